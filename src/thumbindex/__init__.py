@@ -1,0 +1,1 @@
+"""Thumbindex: a retrieval server for folders of Markdown."""

@@ -1,0 +1,53 @@
+"""One error tree. Each message says what happened, where, and what to do next.
+
+    ThumbindexError
+    ├── UsageError              a wrong argument, query or path: the caller can mend it (exit code 2)
+    │   ├── ConfigError         a key, value or file of the configuration
+    │   ├── UnknownFolderError  a folder that is not configured or not there
+    │   └── UnknownPathError    a document that is not in the index, with the nearest names
+    ├── StorageError            the index on disk
+    │   ├── IndexBusyError      another process holds the writer's lock: wait, it is not damage
+    │   ├── IndexDamagedError   a file that cannot be read as what it is
+    │   └── IndexTooNewError    written by a later version of thumbindex
+    └── ModelError              a model that cannot be had; keyword search goes on
+"""
+
+
+class ThumbindexError(Exception):
+    """Anything that thumbindex reports on purpose."""
+
+
+class UsageError(ThumbindexError):
+    """The caller asked for something that cannot be done as asked."""
+
+
+class ConfigError(UsageError):
+    """A configuration key, value or file is wrong."""
+
+
+class UnknownFolderError(UsageError):
+    """The folder is not configured, or is not there."""
+
+
+class UnknownPathError(UsageError):
+    """The document is not in the index."""
+
+
+class StorageError(ThumbindexError):
+    """The index on disk cannot be used as it is."""
+
+
+class IndexBusyError(StorageError):
+    """Another process is writing; nothing is damaged."""
+
+
+class IndexDamagedError(StorageError):
+    """A file of the index cannot be read as what it should be."""
+
+
+class IndexTooNewError(StorageError):
+    """The index was written by a later version."""
+
+
+class ModelError(ThumbindexError):
+    """A model cannot be loaded or run."""

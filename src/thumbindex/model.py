@@ -1,0 +1,375 @@
+"""The nouns: frozen records that travel from room to room, and nothing that acts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from typing import Any, NewType
+
+DocumentId = NewType("DocumentId", int)
+"""A document's position in one snapshot (documents sorted by folder, then path): valid in that snapshot only."""
+
+ChunkId = NewType("ChunkId", int)
+"""A chunk's position in one snapshot (sorted by document, then line): ascending ids are the tie-break order."""
+
+
+class BlockKind(StrEnum):
+    """What a chunk is made of; chunks of different kinds are never duplicates of each other."""
+
+    HEADING = "heading"
+    PROSE = "prose"
+    CODE = "code"
+    TABLE = "table"
+    LIST = "list"
+
+
+class LinkKind(StrEnum):
+    """How a link was written."""
+
+    WIKILINK = "wikilink"
+    EMBED = "embed"
+    MARKDOWN = "markdown"
+    RELATED = "related"
+
+
+class QueryKind(StrEnum):
+    """What kind of answer a query asks for; decides how much each retriever counts."""
+
+    FACTUAL = "factual"
+    NAVIGATIONAL = "navigational"
+    EXPLORATORY = "exploratory"
+
+
+# ------------------------------------------------------------------ what is in the folder
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a file that could not be read as it stands; reported, never fatal."""
+
+    path: str
+    line: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One Markdown file's own facts: all that is known of it except its text."""
+
+    path: str  # relative to the folder, POSIX, with suffix
+    title: str
+    folder: str = ""  # the configured folder's name; empty until a library opens it
+    front_matter: Mapping[str, Any] = field(default_factory=dict)  # JSON-safe values only
+    tags: tuple[str, ...] = ()  # without "#", front matter and inline, in order of appearance
+    aliases: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    description: str = ""
+    author: str = ""
+    category: str = ""
+    type: str = ""
+    date: str = ""  # ISO date from front matter `updated` or `date`, else empty
+    modified: float = 0.0  # seconds since the epoch, from the file system
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A parent: the passage that is returned. Its text is a contiguous part of the file, comments left out."""
+
+    ordinal: int  # position in the document, from 0
+    start_line: int  # from 1, inclusive
+    end_line: int  # inclusive
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A child: the unit that is searched, inside one section, never across a heading."""
+
+    ordinal: int  # position in the document, from 0
+    section: int  # ordinal of its parent
+    kind: BlockKind
+    heading_path: tuple[str, ...]  # title first, then the headings down to it; the title once
+    start_line: int
+    end_line: int
+    text: str  # source Markdown at those lines
+    salience: float = 0.5  # 0 to 1, before boosts
+    language: str = ""  # info string of a code fence, else empty
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link as written; `resolved` is the path of the document it leads to, or None when it dangles."""
+
+    kind: LinkKind
+    target: str  # file part as written, URL-decoded; "" for a link inside the same document
+    fragment: str  # heading or ^block, without "#"
+    text: str  # what a reader sees
+    line: int
+    resolved: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """A document with everything that was read from its file."""
+
+    document: Document
+    sections: tuple[Section, ...]
+    chunks: tuple[Chunk, ...]
+    links: tuple[Link, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What tells a file's versions apart: cheap facts first, the digest where those are not to be trusted."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+    digest: str = ""  # sha256 hex of the bytes; empty until read
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The difference between the disk and the index, as sorted paths."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    unchanged: int = 0
+
+
+# ------------------------------------------------------------------ what is asked and found
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What narrows a search; applied inside every retriever. Empty means everything."""
+
+    folder: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()  # globs, any of them
+    tag: tuple[str, ...] = ()  # all of them; `a` matches `a/b` too
+    since: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question as it was asked."""
+
+    text: str
+    limit: int = 5
+    filters: Filters = field(default_factory=Filters)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word, identifier or phrase to look up, with its weight in the query."""
+
+    text: str  # lower-cased surface form; words of a phrase joined by one space
+    weight: float = 1.0
+    phrase: bool = False  # must occur as written, word after word
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One chunk as one index scored it. A higher score is always better; a rank starts at 1."""
+
+    chunk: ChunkId
+    document: DocumentId
+    rank: int
+    score: float
+    matched: tuple[str, ...] = ()  # the query's terms that it holds
+    coverage: float = 0.0  # share of the query's idf that those terms carry, 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class RankedList:
+    """What one retriever found, best first: chunks, and the whole documents' own scores where it has them."""
+
+    hits: tuple[Hit, ...] = ()
+    documents: Mapping[DocumentId, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One chunk in the running, with the scores that brought it there."""
+
+    id: ChunkId
+    document: DocumentId
+    chunk: Chunk
+    score: float
+    sources: Mapping[str, int] = field(default_factory=dict)  # retriever -> rank from 1
+    also_in: tuple[ChunkId, ...] = ()  # duplicates that it stands for
+    cluster_size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A chunk that a stage took out, and why, in words."""
+
+    path: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a text stands."""
+
+    folder: str
+    path: str
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What is returned: a section, cited to the line, with the chunk that matched marked in it."""
+
+    rank: int
+    folder: str
+    path: str
+    title: str
+    heading_path: tuple[str, ...]
+    start_line: int
+    end_line: int
+    match_start: int
+    match_end: int
+    score: float
+    text: str
+    sources: Mapping[str, int] = field(default_factory=dict)
+    cluster_size: int = 1
+    also_in: tuple[Place, ...] = ()
+
+    @property
+    def citation(self) -> str:
+        """Name the place as `path#heading (lines a-b)`."""
+        heading = f"#{self.heading_path[-1]}" if len(self.heading_path) > 1 else ""
+        return f"{self.path}{heading} (lines {self.start_line}-{self.end_line})"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one stage did to a search."""
+
+    stage: str
+    size_in: int
+    size_out: int
+    moved: int  # chunks that are at another position than before
+    seconds: float
+    dropped: tuple[Dropped, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """How far the index is that an answer stands on."""
+
+    documents: int
+    chunks: int
+    vectors: int
+    pending: int
+    model: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The passages for a query, how sure they are, and how they came about."""
+
+    query: str
+    corrected: str | None  # the query as it was searched, where spelling was corrected
+    kind: QueryKind
+    answerable: bool
+    confidence: float
+    confidence_level: str  # "high" or "low"
+    passages: tuple[Passage, ...]
+    trace: tuple[Step, ...]
+    index: IndexState
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What a run of indexing did."""
+
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    skipped: tuple[Problem, ...]
+    links_resolved: int
+    links_dangling: int
+    chunks: int
+    embedded: int  # texts that the model was asked for
+    reused: int  # vectors that were there already
+    truncated: int  # texts longer than the model's window
+    seconds: float
+    generation: int
+
+
+# ------------------------------------------------------------------ what a library tells of itself
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run of indexing is; `phase` is "read", "words" or "vectors"."""
+
+    folder: str
+    phase: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of one document, as they stand in the index's folder now."""
+
+    folder: str
+    path: str
+    title: str
+    start_line: int
+    end_line: int
+    total_lines: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineEntry:
+    """A document (level 0, its title) or one of its headings (level 1 to 6)."""
+
+    folder: str
+    path: str
+    level: int
+    heading: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """What stands near a document: by links both ways, and by meaning."""
+
+    folder: str
+    path: str
+    links: tuple[str, ...]  # paths that it links to
+    backlinks: tuple[str, ...]  # paths that link to it
+    dangling: tuple[str, ...]  # targets that lead nowhere
+    similar: tuple[tuple[str, float], ...]  # path and cosine, best first; empty without vectors
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStatus:
+    """One folder's index."""
+
+    folder: str
+    root: str  # absolute path of the folder
+    location: str  # absolute path of its index
+    indexed: bool  # False where there is no index yet
+    size_bytes: int
+    state: IndexState
+    problems: tuple[Problem, ...]
+    links_resolved: int
+    links_dangling: int
+    writing: bool  # another process holds the writer's lock
+    updated: str  # ISO time of the last commit, empty where there is none

@@ -1,0 +1,45 @@
+"""One shape for every stage: a search goes in, a search comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from thumbindex.model import Candidate, Dropped, Passage, Query, QueryKind, RankedList, Term
+from thumbindex.ports import Embedder, Mask, Reranker, Snapshot, Vector
+from thumbindex.settings import QuerySettings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """A query on its way to an answer. Each stage puts back what it found out."""
+
+    query: Query
+    text: str  # what is searched: the query, spelling corrected
+    kind: QueryKind = QueryKind.EXPLORATORY
+    weights: Mapping[str, float] = field(default_factory=dict)  # retriever -> factor from classify
+    terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
+    identifiers: tuple[Term, ...] = ()  # whole identifiers and parts for search_code
+    mask: Mask | None = None  # what the filters let through
+    vector: Vector | None = None  # the query's, set by search_vector
+    lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
+    candidates: tuple[Candidate, ...] = ()  # best first
+    passages: tuple[Passage, ...] = ()  # best first
+    dropped: tuple[Dropped, ...] = ()  # by all stages so far
+    confidence: float = 0.0
+    confidence_level: str = "low"
+    answerable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What stages may use: the snapshot, models where they are ready, and the configuration."""
+
+    snapshot: Snapshot
+    settings: QuerySettings = field(default_factory=QuerySettings)
+    embedder: Embedder | None = None
+    reranker: Reranker | None = None
+
+
+Stage = Callable[[Search, Tools], Search]
+"""A stage takes a search and returns another; it never logs, times, reads a file or asks the clock."""

@@ -1,0 +1,338 @@
+"""Every setting with its one default, its meaning and its limits; `config.toml` and `docs/configuration.md` are made from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def setting(
+    default: Any,
+    meaning: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """Declare a setting: its default, what it means, and what is allowed."""
+    metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices}
+    if isinstance(default, (list, dict)):
+        return field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def _on(meaning: str = "run this stage; false leaves it out of the pipeline") -> Any:
+    return setting(True, meaning)
+
+
+def _off(meaning: str = "run this stage; false leaves it out of the pipeline") -> Any:
+    return setting(False, meaning)
+
+
+# ------------------------------------------------------------------ corpus
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSettings:
+    """How sections (parents) and chunks (children) are cut, in characters."""
+
+    child_min: int = setting(200, "a chunk shorter than this is joined to its neighbor where the maximum allows", least=1)
+    child_max: int = setting(500, "no chunk is longer", least=50, most=4000)
+    parent_min: int = setting(1500, "a section shorter than this is joined to its neighbor where the maximum allows", least=1)
+    parent_max: int = setting(2000, "no section is longer", least=200, most=20000)
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSettings:
+    """Which files of a folder are read."""
+
+    extensions: tuple[str, ...] = setting((".md", ".markdown", ".mdx"), "suffixes of files that are read, in any case")
+    include: tuple[str, ...] = setting((), "globs relative to the folder; when given, only files that match one are read")
+    exclude: tuple[str, ...] = setting((), "globs relative to the folder; files that match one are left out")
+    ignore_files: tuple[str, ...] = setting((".gitignore", ".thumbindexignore"), "names of files with ignore rules")
+    hidden: bool = setting(False, "read files and folders whose names begin with a dot, inside the folder")
+    max_file_bytes: int = setting(10_000_000, "larger files are reported and left out", least=1)
+    chunk: ChunkSettings = field(default_factory=ChunkSettings)
+
+
+# ------------------------------------------------------------------ encode
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedSettings:
+    """The model that turns texts into vectors."""
+
+    model: str = setting("auto", "a sentence-transformers model, a folder that holds one, `all-MiniLM-L6-v2` (bundled), or `auto`")
+    runtime: str = setting("auto", "`auto` takes onnx on a CPU and torch where a GPU is", choices=("auto", "onnx", "torch"))
+    workers: int = setting(0, "texts embedded at once, one thread each; 0 is one a processor core, at most 4", least=0, most=64)
+    batch: int = setting(256, "texts embedded between two commits", least=1, most=10_000)
+    cache: str = setting("", "folder for exported models; empty is the platform's cache folder")
+
+
+@dataclass(frozen=True, slots=True)
+class RerankModelSettings:
+    """The model that reads a query and a passage together."""
+
+    model: str = setting("late-interaction", "`late-interaction` (the embedder's own token vectors) or a CrossEncoder by name or folder")
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeSettings:
+    """Models."""
+
+    embed: EmbedSettings = field(default_factory=EmbedSettings)
+    rerank: RerankModelSettings = field(default_factory=RerankModelSettings)
+
+
+# ------------------------------------------------------------------ index
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """Where indexes live."""
+
+    directory: str = setting("", "folder that holds the indexes; empty is the platform's data folder; never inside a vault")
+
+
+# ------------------------------------------------------------------ query, a table a stage
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifySettings:
+    """Weights of the retrievers by kind of query."""
+
+    enabled: bool = _on()
+    factual_keyword: float = setting(1.5, "factual queries: weight of search_keyword and search_code", least=0)
+    navigational_graph: float = setting(1.5, "navigational queries: weight of search_graph", least=0)
+    navigational_keyword: float = setting(1.5, "navigational queries: weight of search_keyword", least=0)
+    exploratory_vector: float = setting(1.3, "exploratory queries: weight of search_vector", least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectSettings:
+    """Spelling."""
+
+    enabled: bool = _on()
+    shortest: int = setting(4, "shorter words are left alone", least=2)
+    two_edits_from: int = setting(8, "words of at least this length may differ in two letters", least=3)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandSettings:
+    """Neighbors of the query's words in the corpus's own vocabulary."""
+
+    enabled: bool = _off()
+    nearest: int = setting(3, "terms added for each word", least=0, most=20)
+    similarity: float = setting(0.5, "least cosine of a term that is added", least=0, most=1)
+    weight: float = setting(0.1, "weight of an added term against a word of the query", least=0, most=1)
+    vocabulary: int = setting(10_000, "terms that are embedded, most frequent first", least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchVectorSettings:
+    """Meaning: exact cosine over normalized vectors."""
+
+    enabled: bool = _on()
+    limit: int = setting(50, "chunks that are kept", least=1, most=10_000)
+    weight: float = setting(0.65, "weight in fusion", least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchKeywordSettings:
+    """Words: BM25F over stemmed fields, terms ORed."""
+
+    enabled: bool = _on()
+    limit: int = setting(50, "chunks that are kept", least=1, most=10_000)
+    weight: float = setting(0.35, "weight in fusion", least=0)
+    k1: float = setting(1.2, "how soon a repeated word stops counting", least=0)
+    b: float = setting(0.75, "how much length counts, 0 to 1", least=0, most=1)
+    coverage: float = setting(0.0, "how much matching more of the query's words counts beyond their sum, 0 to 1", least=0, most=1)
+    title: float = setting(3.0, "boost of the title", least=0)
+    headings: float = setting(2.5, "boost of the headings above a chunk", least=0)
+    keywords: float = setting(2.5, "boost of front matter `keywords`", least=0)
+    description: float = setting(2.0, "boost of front matter `description`", least=0)
+    tags: float = setting(2.0, "boost of tags", least=0)
+    aliases: float = setting(1.5, "boost of aliases", least=0)
+    author: float = setting(1.0, "boost of front matter `author`, `category` and `type`", least=0)
+    path: float = setting(1.0, "boost of the folders in a file's path", least=0)
+    body: float = setting(1.0, "boost of the text", least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCodeSettings:
+    """Identifiers: whole forms and their parts, unstemmed."""
+
+    enabled: bool = _on()
+    limit: int = setting(50, "chunks that are kept", least=1, most=10_000)
+    weight: float = setting(0.35, "weight in fusion", least=0)
+    k1: float = setting(1.2, "how soon a repeated identifier stops counting", least=0)
+    b: float = setting(0.75, "how much length counts, 0 to 1", least=0, most=1)
+    whole: float = setting(3.0, "weight of a whole identifier against one of its parts", least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchGraphSettings:
+    """Links: documents one hop from those found so far."""
+
+    enabled: bool = _on()
+    limit: int = setting(50, "chunks that are kept, one a document", least=1, most=10_000)
+    weight: float = setting(0.05, "weight in fusion", least=0)
+    from_documents: int = setting(5, "documents whose links are followed, best first", least=1, most=100)
+    neighbors: int = setting(20, "most neighbors of one document", least=1, most=1000)
+    direction: str = setting("out", "which links are followed", choices=("out", "in", "both"))
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateSettings:
+    """Chunks added up to documents."""
+
+    enabled: bool = _on()
+    best: int = setting(3, "chunks of a document whose mean cosine is the document's", least=1, most=20)
+    whole: float = setting(1.0, "weight of a whole document's own keyword score beside its best chunk's", least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class FuseSettings:
+    """Retrievers' documents into one ranking."""
+
+    enabled: bool = _on()
+    method: str = setting("convex", "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)", choices=("convex", "rrf"))
+    k: int = setting(10, "RRF's constant", least=0)
+    spread: float = setting(1.0, "how fast a document's further chunks fall behind its best one", least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class RecencySettings:
+    """Newer documents gain a little."""
+
+    enabled: bool = _on()
+    bias: float = setting(0.05, "gain of a document of today", least=0, most=1)
+    half_life_days: float = setting(180.0, "days after which the gain is half", least=0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizeSettings:
+    """Scores to 0..1."""
+
+    enabled: bool = _on()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceSettings:
+    """How sure an answer is, and when there is none."""
+
+    enabled: bool = _on()
+    abstain: float = setting(0.15, "below this confidence the answer is `not answerable`", least=0, most=1)
+    doubt: float = setting(0.5, "below this confidence the level is `low`", least=0, most=1)
+    weakest: float = setting(0.05, "candidates whose score is below this share of the best one's are left out", least=0, most=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DedupHashSettings:
+    """Byte-exact copies."""
+
+    enabled: bool = _on()
+
+
+@dataclass(frozen=True, slots=True)
+class DeduplicateSettings:
+    """The general stage: by field, hash or meaning."""
+
+    enabled: bool = _off()
+    method: str = setting("content_hash", "what makes two items the same", choices=("exact_field", "content_hash", "semantic"))
+    keep: str = setting("first", "which of the same is kept", choices=("first", "last", "highest_score"))
+    field: str = setting("", "`exact_field`: dotted path of the field, as in `front_matter.id`")
+    content_field: str = setting("content", "dotted path of the text")
+    similarity_threshold: float = setting(0.95, "`semantic`: least cosine of the same", least=0, most=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DedupNgramSettings:
+    """Near copies by character 3-grams."""
+
+    enabled: bool = _on()
+    similarity: float = setting(0.7, "least Jaccard similarity of a copy", least=0, most=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DedupSemanticSettings:
+    """Near copies by stored vectors."""
+
+    enabled: bool = _on()
+    within: float = setting(0.85, "least cosine of a copy inside one document", least=0, most=1)
+    across: float = setting(0.90, "least cosine of a copy across documents", least=0, most=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DiversifySettings:
+    """Not everything from one page."""
+
+    enabled: bool = _on()
+    method: str = setting("limit", "`limit`: chunks a document; `mmr`: maximal marginal relevance", choices=("limit", "mmr"))
+    limit: int = setting(3, "chunks of one document", least=1)
+    relevance: float = setting(0.7, "`mmr`: weight of relevance against novelty (lambda)", least=0, most=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RerankSettings:
+    """A second look at the first few."""
+
+    enabled: bool = _on()
+    top: int = setting(10, "candidates that are scored again", least=1, most=50)
+    weight: float = setting(0.1, "share of the reranker's score in the blend", least=0, most=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ParentsSettings:
+    """Chunks become the sections that hold them."""
+
+    enabled: bool = _on()
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySettings:
+    """Answering; one table a stage, in the order of the pipeline."""
+
+    limit: int = setting(5, "passages returned", least=1, most=100)
+    classify: ClassifySettings = field(default_factory=ClassifySettings)
+    correct: CorrectSettings = field(default_factory=CorrectSettings)
+    expand: ExpandSettings = field(default_factory=ExpandSettings)
+    search_vector: SearchVectorSettings = field(default_factory=SearchVectorSettings)
+    search_keyword: SearchKeywordSettings = field(default_factory=SearchKeywordSettings)
+    search_code: SearchCodeSettings = field(default_factory=SearchCodeSettings)
+    search_graph: SearchGraphSettings = field(default_factory=SearchGraphSettings)
+    aggregate: AggregateSettings = field(default_factory=AggregateSettings)
+    fuse: FuseSettings = field(default_factory=FuseSettings)
+    recency: RecencySettings = field(default_factory=RecencySettings)
+    normalize: NormalizeSettings = field(default_factory=NormalizeSettings)
+    confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)
+    dedup_hash: DedupHashSettings = field(default_factory=DedupHashSettings)
+    deduplicate: DeduplicateSettings = field(default_factory=DeduplicateSettings)
+    dedup_ngram: DedupNgramSettings = field(default_factory=DedupNgramSettings)
+    dedup_semantic: DedupSemanticSettings = field(default_factory=DedupSemanticSettings)
+    diversify: DiversifySettings = field(default_factory=DiversifySettings)
+    rerank: RerankSettings = field(default_factory=RerankSettings)
+    parents: ParentsSettings = field(default_factory=ParentsSettings)
+
+
+# ------------------------------------------------------------------ serve
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """The MCP server."""
+
+    max_tokens: int = setting(2000, "budget of an answer's text, in tokens estimated at four characters each", least=100)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The whole configuration."""
+
+    folders: Mapping[str, str] = setting({}, "folders that are indexed when none is named: name = path")
+    corpus: CorpusSettings = field(default_factory=CorpusSettings)
+    encode: EncodeSettings = field(default_factory=EncodeSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    query: QuerySettings = field(default_factory=QuerySettings)
+    serve: ServeSettings = field(default_factory=ServeSettings)

@@ -1,0 +1,1 @@
+"""How good is it? Evaluation and measuring, through the library's front door only."""

@@ -1,0 +1,94 @@
+"""Text as searching sees it: visible words and identifiers, the same when a chunk is indexed and when a query is read."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+STOP_WORDS = frozenset(
+    "a an the of to in on for and or is are be was were it its this that these those with as by at from how do does can i my me we you"
+    " your what which when why where who if not no there has have had will would should could into about than then so but any all".split()
+)
+"""Words that carry no subject; left out of queries unless they are quoted or nothing else is there."""
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^\W_])+)*")
+_CODE = re.compile(
+    r"--?[A-Za-z][\w-]*"  # --flags
+    r"|[A-Za-z_@$][\w$]*(?:(?:\.|::|->|-|/)[A-Za-z_$][\w$]*)+(?:\(\))?"  # dotted.names, kebab-case, a/path, a::b
+    r"|v?\d+(?:\.\d+)+(?:[-+.]?[A-Za-z0-9]+)*"  # versions
+    r"|[A-Za-z_$][\w$]*"  # names
+    r"|\d[\w]*"
+)
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
+_SHAPE = re.compile(r"^--?[A-Za-z]|[a-z\d][A-Z]|[A-Z]{2,}[a-z]|\w_\w|\w\.\w|::|->|\(\)$|^v?\d+(?:\.\d+)+|^[A-Z]+[-_]?\d+$|^[A-Z]{2,}_")
+
+_INLINE = (
+    (re.compile(r"!\[\[[^\]\[|]*\|([^\]\[]*)\]\]|!?\[\[([^\]\[|]*)\]\]"), lambda m: m[1] or m[2] or ""),
+    (re.compile(r"\[\[[^\]\[|]*\|([^\]\[]*)\]\]"), lambda m: m[1]),
+    (re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)"), lambda m: m[1]),
+    (re.compile(r"!?\[([^\]\[]+)\]\[[^\]\[]*\]"), lambda m: m[1]),
+    (re.compile(r"<(?:/?[A-Za-z][^<>]{0,300})>"), lambda m: " "),
+    (re.compile(r"(\*\*|__|~~|==)(?=\S)"), lambda m: ""),
+    (re.compile(r"(?<=\S)(\*\*|__|~~|==)"), lambda m: ""),
+    (re.compile(r"(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])"), lambda m: ""),
+)
+_LINE_START = re.compile(r"^[ \t]*(?:>[ \t]?)*(?:\[![\w-]+\][+-]?[ \t]*)?(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:#{1,6}[ \t]+)?", re.M)
+_FENCE = re.compile(r"^[ \t]*(?:>[ \t]?)*(?:`{3,}|~{3,}).*$", re.M)
+_RULE = re.compile(r"^[ \t]*\|?[ \t]*:?-{2,}:?[ \t|:-]*$", re.M)
+_SPACE = re.compile(r"[ \t]+")
+
+
+def visible(markdown: str) -> str:
+    """Return what a reader sees: links as their text, no list, emphasis, quote or table markers, white space folded."""
+    text = _RULE.sub("", _FENCE.sub("", markdown))
+    text = _LINE_START.sub("", text)
+    for pattern, replacement in _INLINE:
+        text = pattern.sub(replacement, text)
+    text = text.replace("|", " ").replace("`", "")
+    return "\n".join(line for line in (_SPACE.sub(" ", line).strip() for line in text.splitlines()) if line)
+
+
+@lru_cache(maxsize=65536)
+def fold(word: str) -> str:
+    """Return a word as it is matched: compatibility forms unified, case folded, accents taken off."""
+    if word.isascii():
+        return word.lower()
+    decomposed = unicodedata.normalize("NFKD", word.casefold())
+    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c) or "\u3099" <= c <= "\u309a"))
+
+
+def words(text: str) -> list[str]:
+    """Return the folded words in order; Chinese, Japanese and Korean runs as overlapping pairs of characters."""
+    found = []
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if "\u3040" <= word[0] <= "\ufaff" and re.match(f"[{_CJK}]", word[0]):
+            found.extend(word[i : i + 2] for i in range(max(1, len(word) - 1)))
+        else:
+            found.append(fold(word.replace("’", "'").removesuffix("'s")))
+    return found
+
+
+def split_identifier(identifier: str) -> list[str]:
+    """Return the parts of an identifier, folded: `HTTPResponse` gives http, response; `parse_json` gives parse, json."""
+    return [fold(part) for part in _CAMEL.findall(identifier)]
+
+
+def looks_like_code(token: str) -> bool:
+    """Tell whether a token is shaped like an identifier, flag, dotted name, error code or version."""
+    return bool(_SHAPE.search(token))
+
+
+def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return each code-like token in order, folded, with its parts; a plain word comes without parts."""
+    found = []
+    for match in _CODE.finditer(text):
+        token = match[0]
+        if looks_like_code(token) or "-" in token[1:] or "/" in token:
+            parts = tuple(split_identifier(token))
+            found.append((fold(token.removesuffix("()")), parts if len(parts) > 1 or parts[:1] != (fold(token),) else ()))
+        else:
+            found.append((fold(token), ()))
+    return found
