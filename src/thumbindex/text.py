@@ -61,7 +61,7 @@ def fold(word: str) -> str:
 
 def words(text: str) -> list[str]:
     """Return the folded words in order; Chinese, Japanese and Korean runs as overlapping pairs of characters."""
-    found = []
+    found: list[str] = []
     for match in _WORD.finditer(text):
         word = match[0]
         if "\u3040" <= word[0] <= "\ufaff" and re.match(f"[{_CJK}]", word[0]):
@@ -83,7 +83,7 @@ def looks_like_code(token: str) -> bool:
 
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return each code-like token in order, folded, with its parts; a plain word comes without parts."""
-    found = []
+    found: list[tuple[str, tuple[str, ...]]] = []
     for match in _CODE.finditer(text):
         token = match[0]
         if looks_like_code(token) or "-" in token[1:] or "/" in token:
