@@ -92,3 +92,16 @@ def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
         else:
             found.append((fold(token), ()))
     return found
+
+
+HEADING_BUDGET = 300
+"""Characters of a heading path that are embedded: about a third of the smallest window (256 tokens)."""
+
+
+def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
+    """Return exactly what is embedded for a chunk: `Title > H2 > H3`, a blank line, its visible text; no ids, no paths."""
+    path = " > ".join(heading_path)
+    if len(path) > HEADING_BUDGET:
+        half = (HEADING_BUDGET - 3) // 2
+        path = f"{path[:half]} … {path[-half:]}"
+    return f"{path}\n\n{visible(text)}".strip()

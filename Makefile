@@ -1,0 +1,33 @@
+# Everything runs in .venv, which `make` builds from the pinned constraints.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint docs clean
+.DEFAULT_GOAL := demo
+
+# torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# Index this project's own documentation and ask it a question.
+demo: .venv/installed
+	$(BIN)/thumbindex index --folder docs
+	$(BIN)/thumbindex query --folder docs --limit 3 "How are the scores of words and meaning put together?"
+
+test: .venv/installed
+	$(BIN)/python -m pytest
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Write config.toml and docs/configuration.md from the settings' one place.
+docs: .venv/installed
+	$(BIN)/python -m thumbindex.config
+
+clean:
+	rm -rf .venv .cache build dist

@@ -1,0 +1,112 @@
+"""BM25F over columns: term frequencies of all fields merged before saturation, for every chunk and document at once.
+
+Robertson, Zaragoza & Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thumbindex.ports import KeywordWeights, Mask
+
+Floats = npt.NDArray[np.float32]
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One term's postings in one field: ascending positions, and how often the term stands there."""
+
+    rows: Positions
+    frequencies: Floats
+    whole: bool  # positions are documents', not chunks'
+
+
+class Scorer:
+    """Adds up one query's terms. Each document field stands on every chunk of its document."""
+
+    def __init__(self, document_ids: Positions, documents: int, weights: KeywordWeights, lengths: Callable[[str], Floats]) -> None:
+        self._of = document_ids
+        self._weights = weights
+        self._lengths = lengths
+        self._chunk_scores = np.zeros(len(document_ids), dtype=np.float32)
+        self._document_scores = np.zeros(documents, dtype=np.float32)
+        self._covered = np.zeros(len(document_ids), dtype=np.float32)
+        self._asked = 0.0
+        self._held: list[tuple[str, npt.NDArray[np.bool_]]] = []
+
+    def add(self, name: str, weight: float, columns: Mapping[str, Column]) -> None:
+        """Add a term with its columns by field."""
+        chunk, document = np.zeros_like(self._chunk_scores), np.zeros_like(self._document_scores)
+        for field, column in columns.items():
+            boost = self._weights.fields[field]
+            if len(column.rows) and boost:
+                self._merge(field, column, boost, chunk, document)
+        idf = _idf(int(np.count_nonzero(chunk)), len(chunk))
+        self._chunk_scores += weight * idf * _saturated(chunk, self._weights.k1)
+        self._document_scores += weight * _idf(int(np.count_nonzero(document)), len(document)) * _saturated(document, self._weights.k1)
+        self._covered += weight * idf * (chunk > 0)
+        self._asked += weight * idf
+        self._held.append((name, chunk > 0))
+
+    def _merge(self, field: str, column: Column, boost: float, chunk: Floats, document: Floats) -> None:
+        """Add one field's length-normalized frequencies to a chunk's and a document's."""
+        lengths, b = self._lengths(field), self._weights.b
+        if column.whole:
+            normalized = boost * column.frequencies / _length_norm(lengths[column.rows], _mean(lengths), b)
+            document[column.rows] += normalized
+            held = np.zeros(len(document), dtype=np.float32)
+            held[column.rows] = normalized
+            chunk += held[self._of]
+            return
+        chunk[column.rows] += boost * column.frequencies / _length_norm(lengths[column.rows], _mean(lengths), b)
+        total = np.bincount(self._of, weights=lengths, minlength=len(document)).astype(np.float32)
+        summed = np.bincount(self._of[column.rows], weights=column.frequencies, minlength=len(document)).astype(np.float32)
+        document += boost * summed / _length_norm(total, _mean(total), b)
+
+    def best_chunks(self, limit: int, mask: Mask | None) -> tuple[tuple[list[int], list[float]], list[float], list[tuple[str, ...]]]:
+        """Return positions and scores of the best chunks (ties by position), the idf share that each covers, and the terms it holds."""
+        share = self._covered / self._asked if self._asked else self._covered
+        scores = self._chunk_scores * (1 - self._weights.coverage + self._weights.coverage * share)
+        best = _best(scores if mask is None else np.where(mask, scores, 0), limit)
+        matched = [tuple(name for name, held in self._held if held[n]) for n in best]
+        return (best, [float(scores[n]) for n in best]), [float(share[n]) for n in best], matched
+
+    def documents(self, mask: Mask | None, limit: int = 1000) -> list[tuple[int, float]]:
+        """Return the best documents with their scores."""
+        scores = self._document_scores
+        if mask is not None:
+            allowed = np.zeros(len(scores), dtype=np.bool_)
+            allowed[self._of[mask]] = True
+            scores = np.where(allowed, scores, 0)
+        return [(n, float(scores[n])) for n in _best(scores, limit)]
+
+
+def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
+    found = np.flatnonzero(scores > 0)
+    if len(found) > limit:
+        bar = np.partition(scores[found], -limit)[-limit]
+        found = found[scores[found] >= bar]
+    return [int(n) for n in found[np.lexsort((found, -scores[found]))][:limit]]
+
+
+def _idf(frequency: int, total: int) -> float:
+    return float(np.log(1 + (total - frequency + 0.5) / (frequency + 0.5)))
+
+
+def _saturated(frequency: Floats, k1: float) -> Floats:
+    return frequency * np.float32(k1 + 1) / (frequency + np.float32(k1)) if k1 else (frequency > 0).astype(np.float32)
+
+
+def _mean(lengths: Floats) -> float:
+    held = lengths[lengths > 0]
+    return float(held.mean(dtype=np.float64)) if len(held) else 1.0
+
+
+def _length_norm(lengths: Floats, mean: float, b: float) -> Floats:
+    return (np.float32(1 - b) + np.float32(b / mean) * lengths).astype(np.float32)

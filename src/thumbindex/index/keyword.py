@@ -1,0 +1,281 @@
+"""The door to Whoosh: words and identifiers in an inverted index on disk, scored column by column with BM25F."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from whoosh import columns, fields
+from whoosh import index as whoosh_index
+from whoosh.analysis import Analyzer, Token
+from whoosh.index import EmptyIndexError, LockError
+from whoosh.lang.porter2 import stem as porter2
+from whoosh.query import Phrase
+from whoosh.searching import Searcher
+from whoosh.writing import IndexWriter
+
+from thumbindex.errors import IndexBusyError, IndexDamagedError
+from thumbindex.index.bm25f import Column, Scorer
+from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
+from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, RankedList, Term
+from thumbindex.ports import KeywordWeights, Mask
+from thumbindex.text import STOP_WORDS, identifiers, visible, words
+
+VIEW_VERSION = "1"
+"""Changes when the analysis changes: a view of another version is built anew."""
+
+CHUNK_FIELDS = ("body", "headings", "code")
+DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
+_STEMMED = (*CHUNK_FIELDS[:2], *DOCUMENT_FIELDS)
+
+stem = lru_cache(maxsize=100_000)(porter2)
+
+
+class StemmedWords(Analyzer):  # type: ignore[misc]
+    """Folded words, stemmed (Porter 2); positions count every word."""
+
+    def __call__(self, value: str, positions: bool = False, start_pos: int = 0, **_: Any) -> Iterator[Any]:
+        """Yield a token a word."""
+        token = Token(positions=True, boost=1.0, stopped=False)
+        for position, word in enumerate(words(value), start_pos):
+            token.text, token.pos = stem(word), position
+            yield token
+
+
+class CodeWords(Analyzer):  # type: ignore[misc]
+    """Whole identifiers, their parts, and plain words as they are written."""
+
+    def __call__(self, value: str, **_: Any) -> Iterator[Any]:
+        """Yield a token a form."""
+        token = Token(boost=1.0, stopped=False)
+        for word in code_words(value):
+            token.text = word
+            yield token
+
+
+def code_words(value: str) -> Iterator[str]:
+    """Yield whole identifiers, their parts, and plain words (no stop words), folded."""
+    for whole, parts in identifiers(value):
+        if whole not in STOP_WORDS:
+            yield whole
+        yield from parts
+
+
+def _schema() -> Any:
+    length = {f"length_{name}": fields.COLUMN(columns.NumericColumn("i")) for name in (*CHUNK_FIELDS, *DOCUMENT_FIELDS)}
+    text = {name: fields.TEXT(analyzer=StemmedWords(), phrase=True) for name in _STEMMED}
+    return fields.Schema(
+        key=fields.ID(unique=True),
+        row=fields.COLUMN(columns.NumericColumn("q")),  # chunk's row id, or minus the document's
+        code=fields.TEXT(analyzer=CodeWords(), phrase=False),
+        **text,
+        **length,
+    )
+
+
+def _document_texts(document: Document) -> dict[str, str]:
+    return {
+        "title": document.title,
+        "keywords": "\n".join(document.keywords),
+        "description": document.description,
+        "tags": "\n".join(document.tags),
+        "aliases": "\n".join(document.aliases),
+        "author": "\n".join((document.author, document.category, document.type)),
+        "path": document.path.rpartition(".")[0],
+    }
+
+
+class KeywordView:
+    """The writer's side: keeps the inverted index equal to the store's rows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ready = folder / "version"
+
+    def is_current(self) -> bool:
+        """Tell whether there is an index of this version."""
+        return self._ready.is_file() and self._ready.read_text(encoding="utf-8") == VIEW_VERSION and whoosh_index.exists_in(str(self.folder))
+
+    def create(self) -> None:
+        """Begin an empty index."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self.folder.iterdir():
+            path.unlink()
+        whoosh_index.create_in(str(self.folder), _schema())
+        self._ready.write_text(VIEW_VERSION, encoding="utf-8")
+
+    def rows(self) -> Positions:
+        """Return the row ids that the index holds: chunks', and minus documents'."""
+        with open_reader(self.folder) as reader:
+            return _live(reader)[1]
+
+    def apply(self, removed: Iterable[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
+        """Remove rows and add rows, in one commit."""
+        try:
+            writer = whoosh_index.open_dir(str(self.folder)).writer(limitmb=256, timeout=30.0)
+        except LockError as error:
+            raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
+        try:
+            for row in removed:
+                writer.delete_by_term("key", str(row))
+            for row, document in documents:
+                _add(writer, -row, _document_texts(document))
+            for row, chunk in chunks:
+                text = visible(chunk.text)
+                _add(writer, row, {"body": text, "headings": "\n".join(chunk.heading_path[1:]), "code": chunk.text})
+        except BaseException:
+            writer.cancel()
+            raise
+        writer.commit()
+
+
+def _add(writer: IndexWriter, row: int, texts: Mapping[str, str]) -> None:
+    lengths = {f"length_{name}": sum(1 for _ in (code_words(text) if name == "code" else words(text))) for name, text in texts.items()}
+    writer.add_document(key=str(row), row=row, **{name: text for name, text in texts.items() if text}, **lengths)
+
+
+def open_reader(folder: Path) -> Any:
+    """Open the index for reading at its last commit."""
+    try:
+        return whoosh_index.open_dir(str(folder)).reader()
+    except (EmptyIndexError, OSError, ValueError) as error:
+        raise IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.") from error
+
+
+def _live(reader: Any) -> tuple[Positions, Positions]:
+    """Return the document numbers that are not deleted, and their row ids."""
+    numbers = np.fromiter(reader.all_doc_ids(), dtype=np.int64)
+    if not len(numbers):
+        return numbers, numbers
+    rows = np.array(reader.column_reader("row").load(), dtype=np.int64)
+    return numbers, rows[numbers]
+
+
+class WhooshKeywordIndex:
+    """KeywordIndex over one folder's inverted index, aligned with a catalog. Postings are read once a term and kept."""
+
+    def __init__(self, folder: Path, catalog: StoreCatalog) -> None:
+        self._reader = open_reader(folder)
+        self._lock = threading.Lock()
+        self._catalog = catalog
+        numbers, rows = _live(self._reader)
+        self._position = np.full(self._reader.doc_count_all(), -1, dtype=np.int64)
+        is_chunk = rows > 0
+        self._position[numbers[is_chunk]] = positions_of(catalog.chunk_rows, rows[is_chunk])
+        self._position[numbers[~is_chunk]] = positions_of(catalog.document_rows, -rows[~is_chunk])
+        self._numbers = numbers[self._position[numbers] >= 0]
+        self._is_chunk = np.zeros(self._reader.doc_count_all(), dtype=np.bool_)
+        self._is_chunk[numbers[is_chunk]] = True
+        self._columns: dict[tuple[str, str], Column] = {}
+        self._lengths: dict[str, Any] = {}
+        self._words: Mapping[str, int] | None = None
+
+    def __len__(self) -> int:
+        """Count the chunks whose words are known."""
+        return int(self._is_chunk[self._numbers].sum())
+
+    def close(self) -> None:
+        """Close the files."""
+        self._reader.close()
+
+    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
+        """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases must match."""
+        with self._lock:
+            scorer = Scorer(self._catalog.document_ids, len(self._catalog.documents), weights, self._length)
+            known = set()
+            for term in terms:
+                for text in self._analyzed(term, weights):
+                    if text not in known:
+                        known.add(text)
+                        scorer.add(term.text, term.weight, {name: self._column(name, text) for name in weights.fields})
+            for term in terms:
+                if term.phrase:
+                    mask = self._with_phrase(term.text, mask)
+        chunks, coverage, matched = scorer.best_chunks(limit, mask)
+        hits = tuple(
+            Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, score, terms_, share)
+            for rank, (n, score, share, terms_) in enumerate(zip(*chunks, coverage, matched, strict=True), 1)
+        )
+        return RankedList(hits, {DocumentId(n): score for n, score in scorer.documents(mask)})
+
+    def frequency(self, word: str) -> int:
+        """Count the chunks that hold the word as written (folded)."""
+        with self._lock:
+            return len(self._column("code", word).rows)
+
+    def words(self) -> Mapping[str, int]:
+        """Return every word form with the number of chunks that hold it."""
+        with self._lock:
+            if self._words is None:
+                lexicon = ((term.decode("utf-8"), term) for term in self._reader.lexicon("code"))
+                self._words = {word: int(self._reader.doc_frequency("code", term)) for word, term in lexicon if word.isalpha()}
+            return self._words
+
+    def _analyzed(self, term: Term, weights: KeywordWeights) -> Iterable[str]:
+        return (term.text,) if "code" in weights.fields else [stem(word) for word in words(term.text)]
+
+    def _column(self, name: str, text: str) -> Column:
+        key = (name, text)
+        if key not in self._columns:
+            self._columns[key] = self._read_column(name, text)
+        return self._columns[key]
+
+    def _read_column(self, name: str, text: str) -> Column:
+        numbers: list[int] = []
+        frequencies: list[float] = []
+        if (name, text.encode()) in self._reader:
+            matcher = self._reader.postings(name, text)
+            while matcher.is_active():
+                numbers.append(matcher.id())
+                frequencies.append(matcher.weight())
+                matcher.next()
+        rows = self._position[np.array(numbers, dtype=np.int64)]
+        order = np.argsort(rows, kind="stable")
+        order = order[rows[order] >= 0]
+        return Column(rows[order], np.array(frequencies, dtype=np.float32)[order], whole=name in DOCUMENT_FIELDS)
+
+    def _length(self, name: str) -> Any:
+        """Return a field's lengths in words, aligned with chunks or documents."""
+        if name not in self._lengths:
+            whole = name in DOCUMENT_FIELDS
+            lengths = np.zeros(len(self._catalog.documents) if whole else len(self._catalog), dtype=np.float32)
+            numbers = self._numbers[self._is_chunk[self._numbers] != whole]
+            if len(numbers):
+                loaded = np.array(self._reader.column_reader(f"length_{name}").load(), dtype=np.float32)
+                lengths[self._position[numbers]] = loaded[numbers]
+            self._lengths[name] = lengths
+        return self._lengths[name]
+
+    def _with_phrase(self, phrase: str, mask: Mask | None) -> Mask:
+        """Narrow a mask to chunks that hold the phrase in text or headings, or whose document does in its title or alias."""
+        stems = [stem(word) for word in words(phrase)]
+        found = np.zeros(len(self._catalog), dtype=np.bool_)
+        for name in ("body", "headings", "title", "aliases"):
+            for number in Phrase(name, stems).docs(Searcher(self._reader)):
+                at = self._position[number]
+                if at >= 0 and name in DOCUMENT_FIELDS:
+                    found[self._catalog.chunk_ids(DocumentId(int(at)))] = True
+                elif at >= 0:
+                    found[at] = True
+        return found if mask is None else found & mask
+
+
+def describe(folder: Path) -> str:
+    """Return what the index holds, for a logical dump: JSON with postings by key, field and term."""
+    with open_reader(folder) as reader:
+        numbers, rows = _live(reader)
+        row_of = dict(zip(numbers.tolist(), rows.tolist(), strict=True))
+        postings = []
+        for name, term in reader.all_terms():
+            if name == "key":
+                continue
+            matcher = reader.postings(name, term)
+            while matcher.is_active():
+                postings.append((row_of[matcher.id()], name, term.decode("utf-8"), matcher.weight()))
+                matcher.next()
+    return json.dumps(sorted(postings), ensure_ascii=False)

@@ -1,0 +1,42 @@
+"""Where a folder's index lives on disk, and which places are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from thumbindex.errors import UsageError
+
+NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ncpfs", "davfs"})
+"""Where SQLite's write-ahead log and file locks do not work."""
+
+
+def index_location(directory: str, root: Path) -> Path:
+    """Return the folder that holds the index of `root`: a readable name and a digest of the absolute path."""
+    parent = Path(directory).expanduser().resolve() if directory else user_data_path("thumbindex") / "indexes"
+    if parent == root or parent.is_relative_to(root):
+        raise UsageError(f"The index directory {parent} lies inside the indexed folder {root}: choose another one with --index.")
+    name = re.sub(r"[^\w.-]+", "-", root.name).strip("-")[:40] or "root"
+    return parent / f"{name}-{hashlib.sha256(str(root).encode()).hexdigest()[:12]}"
+
+
+def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
+    """Raise UsageError where `location` is on a network drive, as far as the system's mount table tells."""
+    table = mounts if mounts is not None else _mount_table()
+    best = ("", "")
+    for line in table.splitlines():
+        fields = line.split()
+        if len(fields) > 2 and location.is_relative_to(fields[1].replace("\\040", " ")) and len(fields[1]) >= len(best[0]):
+            best = (fields[1], fields[2])
+    if best[1] in NETWORK_FILE_SYSTEMS:
+        raise UsageError(f"{location} is on a network drive ({best[1]}): an index needs a local disk; choose one with --index.")
+
+
+def _mount_table() -> str:
+    try:
+        return Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

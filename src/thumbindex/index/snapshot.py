@@ -1,0 +1,87 @@
+"""An index opened for reading: the store and its views at one generation, as the ports that the pipeline knows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from thumbindex.index.catalog import StoreCatalog
+from thumbindex.index.graph import NetworkxLinkGraph
+from thumbindex.index.keyword import WhooshKeywordIndex
+from thumbindex.index.store import Store, text_key
+from thumbindex.index.vector import FaissVectorIndex, VectorView, view_file
+from thumbindex.model import DocumentId
+from thumbindex.ports import Calibration, Matrix, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The files of one folder's index."""
+
+    folder: Path
+
+    @property
+    def store(self) -> Path:
+        """The SQLite file."""
+        return self.folder / "index.sqlite3"
+
+    @property
+    def keyword(self) -> Path:
+        """Whoosh's folder."""
+        return self.folder / "keyword"
+
+    @property
+    def vector(self) -> Path:
+        """The folder of FAISS files."""
+        return self.folder / "vector"
+
+    @property
+    def lock(self) -> Path:
+        """The writer's lock."""
+        return self.folder / "writer.lock"
+
+
+def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = False) -> Snapshot:
+    """Open the index at its present generation. Vectors are there where the index knows its model."""
+    with store.reading():
+        generation = store.generation
+        catalog = StoreCatalog(store, folder)
+        keyword = WhooshKeywordIndex(places.keyword, catalog)
+        vector = FaissVectorIndex(current_vectors(store, places), catalog)
+        edges = [(catalog.positions[path], catalog.positions[link.resolved]) for path, _, link in store.links() if link.resolved]
+        graph = NetworkxLinkGraph(len(catalog.documents), [(DocumentId(a), DocumentId(b)) for a, b in edges])
+        return Snapshot(generation, catalog, keyword, vector, graph, _calibration(store), _vocabulary(store) if expand else None)
+
+
+def current_vectors(store: Store, places: Places) -> VectorView:
+    """Load the vectors' file and bring it up to the store: row ids are never used twice, so comparing them is enough."""
+    fingerprint = store.meta("fingerprint")
+    dimensions = int(store.meta("dimensions", "1"))
+    view = VectorView.load(view_file(places.vector, fingerprint), dimensions)
+    if fingerprint:
+        bring_up_to_date(view, store, fingerprint)
+    return view
+
+
+def bring_up_to_date(view: VectorView, store: Store, fingerprint: str) -> int:
+    """Remove rows that the store no longer has and add those that are new; return how many rows differed."""
+    held, wanted = view.rows(), np.array(store.vector_rows(fingerprint), dtype=np.int64)
+    gone, new = np.setdiff1d(held, wanted), np.setdiff1d(wanted, held)
+    view.remove(gone)
+    view.add(store.chunk_vectors(fingerprint, new.tolist()))
+    return len(gone) + len(new)
+
+
+def _calibration(store: Store) -> Calibration:
+    values = json.loads(store.meta("calibration", "{}"))
+    return Calibration(**values)
+
+
+def _vocabulary(store: Store) -> tuple[tuple[str, ...], Matrix] | None:
+    terms = json.loads(store.meta("vocabulary", "[]"))
+    vectors = store.vectors(store.meta("fingerprint"), [text_key(term) for term in terms])
+    held = tuple(term for term in terms if text_key(term) in vectors)
+    return (held, np.stack([vectors[text_key(term)] for term in held])) if held else None

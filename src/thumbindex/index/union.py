@@ -1,0 +1,194 @@
+"""Several folders' snapshots seen as one: positions are shifted, hits merged by score, so that no folder drowns another by its size."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate
+from typing import TypeVar
+
+import numpy as np
+
+from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term
+from thumbindex.ports import Calibration, Catalog, KeywordIndex, KeywordWeights, LinkGraph, Mask, Matrix, Snapshot, Vector, VectorIndex
+
+Record = TypeVar("Record")
+
+
+def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """Return one snapshot over all of them; one alone is returned as it is."""
+    if len(snapshots) == 1:
+        return snapshots[0]
+    offsets = Offsets([len(s.catalog) for s in snapshots], [len(s.catalog.documents) for s in snapshots])
+    calibration = Calibration(
+        max(s.calibration.noise_cosine for s in snapshots),
+        max(s.calibration.signal_cosine for s in snapshots),
+    )
+    return Snapshot(
+        sum(s.generation for s in snapshots),
+        UnionCatalog([s.catalog for s in snapshots], offsets),
+        UnionKeywordIndex([s.keyword for s in snapshots], offsets),
+        UnionVectorIndex([s.vector for s in snapshots], offsets),
+        UnionLinkGraph([s.graph for s in snapshots], offsets),
+        calibration,
+        next((s.vocabulary for s in snapshots if s.vocabulary), None),
+    )
+
+
+class Offsets:
+    """Where each folder's positions begin in the union."""
+
+    def __init__(self, chunks: Sequence[int], documents: Sequence[int]) -> None:
+        self.chunks = (0, *accumulate(chunks))
+        self.documents = (0, *accumulate(documents))
+
+    def split(self, ids: Iterable[ChunkId]) -> dict[int, list[ChunkId]]:
+        """Group chunk ids by folder, shifted to it."""
+        parts: dict[int, list[ChunkId]] = {}
+        for n in ids:
+            part = bisect_right(self.chunks, n) - 1
+            parts.setdefault(part, []).append(ChunkId(n - self.chunks[part]))
+        return parts
+
+    def mask(self, mask: Mask | None, part: int) -> Mask | None:
+        """Return one folder's piece of a mask."""
+        return None if mask is None else mask[self.chunks[part] : self.chunks[part + 1]]
+
+    def shifted(self, hits: Iterable[Hit], part: int) -> list[Hit]:
+        """Shift one folder's hits into the union."""
+        chunks, documents = self.chunks[part], self.documents[part]
+        return [replace(hit, chunk=ChunkId(hit.chunk + chunks), document=DocumentId(hit.document + documents)) for hit in hits]
+
+
+def merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
+    """Return the best hits of all folders, ranked anew; ties by position."""
+    best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
+    return tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1))
+
+
+class UnionCatalog:
+    """Catalog over several."""
+
+    def __init__(self, parts: Sequence[Catalog], offsets: Offsets) -> None:
+        self._parts, self._offsets = parts, offsets
+
+    def __len__(self) -> int:
+        """Count the chunks."""
+        return self._offsets.chunks[-1]
+
+    @cached_property
+    def documents(self) -> Sequence[Document]:
+        """All documents, by folder, then path."""
+        return tuple(document for part in self._parts for document in part.documents)
+
+    def document_of(self, chunk: ChunkId) -> DocumentId:
+        """Return the document that a chunk is part of."""
+        part = bisect_right(self._offsets.chunks, chunk) - 1
+        return DocumentId(self._parts[part].document_of(ChunkId(chunk - self._offsets.chunks[part])) + self._offsets.documents[part])
+
+    def chunk_ids(self, document: DocumentId) -> range:
+        """Return the ids of a document's chunks."""
+        part = bisect_right(self._offsets.documents, document) - 1
+        ids = self._parts[part].chunk_ids(DocumentId(document - self._offsets.documents[part]))
+        return range(ids.start + self._offsets.chunks[part], ids.stop + self._offsets.chunks[part])
+
+    def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
+        """Load chunks; those that are gone are missing."""
+        found = {part: self._parts[part].chunks(own) for part, own in self._offsets.split(ids).items()}
+        return self._joined(found)
+
+    def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
+        """Load the parent of each chunk; those that are gone are missing."""
+        found = {part: self._parts[part].sections(own) for part, own in self._offsets.split(ids).items()}
+        return self._joined(found)
+
+    def _joined(self, found: Mapping[int, Mapping[ChunkId, Record]]) -> dict[ChunkId, Record]:
+        return {ChunkId(n + self._offsets.chunks[part]): record for part, own in found.items() for n, record in own.items()}
+
+    def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
+        """Say where chunks stand."""
+        return tuple(place for part, own in sorted(self._offsets.split(ids).items()) for place in self._parts[part].places(own))
+
+    def select(self, filters: Filters) -> Mask | None:
+        """Return which chunks the filters let through."""
+        masks = [part.select(filters) for part in self._parts]
+        if all(mask is None for mask in masks):
+            return None
+        filled = [np.ones(len(part), dtype=np.bool_) if mask is None else mask for mask, part in zip(masks, self._parts, strict=True)]
+        return np.concatenate(filled)
+
+
+class UnionKeywordIndex:
+    """KeywordIndex over several; each folder's own word statistics count in it."""
+
+    def __init__(self, parts: Sequence[KeywordIndex], offsets: Offsets) -> None:
+        self._parts, self._offsets = parts, offsets
+
+    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
+        """Search each folder and merge by score."""
+        found = [part.search(terms, weights, limit, self._offsets.mask(mask, n)) for n, part in enumerate(self._parts)]
+        hits = [hit for n, own in enumerate(found) for hit in self._offsets.shifted(own.hits, n)]
+        documents = {DocumentId(d + self._offsets.documents[n]): score for n, own in enumerate(found) for d, score in own.documents.items()}
+        return RankedList(merged(hits, limit), documents)
+
+    def frequency(self, word: str) -> int:
+        """Count the chunks that hold the word."""
+        return sum(part.frequency(word) for part in self._parts)
+
+    def words(self) -> Mapping[str, int]:
+        """Return every word form with the number of chunks that hold it."""
+        total: Counter[str] = Counter()
+        for part in self._parts:
+            total.update(part.words())
+        return total
+
+
+class UnionVectorIndex:
+    """VectorIndex over several of one model."""
+
+    def __init__(self, parts: Sequence[VectorIndex], offsets: Offsets) -> None:
+        self._parts, self._offsets = parts, offsets
+
+    def __len__(self) -> int:
+        """Count the chunks that have a vector."""
+        return sum(len(part) for part in self._parts)
+
+    def search(self, query: Vector, limit: int, mask: Mask | None = None) -> tuple[Hit, ...]:
+        """Search each folder and merge by cosine."""
+        found = [self._offsets.shifted(part.search(query, limit, self._offsets.mask(mask, n)), n) for n, part in enumerate(self._parts) if len(part)]
+        return merged((hit for own in found for hit in own), limit)
+
+    def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
+        """Return stored vectors; NaN rows for chunks that have none."""
+        parts = {n: self._parts[n].vectors(own) for n, own in self._offsets.split(chunks).items()}
+        dimensions = max((matrix.shape[1] for n, matrix in parts.items() if len(self._parts[n])), default=1)
+        rows = {}
+        for n, own in self._offsets.split(chunks).items():
+            usable = parts[n].shape[1] == dimensions
+            for at, chunk in enumerate(own):
+                rows[chunk + self._offsets.chunks[n]] = parts[n][at] if usable else np.full(dimensions, np.nan, dtype=np.float32)
+        return np.stack([rows[n] for n in chunks]) if len(chunks) else np.zeros((0, dimensions), dtype=np.float32)
+
+
+class UnionLinkGraph:
+    """LinkGraph over several; no link leads from one folder to another."""
+
+    def __init__(self, parts: Sequence[LinkGraph], offsets: Offsets) -> None:
+        self._parts, self._offsets = parts, offsets
+
+    def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
+        """Return the documents that this one links to."""
+        part, own = self._own(document)
+        return tuple(DocumentId(n + self._offsets.documents[part]) for n in self._parts[part].linked(own))
+
+    def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
+        """Return the documents that link to this one."""
+        part, own = self._own(document)
+        return tuple(DocumentId(n + self._offsets.documents[part]) for n in self._parts[part].linking(own))
+
+    def _own(self, document: DocumentId) -> tuple[int, DocumentId]:
+        part = bisect_right(self._offsets.documents, document) - 1
+        return part, DocumentId(document - self._offsets.documents[part])

@@ -1,0 +1,172 @@
+"""The one that writes: applies what changed to the store in one transaction, then brings the views up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from thumbindex.errors import StorageError
+from thumbindex.index.catalog import StoreCatalog
+from thumbindex.index.keyword import KeywordView, WhooshKeywordIndex
+from thumbindex.index.snapshot import Places, bring_up_to_date
+from thumbindex.index.store import Store, document_from_row
+from thumbindex.index.vector import VectorView, view_file
+from thumbindex.model import Document, FileState, Link, ParsedDocument, Problem
+from thumbindex.ports import Vector
+
+Resolve = Callable[[Link, str], str | None]
+"""Says to which path a link of the document at a path leads, or None."""
+
+KEYWORD_BATCH = 20_000
+"""Chunks in one commit to the keyword view: bounds memory when a view is built anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one commit changes."""
+
+    documents: Sequence[tuple[FileState, ParsedDocument]] = ()
+    removed: Sequence[str] = ()
+    touched: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
+    problems: Sequence[Problem] | None = None  # about files that are no documents; None leaves them
+    last: bool = True  # links are resolved with the last batch of a run
+
+
+class Writer:
+    """Holds the writer's lock of one folder's index while it is open."""
+
+    def __init__(self, places: Places, store: Store) -> None:
+        self.places = places
+        self.store = store
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[Writer]:
+        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the store."""
+        places = Places(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"The index folder {folder} cannot be made ({error.strerror}): choose another one with --index.") from error
+        with _locked(places.lock, waiting):
+            store = Store(places.store)
+            try:
+                yield cls(places, store)
+            finally:
+                store.close()
+
+    def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> None:
+        """Commit a batch to the store and the keyword view, links resolved."""
+        with self.store.transaction():
+            names = _names(self.store)
+            self.store.remove_documents(batch.removed)
+            for state, parsed in batch.documents:
+                self.store.add_document(state, parsed)
+            for state, modified in batch.touched:
+                self.store.touch_document(state, modified)
+            if batch.problems is not None:
+                self.store.replace_walk_problems(batch.problems)
+            stale = self.store.meta("links") == "stale" or names != _names(self.store)
+            if batch.last:
+                self._resolve_links(resolver, None if stale else {state.path for state, _ in batch.documents})
+            self.store.set_meta("links", "stale" if stale and not batch.last else "resolved")
+        self.sync_keyword()
+
+    def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None) -> None:
+        """Resolve the links of some documents; of all (None) where names came or went."""
+        if only == set():
+            return
+        resolve = resolver(self.store.names())
+        for path, ordinal, link in self.store.links():
+            if only is None or path in only:
+                resolved = resolve(link, path)
+                if resolved != link.resolved:
+                    self.store.resolve_link(path, ordinal, resolved)
+
+    def note(self, key: str, value: str, **more: str) -> None:
+        """Commit facts about the index, where they differ."""
+        facts = {key: value, **more}
+        if any(self.store.meta(name) != fact for name, fact in facts.items()):
+            with self.store.transaction():
+                for name, fact in facts.items():
+                    self.store.set_meta(name, fact)
+
+    def is_complete(self, problems: Sequence[Problem]) -> bool:
+        """Tell whether nothing is left to do for words: problems as they were, links resolved, the keyword view there."""
+        known = {p for p in self.store.problems() if p.path not in self.store.manifest()}
+        return known == set(problems) and self.store.meta("links") == "resolved" and KeywordView(self.places.keyword).is_current()
+
+    def words(self) -> Mapping[str, int]:
+        """Return every word form with the number of chunks that hold it."""
+        return WhooshKeywordIndex(self.places.keyword, StoreCatalog(self.store, "")).words()
+
+    def sync_keyword(self) -> None:
+        """Bring the keyword view up to the store, from whatever state it is in."""
+        view = KeywordView(self.places.keyword)
+        if not view.is_current():
+            view.create()
+        facts = {row: (path, title, modified, rest) for row, path, title, modified, rest in self.store.documents()}
+        wanted = np.array([*(row for row, _, _ in self.store.chunk_rows()), *(-row for row in facts)], dtype=np.int64)
+        held = view.rows()
+        gone, new = np.setdiff1d(held, wanted).tolist(), np.setdiff1d(wanted, held).tolist()
+        documents = [(-row, document_from_row(*facts[-row], folder="")) for row in new if row < 0]
+        chunks = [row for row in new if row > 0]
+        while gone or documents or chunks:
+            part, chunks = chunks[:KEYWORD_BATCH], chunks[KEYWORD_BATCH:]
+            view.apply(gone, documents, self.store.chunks(part).items())
+            gone, documents = [], []
+
+    def sync_vectors(self, fingerprint: str, dimensions: int) -> None:
+        """Write the vectors' file where it is behind the store."""
+        path = view_file(self.places.vector, fingerprint)
+        view = VectorView.load(path, dimensions)
+        if bring_up_to_date(view, self.store, fingerprint) or not path.is_file():
+            view.save(path)
+
+    def keep_vectors(self, fingerprint: str, vectors: Mapping[bytes, Vector]) -> None:
+        """Commit vectors to the store."""
+        if vectors:
+            with self.store.transaction():
+                self.store.add_vectors(fingerprint, list(vectors), np.stack(list(vectors.values())))
+
+
+def _names(store: Store) -> set[tuple[str, str, tuple[str, ...]]]:
+    return {(document.path, document.title, document.aliases) for document in store.names()}
+
+
+@contextmanager
+def _locked(path: Path, waiting: Callable[[], None] | None) -> Iterator[None]:
+    lock = FileLock(path)
+    while True:
+        try:
+            lock.acquire(timeout=0.5)
+            break
+        except Timeout:
+            if waiting:
+                waiting()
+        except OSError as error:
+            raise StorageError(f"The index in {path.parent} cannot be written ({error.strerror}): check its permissions.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_writing(places: Places) -> bool:
+    """Tell whether some process holds the writer's lock."""
+    if not places.lock.exists():
+        return False
+    lock = FileLock(places.lock)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return True
+    except OSError:
+        return False
+    lock.release()
+    return False

@@ -1,0 +1,69 @@
+"""BM25F merges fields before saturation and counts each document field on every chunk of its document."""
+
+import math
+
+import numpy as np
+import pytest
+
+from thumbindex.index.bm25f import Column, Scorer
+from thumbindex.ports import KeywordWeights
+
+OF = np.array([0, 0, 1])  # chunks 0 and 1 are of document 0, chunk 2 of document 1
+
+
+def column(*pairs: tuple[int, float], whole: bool = False) -> Column:
+    return Column(np.array([row for row, _ in pairs], dtype=np.int64), np.array([f for _, f in pairs], dtype=np.float32), whole)
+
+
+def scorer(**fields: float) -> Scorer:
+    lengths = {name: np.full(2 if name == "title" else 3, 4, dtype=np.float32) for name in fields}
+    return Scorer(OF, 2, KeywordWeights(fields, k1=1.2, b=0.75), lengths.__getitem__)
+
+
+def test_one_term_scores_as_the_formula_says():
+    one = scorer(body=1.0)
+    one.add("x", 1.0, {"body": column((0, 2.0))})
+    idf = math.log(1 + (3 - 1 + 0.5) / 1.5)
+    (rows, scores), _, _ = one.best_chunks(5, None)
+    assert (rows, scores) == ([0], [pytest.approx(idf * 2 * 2.2 / (2 + 1.2), rel=1e-5)])
+
+
+def test_fields_are_merged_before_saturation():
+    both, twice = scorer(body=1.0, headings=1.0), scorer(body=1.0)
+    both.add("x", 1.0, {"body": column((0, 1.0)), "headings": column((0, 1.0))})
+    twice.add("x", 1.0, {"body": column((0, 2.0))})
+    assert both.best_chunks(1, None)[0][1] == pytest.approx(twice.best_chunks(1, None)[0][1])
+
+
+def test_a_title_counts_on_every_chunk_of_its_document():
+    one = scorer(body=1.0, title=3.0)
+    one.add("x", 1.0, {"title": column((0, 1.0), whole=True)})
+    assert one.best_chunks(5, None)[0][0] == [0, 1]
+
+
+def test_a_documents_score_adds_up_its_chunks_words():
+    one = scorer(body=1.0)
+    one.add("x", 1.0, {"body": column((0, 1.0), (1, 1.0), (2, 1.0))})
+    assert [n for n, _ in one.documents(None)] == [0, 1]
+
+
+def test_coverage_is_the_share_of_the_querys_idf():
+    one = scorer(body=1.0)
+    one.add("x", 1.0, {"body": column((0, 1.0), (2, 1.0))})
+    one.add("y", 1.0, {"body": column((0, 1.0), (2, 0.0))})
+    one.add("nowhere", 1.0, {"body": column()})
+    _, coverage, matched = one.best_chunks(1, None)
+    assert (matched, 0 < coverage[0] < 1) == ([("x", "y")], True)
+
+
+def test_a_mask_takes_chunks_and_their_documents_out():
+    one = scorer(body=1.0)
+    one.add("x", 1.0, {"body": column((0, 5.0), (2, 1.0))})
+    mask = np.array([False, False, True])
+    assert (one.best_chunks(5, mask)[0][0], [n for n, _ in one.documents(mask)]) == ([2], [1])
+
+
+def test_equal_scores_come_in_the_order_of_their_places():
+    one = scorer(body=1.0)
+    one.add("x", 1.0, {"body": column((0, 1.0), (1, 1.0), (2, 1.0))})
+    assert one.best_chunks(2, None)[0][0] == [0, 1]

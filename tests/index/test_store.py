@@ -1,0 +1,110 @@
+"""The store keeps all of a transaction or nothing, and never mixes models."""
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+from thumbindex.errors import IndexDamagedError, IndexTooNewError
+from thumbindex.index.store import Store, text_key
+from thumbindex.text import embedded_text
+
+
+def unit(*values: float) -> np.ndarray:
+    vector = np.array(values, dtype=np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path, note):
+    store = Store(tmp_path / "s")
+
+    def fail() -> None:
+        with store.transaction():
+            store.add_document(*note("a.md", "text"))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert (store.documents(), store.generation) == ([], 0)
+
+
+def test_each_transaction_is_a_generation(tmp_path, note):
+    store = Store(tmp_path / "s")
+    for path in ("a.md", "b.md"):
+        with store.transaction():
+            store.add_document(*note(path, "text"))
+    assert store.generation == 2
+
+
+def test_a_document_put_again_replaces_the_one_at_its_path(tmp_path, note):
+    store = Store(tmp_path / "s")
+    for text in ("old", "new"):
+        with store.transaction():
+            store.add_document(*note("a.md", text))
+    rows = [row for row, _, _ in store.chunk_rows()]
+    assert [chunk.text for chunk in store.chunks(rows).values()] == ["new"]
+
+
+def test_row_ids_are_never_used_twice(tmp_path, note):
+    store = Store(tmp_path / "s")
+    seen = []
+    for text in ("one", "two"):
+        with store.transaction():
+            store.remove_documents(["a.md"])
+            store.add_document(*note("a.md", text))
+        seen.append(store.chunk_rows()[0][0])
+    assert seen == [1, 2]
+
+
+def test_vectors_of_two_models_of_one_dimension_never_mix(tmp_path, note):
+    store = Store(tmp_path / "s")
+    key = text_key(embedded_text(("a",), "text"))
+    with store.transaction():
+        store.add_document(*note("a.md", "text"))
+        store.add_vectors("one", [key], unit(1, 0)[None])
+    assert [len(store.vector_rows(model)) for model in ("one", "two")] == [1, 0]
+
+
+def test_a_text_that_stands_twice_is_pending_once_and_gets_its_vector_in_both_places(tmp_path, note):
+    store = Store(tmp_path / "s")
+    with store.transaction():
+        store.add_document(*note("a.md", "same", title="T"))
+        store.add_document(*note("b.md", "same", title="T"))
+    pending = store.pending("m")
+    with store.transaction():
+        store.add_vectors("m", [key for key, _ in pending], unit(1, 0)[None])
+    assert (len(pending), len(store.vector_rows("m"))) == (1, 2)
+
+
+def test_the_newest_documents_are_embedded_first(tmp_path, note):
+    store = Store(tmp_path / "s")
+    with store.transaction():
+        store.add_document(*note("old.md", "old", modified=1.0))
+        store.add_document(*note("new.md", "new", modified=2.0))
+    rows = [row for _, row in store.pending("m")]
+    assert [store.chunks([row])[row].text for row in rows] == ["new", "old"]
+
+
+def test_vectors_that_nothing_needs_are_dropped_and_the_others_stay(tmp_path, note):
+    store = Store(tmp_path / "s")
+    kept = text_key(embedded_text(("a",), "text"))
+    with store.transaction():
+        store.add_document(*note("a.md", "text"))
+        store.add_vectors("m", [kept, b"orphan", b"vocabulary"], np.stack([unit(1, 0)] * 3))
+    with store.transaction():
+        assert store.drop_orphan_vectors("m", [b"vocabulary"]) == 1
+    assert set(store.vectors("m", [kept, b"orphan", b"vocabulary"])) == {kept, b"vocabulary"}
+
+
+def test_an_index_of_a_later_version_is_refused_with_a_sentence(tmp_path):
+    with sqlite3.connect(tmp_path / "s") as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(IndexTooNewError, match="upgrade thumbindex"):
+        Store(tmp_path / "s")
+
+
+def test_a_file_that_is_no_database_is_named_as_damaged(tmp_path):
+    (tmp_path / "s").write_bytes(b"not a database, and long enough to be read as one" * 50)
+    with pytest.raises(IndexDamagedError, match="--rebuild"):
+        Store(tmp_path / "s")
