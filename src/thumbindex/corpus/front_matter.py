@@ -1,0 +1,160 @@
+"""The block of facts at a file's head: YAML between `---` or TOML between `+++`, made safe and JSON-safe."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from typing import Any
+
+from thumbindex.corpus.yaml_tree import FrontMatterError, read_yaml
+from thumbindex.model import Problem
+
+_OPEN = re.compile(r"(---|\+\+\+)[ \t]*\n")
+_CLOSE = {"---": re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M), "+++": re.compile(r"^\+\+\+[ \t]*$", re.M)}
+_PLAIN = re.compile(r"^([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*$", re.M)
+_DATE = re.compile(r"\s*(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
+_TOML_LINE = re.compile(r"at line (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """What stands at a file's head, by field; empty where there is nothing."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)  # JSON-safe
+    size: int = 0  # characters that the block takes, from the file's first
+    lines: int = 0  # lines that it takes
+    related_line: int = 1
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Return the title, or an empty text."""
+        return self._text("title")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Return the tags without `#`; a text is split at commas and spaces."""
+        values = self._values("tags", "tag", split=r"[,\s]+")
+        return tuple(dict.fromkeys(tag for value in values if (tag := value.lstrip("#").strip("/ "))))
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Return the document's other names."""
+        return self._values("aliases", "alias")
+
+    @property
+    def keywords(self) -> tuple[str, ...]:
+        """Return the keywords."""
+        return self._values("keywords", "keyword")
+
+    @property
+    def description(self) -> str:
+        """Return the description or summary."""
+        return self._text("description") or self._text("summary")
+
+    @property
+    def author(self) -> str:
+        """Return the author, or all of them with commas between."""
+        return ", ".join(self._values("author", "authors", split=""))
+
+    @property
+    def category(self) -> str:
+        """Return the category, or all of them with commas between."""
+        return ", ".join(self._values("category", "categories", split=""))
+
+    @property
+    def type(self) -> str:
+        """Return the document's type."""
+        return self._text("type")
+
+    @property
+    def related(self) -> tuple[str, ...]:
+        """Return the entries of `related` as written."""
+        return self._values("related", split="")
+
+    @property
+    def date(self) -> str:
+        """Return the day of the last update, else of the first writing, as an ISO date."""
+        for key in ("updated", "modified", "lastmod", "date"):
+            match = _DATE.match(self._text(key))
+            if match:
+                try:
+                    return date(*map(int, match.groups())).isoformat()
+                except ValueError:
+                    continue
+        return ""
+
+    def _text(self, key: str) -> str:
+        value = self._value(key)
+        return " ".join(str(value).split()) if isinstance(value, (str, int, float)) else ""
+
+    def _values(self, *keys: str, split: str = r"\s*,\s*") -> tuple[str, ...]:
+        found: list[str] = []
+        for key in keys:
+            value = self._value(key)
+            if isinstance(value, str) and split:
+                found += re.split(split, value.strip("[] "))
+            elif isinstance(value, list):
+                found += [_name(entry) for entry in _flat(value)]
+            elif value is not None:
+                found.append(_name(value))
+        return tuple(dict.fromkeys(text for text in (" ".join(entry.split()) for entry in found) if text))
+
+    def _value(self, key: str) -> Any:
+        return next((value for name, value in self.fields.items() if name.lower() == key), None)
+
+
+def read_front_matter(path: str, text: str) -> FrontMatter:
+    """Read the block at the head of a text; one that is broken is reported and read as far as its plain lines go."""
+    opening = _OPEN.match(text)
+    closing = _CLOSE[opening[1]].search(text, opening.end()) if opening else None
+    if opening is None or closing is None:
+        return FrontMatter()
+    block, size = text[opening.end() : closing.start()], min(closing.end() + 1, len(text))
+    lines = text.count("\n", 0, size)
+    problems: tuple[Problem, ...] = ()
+    key_lines: Mapping[str, int] = {}
+    try:
+        fields, key_lines, doubled = read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
+        problems = tuple(Problem(path, line, f"front matter: `{key}` stands twice, the last one counts") for key, line in doubled)
+    except FrontMatterError as error:
+        if error.prose:  # text between two rules, not front matter
+            return FrontMatter(problems=(Problem(path, error.line, str(error)),))
+        fields = {key: value.strip("'\"") for key, value in _PLAIN.findall(block)}
+        problems = (Problem(path, error.line, f"front matter: {error}; its plain `key: value` lines were read"),)
+    return FrontMatter(fields, size, lines, key_lines.get("related", 1), problems)
+
+
+def _read_toml(block: str) -> tuple[Mapping[str, Any], Mapping[str, int]]:
+    try:
+        return _safe(tomllib.loads(block)), {}
+    except (ValueError, RecursionError) as error:
+        line = _TOML_LINE.search(str(error))
+        raise FrontMatterError(f"not TOML: {error}", int(line[1]) + 1 if line else 1) from error
+
+
+def _safe(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _safe(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_safe(entry) for entry in value]
+    if isinstance(value, (date, datetime, time)):
+        return value.isoformat()
+    return str(value) if isinstance(value, float) and value - value != 0 else value  # JSON has no inf and nan
+
+
+def _flat(values: list[Any]) -> list[Any]:
+    """Flatten lists in lists: `[[Note]]` without quotes is one in YAML."""
+    found: list[Any] = []
+    for value in values:
+        found += _flat(value) if isinstance(value, list) else [value]
+    return found
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, dict):  # authors are written as `name: …` with more facts beside
+        return str(value.get("name", ""))
+    return "" if value is None else str(value)

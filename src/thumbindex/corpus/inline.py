@@ -1,0 +1,170 @@
+"""What stands inside a line: links, tags and the words that a reader sees, by rules added to markdown-it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline, image, link
+from markdown_it.token import Token
+
+from thumbindex.model import Link, LinkKind
+
+MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
+
+ATTACHMENT_SUFFIXES = frozenset(
+    ".png .jpg .jpeg .gif .svg .webp .bmp .avif .ico .tif .tiff .heic .mp3 .wav .ogg .m4a .flac .3gp .mp4 .webm .mov .mkv .avi"
+    " .ogv .pdf .canvas .base .zip .tar .gz .xz .bz2 .7z .dmg .exe .deb .rpm .doc .docx .xls .xlsx .ppt .pptx .odt .csv .tsv .txt"
+    " .json .yaml .yml .toml .xml .js .mjs .cjs .ts .tsx .jsx .css .scss .py .rs .go .c .h .cc .cpp .hpp .java .rb .php .sh .bat"
+    " .ps1 .ipynb .sql .log .lock .excalidraw .epub .ttf .woff .woff2".split()
+)
+"""A target that ends so is a file to show or fetch, never a document."""
+
+_WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
+_TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
+_TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+_HEADING_TAIL = re.compile(r"\s*\{\s*[:#.][^{}]*\}\s*$|\s\^[\w-]+\s*$")
+_PIECE = 5_000  # characters parsed at once: the inline parser's worst cases grow with the square of a paragraph
+_BRACKETS = 800  # in one piece; more are no links, and nested ones cost that square
+
+Rule = Callable[[StateInline, bool], bool]
+Environment = MutableMapping[str, Any]
+
+
+def add_inline_rules(md: MarkdownIt) -> None:
+    """Teach a parser wikilinks and tags, and let every link's token say where it began (`meta["at"]`)."""
+    md.inline.ruler.before("link", "wikilink", _wikilink)
+    md.inline.ruler.before("link", "tag", _tag)
+    md.inline.ruler.at("link", _marked(link, "link_open"))
+    md.inline.ruler.at("image", _marked(image, "image"))
+
+
+def _marked(rule: Rule, kind: str) -> Rule:
+    def marked(state: StateInline, silent: bool) -> bool:
+        at, before = state.pos, len(state.tokens)
+        found = rule(state, silent)
+        if found and not silent:
+            next(token for token in state.tokens[before:] if token.type == kind).meta["at"] = at
+        return found
+
+    return marked
+
+
+def _wikilink(state: StateInline, silent: bool) -> bool:
+    match = _WIKILINK.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        token = state.push("wikilink", "", 0)
+        token.content, token.markup, token.meta = match[1], match[0][0], {"at": state.pos}
+    state.pos = match.end()
+    return True
+
+
+def _tag(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] != "#" or (state.pos and state.src[state.pos - 1] not in _TAG_AFTER):
+        return False
+    match = _TAG.match(state.src, state.pos, state.posMax)
+    name = match[1].strip("/") if match else ""
+    if match is None or not name.strip("0123456789/-_"):
+        return False
+    if not silent:
+        state.push("tag", "", 0).content = name
+    state.pos = match.end()
+    return True
+
+
+def read_inline(md: MarkdownIt, content: str, line: int, env: Environment) -> tuple[list[Link], list[str]]:
+    """Return the links and tags of a paragraph, cell or heading that begins at a line (from 1)."""
+    links: list[Link] = []
+    tags: list[str] = []
+    for piece, first in _pieces(content, line):
+        if piece.count("[") > _BRACKETS:
+            continue
+        ends = [match.start() for match in re.finditer("\n", piece)]
+        tokens: list[Token] = []
+        md.inline.parse(piece, md, env, tokens)
+        tags += [token.content for token in tokens if token.type == "tag"]
+        for index, token in enumerate(tokens):
+            found = _read_link(tokens, index, first + bisect_right(ends, token.meta["at"])) if "at" in token.meta else None
+            if found:
+                links.append(found)
+    return links, tags
+
+
+def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
+    """Return a heading as a reader sees it: no marks, anchors or targets."""
+    tokens: list[Token] = []
+    md.inline.parse(without_anchor(content)[:_PIECE], md, env, tokens)
+    return " ".join(_seen(tokens).replace("==", "").split())
+
+
+def without_anchor(heading: str) -> str:
+    """Return a heading's Markdown without the `{#anchor}` or `^block` that only machines read."""
+    return _HEADING_TAIL.sub("", heading)
+
+
+def parse_wikilink(inner: str, kind: LinkKind, line: int) -> Link | None:
+    """Read what stands between `[[` and `]]`; None where it leads to an attachment."""
+    place, _, alias = inner.replace("\\|", "|").partition("|")
+    target, _, fragment = (part.strip() for part in place.partition("#"))
+    if is_attachment(target):
+        return None
+    return Link(kind, target, fragment, alias.strip() or " > ".join(filter(None, (target, fragment))), line)
+
+
+def parse_destination(destination: str, kind: LinkKind, text: str, line: int) -> Link | None:
+    """Read a Markdown link's destination; None where it leads out of the folder or to an attachment."""
+    if not destination or _SCHEME.match(destination):
+        return None
+    place, _, fragment = destination.partition("#")
+    target = unquote(place.partition("?")[0])
+    if is_attachment(target) or not (target or fragment):
+        return None
+    return Link(kind, target, unquote(fragment), text, line)
+
+
+def is_attachment(target: str) -> bool:
+    """Tell whether a link's target is a file that is no document."""
+    dot = target.rfind(".")
+    return dot >= 0 and target[dot:].lower() in ATTACHMENT_SUFFIXES
+
+
+def _pieces(content: str, line: int) -> Iterator[tuple[str, int]]:
+    while len(content) > _PIECE:
+        cut = max(content.rfind("\n", 0, _PIECE), content.rfind(" ", 0, _PIECE)) + 1 or _PIECE
+        yield content[:cut], line
+        line += content.count("\n", 0, cut)
+        content = content[cut:]
+    yield content, line
+
+
+def _read_link(tokens: Sequence[Token], index: int, line: int) -> Link | None:
+    token = tokens[index]
+    if token.type == "wikilink":
+        return parse_wikilink(token.content, LinkKind.EMBED if token.markup == "!" else LinkKind.WIKILINK, line)
+    if token.type == "image":
+        found = parse_destination(str(token.attrs["src"]), LinkKind.EMBED, token.content, line)
+        return found if found and found.target.lower().endswith(MARKDOWN_SUFFIXES) else None
+    close = next(i for i in range(index, len(tokens)) if tokens[i].type == "link_close" and tokens[i].level == token.level)
+    return parse_destination(str(token.attrs["href"]), LinkKind.MARKDOWN, _seen(tokens[index + 1 : close]), line)
+
+
+def _seen(tokens: Sequence[Token]) -> str:
+    parts: list[str] = []
+    for token in tokens:
+        if token.type == "wikilink":
+            found = parse_wikilink(token.content, LinkKind.WIKILINK, 0)
+            parts.append(found.text if found else "")
+        elif token.type in ("softbreak", "hardbreak"):
+            parts.append(" ")
+        elif token.type == "tag":
+            parts.append(f"#{token.content}")
+        elif token.type != "html_inline":
+            parts.append(token.content)
+    return "".join(parts)

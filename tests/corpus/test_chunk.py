@@ -1,0 +1,114 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thumbindex.corpus.blocks import read_outline
+from thumbindex.corpus.chunk import cut_children, cut_sentences, cut_span
+from thumbindex.corpus.source import Source, line_starts
+from thumbindex.model import BlockKind
+
+
+def source_of(text: str) -> Source:
+    return Source(text, line_starts(text), ())
+
+
+def pieces(text: str, maximum: int) -> list[str]:
+    source = source_of(text)
+    found = cut_children(source, read_outline(text).regions[0].body, maximum)
+    return [(f"{p.prefix}\n" if p.prefix else "") + source.show(p.start, p.end) for p in found]
+
+
+def spans(text: str, maximum: int) -> list[str]:
+    return [text[a:b] for a, b in cut_span(source_of(text), 0, len(text), maximum)]
+
+
+def test_blocks_that_fit_stay_whole() -> None:
+    assert pieces("a b\n\n- c\n- d\n\n```\ne\n```\n\n| f |\n|---|\n| g |", 100) == ["a b", "- c\n- d", "```\ne\n```", "| f |\n|---|\n| g |"]
+
+
+def test_a_list_is_cut_between_its_items_and_an_item_between_its_blocks() -> None:
+    assert pieces("- aaaa\n- bbbb\n\n  cccc\n- dddd", 10) == ["- aaaa", "- bbbb", "  cccc", "- dddd"]
+
+
+def test_a_callout_is_cut_between_its_blocks() -> None:
+    assert pieces("> [!tip]\n> aaaa\n>\n> - bbbb\n> - cccc", 15) == ["> [!tip]\n> aaaa", "> - bbbb", "> - cccc"]
+
+
+def test_code_is_cut_where_lines_are_blank_and_a_lone_closing_fence_is_left_out() -> None:
+    assert pieces("```py\naaaa\n\nbbbb\ncccc\n```", 13) == ["```py\naaaa", "bbbb\ncccc\n```"]
+    assert pieces("```py\naaaa\n\nbbbb\ncccc\n```", 10) == ["```py\naaaa", "bbbb\ncccc"]
+
+
+def test_a_run_of_code_over_the_maximum_is_cut_at_lines_and_a_line_between_words() -> None:
+    assert pieces("```\naaaa\nbbbb cccc dddd\n```", 10) == ["```", "aaaa", "bbbb cccc", "dddd"]
+
+
+def test_pieces_of_a_table_repeat_its_header() -> None:
+    table = "| n |\n|---|\n| 1 |\n| 2 |\n| 3 |"
+    assert pieces(table, 22) == ["| n |\n|---|\n| 1 |", "| n |\n|---|\n| 2 |", "| n |\n|---|\n| 3 |"]
+
+
+def test_a_header_that_takes_half_of_the_maximum_is_not_repeated() -> None:
+    assert pieces("| nnnnnnnn |\n|---|\n| 1 |\n| 2 |", 20) == ["| nnnnnnnn |", "|---|", "| 1 |", "| 2 |"]
+
+
+def test_a_row_over_the_maximum_is_cut_and_the_header_is_not_lost() -> None:
+    assert pieces("| n |\n|---|\n| aaaa bbbb cccc dddd eeee |\n| 2 |", 24) == [
+        "| n |\n|---|",
+        "| aaaa bbbb cccc dddd",
+        "eeee |",
+        "| n |\n|---|\n| 2 |",
+    ]
+
+
+def test_link_definitions_and_what_is_nested_too_deeply_are_not_lost() -> None:
+    assert pieces("a\n\n[r]: b.md\n[s]: c.md", 100) == ["a", "[r]: b.md\n[s]: c.md"]
+    assert pieces("> " * 100 + "deep", 500) == ["> " * 100 + "deep"]
+
+
+def test_a_rule_between_blocks_is_no_text() -> None:
+    assert pieces("a\n\n***\n\nb\n\n---", 100) == ["a", "b"]
+
+
+def test_a_paragraph_is_cut_between_sentences() -> None:
+    text = "One is here. Two, e.g. this one, is longer! Is three here? Four."
+    assert [text[a:b] for a, b in cut_sentences(source_of(text), 0, len(text), 50)] == [
+        "One is here. Two, e.g. this one, is longer!",
+        "Is three here? Four.",
+    ]
+
+
+def test_sentences_in_chinese_are_cut_too() -> None:
+    text = "今天天气很好。我们去公园。" * 8
+    assert {part[-1] for part in pieces(text, 50)} == {"。"}
+
+
+def test_a_paragraph_of_ten_thousand_characters_is_cut() -> None:
+    found = pieces("word " * 2000, 500)
+    assert max(map(len, found)) <= 500
+    assert " ".join(found).split() == ["word"] * 2000
+
+
+def test_a_word_over_the_maximum_is_cut_inside() -> None:
+    assert spans("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]
+    assert spans("aaaaaaaa bbbb", 10) == ["aaaaaaaa", "bbbb"]
+    assert spans(" " * 30 + "a", 10) == ["a"]
+
+
+@given(st.text(alphabet="ab. \n。!\u00a0é|", max_size=300), st.integers(1, 60))
+def test_a_cut_loses_white_space_only(text: str, maximum: int) -> None:
+    found = spans(text, maximum)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(0 < len(part) <= maximum for part in found)
+
+
+@pytest.mark.parametrize("kind", ["prose", "word"])
+def test_a_long_line_is_cut_in_linear_time(kind: str) -> None:
+    text = "lorem ipsum. " * 20_000 if kind == "prose" else "x" * 260_000
+    assert len(pieces(text, 500)) >= 520
+
+
+def test_kinds_are_kept_with_the_pieces() -> None:
+    source = source_of("a\n\n- b\n\n```go\nc\n```")
+    found = [(p.kind, p.language) for p in cut_children(source, read_outline(source.text).regions[0].body, 100)]
+    assert found == [(BlockKind.PROSE, ""), (BlockKind.LIST, ""), (BlockKind.CODE, "go")]

@@ -1,0 +1,69 @@
+"""Every chunk of the evaluation corpora is found at its lines; skipped where these are not beside the repository."""
+
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from thumbindex.corpus.read import read_document
+from thumbindex.corpus.walk import walk
+from thumbindex.model import BlockKind, Chunk, ParsedDocument, Section
+from thumbindex.settings import CorpusSettings
+
+CORPORA = Path(__file__).parents[3] / "shared" / "eval" / "corpora"
+SETTINGS = CorpusSettings()
+_CODE_OR_COMMENT = re.compile(r"(```.*?```|`[^`\n]*`)|<!--.*?-->|%%.*?%%", re.S)
+
+
+def unpack(name: str, folder: Path) -> Path:
+    archive = CORPORA / f"{name}.tar.xz"
+    if not archive.is_file():
+        pytest.skip(f"no {archive}")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return folder / name
+
+
+def without_comments(text: str) -> list[str]:
+    """Return a text's lines, none fewer; a mark tells a line end that stood in a comment."""
+    return _CODE_OR_COMMENT.sub(lambda match: match[1] or "\1\n" * match[0].count("\n"), text).split("\n")
+
+
+def place_of(part: Chunk | Section, lines: list[str]) -> str:
+    return "\n".join(lines[part.start_line - 1 : part.end_line]).replace("\1\n", "")
+
+
+def stands_at_its_lines(part: Chunk | Section, lines: list[str]) -> bool:
+    place = place_of(part, lines)
+    if part.text in place:
+        return True
+    header, _, rows = part.text.partition("\n")
+    repeated = isinstance(part, Chunk) and part.kind is BlockKind.TABLE and header in lines[: part.start_line]
+    return repeated and rows.partition("\n")[2] in place
+
+
+def check(parsed: ParsedDocument, lines: list[str], bare: list[str]) -> None:
+    for chunk in parsed.chunks:
+        section = parsed.sections[chunk.section]
+        assert stands_at_its_lines(chunk, lines) or stands_at_its_lines(chunk, bare), (parsed.document.path, chunk)
+        assert len(chunk.text) <= SETTINGS.chunk.child_max
+        assert section.start_line <= chunk.start_line <= chunk.end_line <= section.end_line
+    for section in parsed.sections:
+        assert stands_at_its_lines(section, lines) or stands_at_its_lines(section, bare), (parsed.document.path, section)
+        assert len(section.text) <= SETTINGS.chunk.parent_max
+
+
+@pytest.mark.parametrize(("name", "step", "least"), [("obsidian-help", 1, 4_000), ("devdocs", 4, 4_000)])
+def test_every_chunk_is_found_at_its_lines_inside_its_section(tmp_path: Path, name: str, step: int, least: int) -> None:
+    root = unpack(name, tmp_path)
+    files, problems = walk(root, SETTINGS)
+    assert problems == ()
+    chunks = 0
+    for file in files[::step]:
+        parsed = read_document(root, file.path, SETTINGS)
+        assert isinstance(parsed, ParsedDocument)
+        text = (root / file.path).read_text("utf-8-sig")
+        check(parsed, text.split("\n"), without_comments(text))
+        chunks += len(parsed.chunks)
+    assert chunks > least

@@ -1,0 +1,101 @@
+import pytest
+
+from thumbindex.corpus.blocks import read_outline
+from thumbindex.model import Link, LinkKind
+
+W, E, M = LinkKind.WIKILINK, LinkKind.EMBED, LinkKind.MARKDOWN
+
+
+def links(text: str) -> list[tuple[LinkKind, str, str, str]]:
+    return [(link.kind, link.target, link.fragment, link.text) for link in read_outline(text).links]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[[Note]]", (W, "Note", "", "Note")),
+        ("[[Note|alias]]", (W, "Note", "", "alias")),
+        ("[[Note#Heading]]", (W, "Note", "Heading", "Note > Heading")),
+        ("[[Note#^block]]", (W, "Note", "^block", "Note > ^block")),
+        ("[[folder/Note]]", (W, "folder/Note", "", "folder/Note")),
+        ("[[#Heading here|x]]", (W, "", "Heading here", "x")),
+        ("![[Note#Heading]]", (E, "Note", "Heading", "Note > Heading")),
+        ("[text](file.md#heading)", (M, "file.md", "heading", "text")),
+        ("[*a* `b`](a%20b.md)", (M, "a b.md", "", "a b")),
+        ("[a](<a b.md>)", (M, "a b.md", "", "a")),
+        ("[a](../x/%C3%BC.md 'title')", (M, "../x/ü.md", "", "a")),
+        ("[a](b.md?plain=1#c)", (M, "b.md", "c", "a")),
+        ("[a](#here)", (M, "", "here", "a")),
+        ("[a][r]\n\n[r]: b.md", (M, "b.md", "", "a")),
+        ("[r]\n\n[r]: b.md", (M, "b.md", "", "r")),
+        ("![a](b.md)", (E, "b.md", "", "a")),
+        ("[![badge](b.png)](c.md)", (M, "c.md", "", "badge")),
+        ("- > [[Note]]", (W, "Note", "", "Note")),
+        ("| a |\n|---|\n| [[Note\\|alias]] |", (W, "Note", "", "alias")),
+        ("## See [[Note]]", (W, "Note", "", "Note")),
+        ("[^1]\n\n[^1]: see [[Note]]", (W, "Note", "", "Note")),
+        ("[[Release 1.2]]", (W, "Release 1.2", "", "Release 1.2")),
+    ],
+)
+def test_every_kind_of_link_is_read(text: str, found: tuple[LinkKind, str, str, str]) -> None:
+    assert links(text) == [found]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("`[[Note]]`", "```\n[[Note]] [a](b.md)\n```", "    [[Note]]", "\\[[Note]]", "[[]]", "[[a\nb]]"),
+        *("[a](https://x.org/b.md)", "[a](mailto:x@y.org)", "[a](//x.org)", "<https://x.org>", "[a](obsidian://open?vault=x)"),
+        *("![[image.png]]", "![[image.png|300]]", "[[paper.pdf#page=2]]", "![a](b)", "[a](script.py)", "[^1]\n\n[^1]: word", "[a]()"),
+    ],
+)
+def test_what_leads_to_no_document_is_no_link(text: str) -> None:
+    assert links(text) == []
+
+
+def test_a_link_knows_its_line() -> None:
+    text = "# h\n\none\ntwo [[A]]\n[b](b.md)\n\n- x\n  [[C]]\n\n> [[D]]\n> [[E]]\n"
+    assert [link.line for link in read_outline(text).links] == [4, 5, 8, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("#one and #two/deep, (#three)", ("one", "two/deep", "three")),
+        ("- #y1984\n- #1984", ("y1984",)),
+        ("**#bold** #ünder_score-d #日本", ("bold", "ünder_score-d", "日本")),
+        ("#one #one", ("one",)),
+        ("`#code` C#sharp a#b https://x.org/#c [a](#d) &#39; \\#e ##f", ()),
+        ("# Heading\n\n```sh\n#comment\n```", ()),
+        ("## Heading { #anchor }\n## Other #tag", ("tag",)),
+        ("[#123](b.md) [#abc](b.md)", ()),
+        ("#a/b/", ("a/b",)),
+    ],
+)
+def test_inline_tags_are_found_outside_code_urls_and_anchors(text: str, tags: tuple[str, ...]) -> None:
+    assert read_outline(text).tags == tags
+
+
+@pytest.mark.parametrize(
+    ("heading", "seen"),
+    [
+        ("# Plain #", "Plain"),
+        ("# *A* **b** `c` ~~d~~ ==e==", "A b c d e"),
+        ("# [Text](b.md) and [[Note|alias]]", "Text and alias"),
+        ("# Title {#anchor}", "Title"),
+        ("# Title { #anchor .class }", "Title"),
+        ("# Title ^block-1", "Title"),
+        ("# f({x})", "f({x})"),
+        ("# a \\* b &amp; c <br/>d", "a * b & c d"),
+        ("# ![alt](i.png) x #tag", "alt x #tag"),
+        ("Two\nlines\n===", "Two lines"),
+        ("#", ""),
+    ],
+)
+def test_a_heading_is_what_a_reader_sees(heading: str, seen: str) -> None:
+    assert read_outline(heading).regions[1].heading == seen
+
+
+def test_a_paragraph_of_any_length_gives_its_links_with_their_lines() -> None:
+    text = "\n".join("word " * 400 + f"[[N{i}]]" for i in range(50))
+    assert read_outline(text).links == tuple(Link(W, f"N{i}", "", f"N{i}", i + 1) for i in range(50))

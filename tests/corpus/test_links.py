@@ -1,0 +1,74 @@
+import unicodedata
+
+import pytest
+
+from thumbindex.corpus.links import LinkResolver, resolve_links
+from thumbindex.model import Document, Link, LinkKind
+
+W, M = LinkKind.WIKILINK, LinkKind.MARKDOWN
+
+PATHS = (
+    *("Home.md", "a/Note.md", "a/b/Note.md", "c/Note.md", "c/Only.markdown", "Release 1.2.md", "docs/guide/index.md", "docs/api.md", "x/api.md"),
+    unicodedata.normalize("NFD", "Café.md"),
+)
+RESOLVER = LinkResolver.of(Document(path, f"Title of {path}", aliases=("Nickname", "How to/Do it") if path == "Home.md" else ()) for path in PATHS)
+
+
+def lead(target: str, source: str = "Home.md", kind: LinkKind = W) -> str | None:
+    return RESOLVER.resolve(Link(kind, target, "", "", 1), source)
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "path"),
+    [
+        ("a/Note", "Home.md", "a/Note.md"),
+        ("a/note.md", "Home.md", "a/Note.md"),
+        ("Only", "Home.md", "c/Only.markdown"),
+        ("ONLY.markdown", "Home.md", "c/Only.markdown"),
+        ("b/Note", "Home.md", "a/b/Note.md"),
+        ("Note", "a/x.md", "a/Note.md"),
+        ("Note", "a/b/x.md", "a/b/Note.md"),
+        ("Note", "c/d/x.md", "c/Note.md"),
+        ("Note", "Home.md", "a/Note.md"),
+        ("../Home", "a/x.md", "Home.md"),
+        ("Release 1.2", "Home.md", "Release 1.2.md"),
+        ("Caf\u00e9", "Home.md", PATHS[-1]),
+        ("nickname", "c/Note.md", "Home.md"),
+        ("How to/Do it", "c/Note.md", "Home.md"),
+        ("Title of docs/api.md", "Home.md", "docs/api.md"),
+        ("", "c/Note.md", "c/Note.md"),
+        ("Nowhere", "Home.md", None),
+        ("z/Note", "Home.md", None),
+    ],
+)
+def test_a_wikilink_leads_where_obsidian_leads(target: str, source: str, path: str | None) -> None:
+    assert lead(target, source) == path
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "path"),
+    [
+        ("api.md", "x/y.md", "x/api.md"),
+        ("../docs/api.md", "x/api.md", "docs/api.md"),
+        ("docs/api.md", "x/api.md", "docs/api.md"),
+        ("/docs/api", "x/api.md", "docs/api.md"),
+        ("api.html", "docs/x.md", "docs/api.md"),
+        ("guide/", "docs/api.md", "docs/guide/index.md"),
+        ("./guide", "docs/api.md", "docs/guide/index.md"),
+        ("../../../etc/passwd", "docs/api.md", None),
+        ("Title of docs/api.md", "Home.md", None),
+        ("..", "Home.md", None),
+    ],
+)
+def test_a_markdown_link_leads_from_its_own_folder(target: str, source: str, path: str | None) -> None:
+    assert lead(target, source, M) == path
+
+
+def test_links_are_kept_with_where_they_lead_or_dangling() -> None:
+    links = (Link(W, "Only", "Part", "", 1), Link(W, "Nowhere", "", "", 2))
+    assert [link.resolved for link in resolve_links(links, "Home.md", RESOLVER)] == ["c/Only.markdown", None]
+
+
+def test_a_name_that_many_share_goes_to_the_nearest_then_to_the_first_by_path() -> None:
+    resolver = LinkResolver.of(Document(path, "t") for path in ("z/n.md", "y/n.md", "x/deep/er/n.md"))
+    assert resolver.resolve(Link(W, "n", "", "", 1), "q/s.md") == "y/n.md"

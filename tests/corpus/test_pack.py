@@ -1,0 +1,49 @@
+from thumbindex.corpus.chunk import Piece
+from thumbindex.corpus.pack import join
+from thumbindex.model import BlockKind
+from thumbindex.settings import ChunkSettings
+
+P, C, L, T = BlockKind.PROSE, BlockKind.CODE, BlockKind.LIST, BlockKind.TABLE
+SETTINGS = ChunkSettings(child_min=20, child_max=50)
+
+
+def joined(*sizes: tuple[int, BlockKind], settings: ChunkSettings = SETTINGS) -> list[tuple[int, BlockKind]]:
+    pieces, position = [], 0
+    for size, kind in sizes:
+        pieces.append(Piece(position, position + size, kind))
+        position += size
+    return [(piece.end - piece.start, piece.kind) for piece in join(pieces, settings)]
+
+
+def test_neighbors_are_joined_up_to_the_maximum() -> None:
+    assert joined((20, P), (20, P), (20, P), (25, P)) == [(40, P), (45, P)]
+
+
+def test_code_tables_and_prose_stay_apart_where_they_are_long_enough() -> None:
+    assert joined((20, P), (25, C), (20, T)) == [(20, P), (25, C), (20, T)]
+
+
+def test_a_small_block_joins_its_neighbor_of_another_kind_and_the_chunk_is_prose() -> None:
+    assert joined((10, P), (30, C)) == [(40, P)]
+    assert joined((30, L), (10, P)) == [(40, P)]
+
+
+def test_a_small_tail_takes_from_its_neighbor() -> None:
+    assert joined((20, P), (15, P), (15, P), (10, P)) == [(35, P), (25, P)]
+
+
+def test_a_neighbor_that_would_become_too_small_keeps_what_it_has() -> None:
+    assert joined((45, P), (10, P)) == [(45, P), (10, P)]
+    assert joined((15, P), (30, P), (10, P)) == [(45, P), (10, P)]
+
+
+def test_rows_join_under_one_header_and_nothing_else_joins_them() -> None:
+    head, *rows = (Piece(i * 10, i * 10 + 10, T, prefix="H" * 9 if i else "") for i in range(8))
+    found = [(piece.start, piece.end, piece.prefix) for piece in join([head, *rows, Piece(80, 90, P)], SETTINGS)]
+    assert found == [(0, 50, ""), (50, 80, "H" * 9), (80, 90, "")]
+
+
+def test_a_language_is_kept_where_all_code_has_it() -> None:
+    same, other = Piece(0, 10, C, "py"), Piece(10, 20, C, "go")
+    assert join([same, Piece(10, 20, C, "py")], SETTINGS) == [Piece(0, 20, C, "py")]
+    assert join([same, other], SETTINGS) == [Piece(0, 20, C)]

@@ -1,0 +1,203 @@
+import re
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from thumbindex.corpus.parse import parse_document
+from thumbindex.model import BlockKind, Chunk, Link, LinkKind, ParsedDocument, Section
+from thumbindex.settings import ChunkSettings, CorpusSettings
+
+DEFAULTS = CorpusSettings()
+SMALL = CorpusSettings(chunk=ChunkSettings(child_min=20, child_max=60, parent_min=150, parent_max=200))
+
+
+def parse(text: str | bytes, path: str = "folder/a note.md", settings: CorpusSettings = DEFAULTS) -> ParsedDocument:
+    return parse_document(path, text.encode() if isinstance(text, str) else text, settings, 5.0)
+
+
+def texts(text: str) -> list[tuple[tuple[str, ...], str]]:
+    return [(chunk.heading_path, chunk.text) for chunk in parse(text).chunks]
+
+
+def check(text: str, parsed: ParsedDocument, maxima: ChunkSettings) -> None:
+    """Hold a parsed document without comments against its text."""
+    lines = re.sub(r"\r\n?", "\n", text).replace("\0", "\ufffd").split("\n")
+    last = 1
+    for chunk in parsed.chunks:
+        section = parsed.sections[chunk.section]
+        place = "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
+        assert chunk.text in place or (chunk.kind is BlockKind.TABLE and chunk.text.split("\n", 2)[2] in place)
+        assert len(chunk.text) <= maxima.child_max
+        assert last <= chunk.start_line <= chunk.end_line
+        assert section.start_line <= chunk.start_line <= chunk.end_line <= section.end_line
+        last = chunk.end_line
+    for section in parsed.sections:
+        assert section.text in "\n".join(lines[section.start_line - 1 : section.end_line])
+        assert len(section.text) <= maxima.parent_max
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("---\ntitle: Front\n---\n# Heading", "Front"),
+        ("---\ntitle: 2024\n---\n", "2024"),
+        ("---\ntitle:\n---\n# Heading", "Heading"),
+        ("## Second\n\n# **First** one", "First one"),
+        ("no heading", "a note"),
+        ("", "a note"),
+        ("> # quoted", "a note"),
+    ],
+)
+def test_the_title_is_front_matter_then_the_first_h1_then_the_files_name(text: str, title: str) -> None:
+    assert parse(text).document.title == title
+
+
+def test_text_before_the_first_heading_is_found() -> None:
+    assert texts("Preamble.\n\n# H\n\nText.") == [(("H",), "Preamble."), (("H",), "Text.")]
+
+
+def test_the_title_stands_in_a_heading_path_once() -> None:
+    assert texts("# T\n\na\n\n## B\n\nc\n\n#### D\n\ne\n\n## F\n\ng\n\n# H\n\ni") == [
+        (("T",), "a"),
+        (("T", "B"), "c"),
+        (("T", "B", "D"), "e"),
+        (("T", "F"), "g"),
+        (("T", "H"), "i"),
+    ]
+    assert texts("---\ntitle: t\n---\n# T\na\n## B\nc")[1][0] == ("t", "B")
+    assert texts("---\ntitle: Other\n---\n# T\na")[0][0] == ("Other", "T")
+
+
+def test_a_heading_with_nothing_below_it_is_a_chunk_of_its_own_line() -> None:
+    found = [(chunk.kind, chunk.text, chunk.heading_path) for chunk in parse("# T\n## A\n## B\n### C\ntext\n## D").chunks]
+    assert found == [
+        (BlockKind.HEADING, "## A", ("T", "A")),
+        (BlockKind.PROSE, "text", ("T", "B", "C")),
+        (BlockKind.HEADING, "## D", ("T", "D")),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "---\ntitle: a note\n---\n", "<!-- only a comment -->", "***\n"])
+def test_a_file_without_text_has_one_empty_section_and_chunk_under_its_title(text: str) -> None:
+    parsed = parse(text)
+    assert parsed.sections == (Section(0, 1, 1, ""),)
+    assert parsed.chunks == (Chunk(0, 0, BlockKind.PROSE, ("a note",), 1, 1, "", 0.8),)
+
+
+def test_lines_are_counted_in_the_file_with_front_matter_and_comments_in_it() -> None:
+    parsed = parse("---\na: b\n---\n\n# H\n<!--\nx\n-->\none\ntwo\n")
+    assert [(c.start_line, c.end_line, c.text) for c in parsed.chunks] == [(9, 10, "one\ntwo")]
+    assert [(s.start_line, s.end_line, s.text) for s in parsed.sections] == [(5, 10, "# H\n\none\ntwo")]
+
+
+def test_no_chunk_goes_across_a_heading() -> None:
+    assert [text for _, text in texts("a\n\n## B\n\nc\n\n### D\n\ne")] == ["a", "c", "e"]
+
+
+def test_tags_and_aliases_of_front_matter_and_text_are_found() -> None:
+    document = parse("---\ntags: [one]\naliases: [Other name]\n---\n#two/deep and #one\n").document
+    assert (document.tags, document.aliases) == (("one", "two/deep"), ("Other name",))
+
+
+def test_related_documents_are_links() -> None:
+    links = parse("---\nrelated:\n  - '[[Note|shown]]'\n  - '[text](<b c.md>)'\n  - d/e.md\n  - https://x.org\n---\n[[Z]]").links
+    assert [(link.kind, link.target, link.text, link.line) for link in links] == [
+        (LinkKind.RELATED, "Note", "shown", 2),
+        (LinkKind.RELATED, "b c.md", "text", 2),
+        (LinkKind.RELATED, "d/e.md", "d/e.md", 2),
+        (LinkKind.WIKILINK, "Z", "Z", 8),
+    ]
+
+
+def test_links_and_tags_in_comments_do_not_count() -> None:
+    parsed = parse("<!-- [[A]] #b -->\n\n%% [[C]] %%\n\n[[D]]")
+    assert (parsed.links, parsed.document.tags) == ((Link(LinkKind.WIKILINK, "D", "", "D", 5),), ())
+
+
+def test_a_chunks_maximum_is_a_maximum() -> None:
+    parsed = parse("x" * 10_000 + "\n\n" + "A sentence. " * 900 + "\n\n- " + "word " * 300)
+    assert max(len(chunk.text) for chunk in parsed.chunks) == 500
+    assert max(len(section.text) for section in parsed.sections) <= 2000
+
+
+def test_a_code_chunk_knows_its_language_and_kind() -> None:
+    parsed = parse("Text.\n" * 50 + "\n```rust\n" + "let x = 1;\n" * 40 + "```")
+    assert (parsed.chunks[-1].kind, parsed.chunks[-1].language) == (BlockKind.CODE, "rust")
+
+
+def test_a_maximum_of_chunks_over_that_of_sections_gives_way() -> None:
+    parsed = parse("word " * 300, settings=CorpusSettings(chunk=ChunkSettings(child_min=900, child_max=900, parent_min=100, parent_max=200)))
+    assert max(len(chunk.text) for chunk in parsed.chunks) <= 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"caf\xe9 au lait",
+        "\ufeff# T\n\ncafé au lait".encode(),
+        b"# T\r\n\r\ncaf\xc3\xa9 au lait\r\n",
+        "# T\n\ncafé au lait".encode("utf-16"),
+        b"\0\0# T\n\ncaf\xc3\xa9 au lait",
+        b"---\ndate: 2024-01-05\ntags:\n---\ncaf\xc3\xa9 au lait",
+        b"---\na: [b\n---\ncaf\xc3\xa9 au lait",
+    ],
+)
+def test_bad_input_is_indexed_as_far_as_it_goes(data: bytes) -> None:
+    assert parse(data).chunks[-1].text.endswith("café au lait")
+
+
+def test_problems_come_with_path_and_line() -> None:
+    problems = parse(b"---\na: b\nb: [\n---\n\0 caf\xe9").problems
+    assert [(problem.path, problem.line) for problem in problems] == [("folder/a note.md", 5), ("folder/a note.md", 5), ("folder/a note.md", 4)]
+
+
+def test_a_file_is_parsed_the_same_way_twice() -> None:
+    text = "# T\n\n" + "One. Two.\n\n- a\n- b\n\n## H\n\n" * 40
+    assert parse(text) == parse(text)
+
+
+def test_a_file_of_a_megabyte_in_one_line_or_in_one_table_does_no_harm() -> None:
+    start = time.process_time()
+    assert len(parse("lorem ipsum dolor sit amet. " * 36_000).chunks) > 2000
+    assert len(parse("| a | b |\n|---|---|\n" + "| cell | cell |\n" * 20_000).chunks) > 600
+    assert time.process_time() - start < 30
+
+
+SIGNS = "# ;## ;###### ;- ;1. ;> ;```;~~~;    ;\t;| a | b |;|---|---|;[[x]];[a](b.md);[r]: x;[^1]: ;---;===;***;<div>;</div>;#tag;`;*;|".split(";")
+WORDS = ["word", "A sentence. ", "x" * 70, "é漢。", "\n", "\n\n", "\r\n", "\0", "\u2028"]
+MARKDOWN = st.lists(st.sampled_from([*SIGNS, *WORDS]), max_size=80).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(MARKDOWN | st.text(max_size=300))
+@example("| a |\n|-|\n" + "| x |\n" * 40 + "\ntail")
+@example(" " * 300 + "a\n" + "\t" * 80 + "b")
+@example("# " + "long heading " * 60 + "\ntext")
+@example("> - > - 1. a\n> b\n\n```\n" + "y\n" * 90)
+def test_whatever_the_text_chunks_stand_at_their_lines_in_order_within_the_maxima(text: str) -> None:
+    check(text, parse(text, settings=SMALL), SMALL.chunk)
+
+
+BLOCKS = st.one_of(
+    st.lists(st.sampled_from(["alpha", "beta.", "gamma,", "delta!", "x" * 70]), min_size=1, max_size=30).map(" ".join),
+    st.lists(st.sampled_from(["- one", "- two two two", "  more", "  - deep deep"]), min_size=1, max_size=12).map(
+        lambda lines: "\n".join(["- first", *lines])
+    ),
+    st.lists(st.sampled_from(["> a quote", ">", "> - item", "> [!note]"]), min_size=1, max_size=12).map("\n".join),
+    st.lists(st.sampled_from(["    code();", "more code", ""]), min_size=1, max_size=20).map(
+        lambda lines: "\n".join(["```py", "first", *lines, "```"])
+    ),
+    st.sampled_from(["# One", "## Two", "### Three", "[r]: target.md", "<div>\nhtml\n</div>", "***"]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(BLOCKS, max_size=12).map("\n\n".join))
+def test_no_word_is_lost_outside_headings_and_no_word_comes_twice(text: str) -> None:
+    parsed = parse(text, settings=SMALL)
+    body = re.sub(r"(?m)^(#+ .*|\*\*\*|```(py)?)$", "", text)
+    kept = "\n".join(chunk.text for chunk in parsed.chunks if chunk.kind is not BlockKind.HEADING)
+    found = re.sub(r"(?m)^```(py)?$", "", kept)
+    assert re.sub(r"\W", "", found) == re.sub(r"\W", "", body)

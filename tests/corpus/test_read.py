@@ -1,0 +1,57 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from thumbindex.corpus.read import digest_of, read_bytes, read_digest, read_document
+from thumbindex.model import ParsedDocument, Problem
+from thumbindex.settings import CorpusSettings
+
+SETTINGS = CorpusSettings(max_file_bytes=100)
+
+
+def test_a_file_is_read_and_parsed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.md").write_text("# Title\n\ntext")
+    parsed = read_document(tmp_path, "a/b.md", SETTINGS, modified=12.5)
+    assert isinstance(parsed, ParsedDocument)
+    assert (parsed.document.path, parsed.document.title, parsed.document.modified) == ("a/b.md", "Title", 12.5)
+
+
+def test_a_file_that_is_gone_gives_a_problem(tmp_path: Path) -> None:
+    assert read_document(tmp_path, "a.md", SETTINGS) == Problem("a.md", None, "cannot be read: No such file or directory")
+    assert read_digest(tmp_path, "a.md", SETTINGS) == ""
+
+
+def test_a_file_that_grew_over_the_maximum_gives_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes(b"x" * 101)
+    assert read_bytes(tmp_path, "a.md", SETTINGS) == Problem("a.md", None, "101 bytes, more than corpus.max_file_bytes (100): left out")
+
+
+@pytest.mark.parametrize("path", ["../secret.md", "link.md", "a/../../secret.md"])
+def test_nothing_outside_the_folder_is_read(tmp_path: Path, path: str) -> None:
+    (tmp_path / "secret.md").write_text("secret")
+    root = tmp_path / "vault"
+    (root / "a").mkdir(parents=True)
+    (root / "link.md").symlink_to(tmp_path / "secret.md")
+    assert read_bytes(root, path, SETTINGS) == Problem(path, None, "leads out of the folder: not read")
+
+
+def test_a_symlink_inside_the_folder_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("x")
+    (tmp_path / "b.md").symlink_to(tmp_path / "a.md")
+    assert read_bytes(tmp_path, "b.md", SETTINGS) == b"x"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_or_a_folder_in_a_files_place_gives_a_problem_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "folder.md").mkdir()
+    assert [read_bytes(tmp_path, name, SETTINGS) for name in ("pipe.md", "folder.md")] == [
+        Problem(name, None, "not a regular file: not read") for name in ("pipe.md", "folder.md")
+    ]
+
+
+def test_a_digest_is_the_sha256_of_the_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes(b"")
+    assert read_digest(tmp_path, "a.md", SETTINGS) == digest_of(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
