@@ -165,7 +165,7 @@ class SearchCodeSettings:
 
     enabled: bool = _on()
     limit: int = setting(50, "chunks that are kept", least=1, most=10_000)
-    weight: float = setting(0.35, "weight in fusion", least=0)
+    weight: float = setting(0.1, "weight in fusion", least=0)
     k1: float = setting(1.2, "how soon a repeated identifier stops counting", least=0)
     b: float = setting(0.75, "how much length counts, 0 to 1", least=0, most=1)
     whole: float = setting(3.0, "weight of a whole identifier against one of its parts", least=1)
@@ -199,7 +199,8 @@ class FuseSettings:
     enabled: bool = _on()
     method: str = setting("convex", "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)", choices=("convex", "rrf"))
     k: int = setting(10, "RRF's constant", least=0)
-    spread: float = setting(1.0, "how fast a document's further chunks fall behind its best one", least=0)
+    limit: int = setting(100, "candidates that go on, best first", least=1)
+    spread: float = setting(0.5, "how fast a document's further chunks fall behind its best one", least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +325,7 @@ class ServeSettings:
     """The MCP server."""
 
     max_tokens: int = setting(2000, "budget of an answer's text, in tokens estimated at four characters each", least=100)
+    read_tokens: int = setting(6000, "budget of `read` and `outline`, in tokens estimated at four characters each", least=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,3 +338,4 @@ class Config:
     index: IndexSettings = field(default_factory=IndexSettings)
     query: QuerySettings = field(default_factory=QuerySettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
+    pinned: frozenset[str] = frozenset()  # keys given with --config or --set: a folder's own file does not change them

@@ -1,0 +1,299 @@
+"""Configuration, loaded in layers and checked, each over the one before; and every read of the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from difflib import get_close_matches
+from functools import cache, reduce
+from pathlib import Path
+from typing import Any, NewType, get_type_hints
+
+from platformdirs import user_config_path
+
+from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.settings import Config
+
+FOLDER_FILE = "thumbindex.toml"
+"""The only file of a vault that is read as configuration; a `config.toml` there belongs to someone else."""
+
+HARMLESS = ("corpus.include", "corpus.exclude", "corpus.chunk.", "query.")
+"""What a folder's own file may set: it may come from anyone, so never models, paths or folders."""
+
+_ORDERED = (
+    ("corpus.chunk.child_min", "corpus.chunk.child_max"),
+    ("corpus.chunk.child_max", "corpus.chunk.parent_max"),
+    ("corpus.chunk.parent_min", "corpus.chunk.parent_max"),
+    ("query.confidence.abstain", "query.confidence.doubt"),
+)
+
+Key = NewType("Key", str)
+"""A setting's dotted name, as in `query.fuse.k`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key with what is allowed for it."""
+
+    key: Key
+    kind: Any
+    default: Any
+    meaning: str
+    least: float | None
+    most: float | None
+    choices: tuple[str, ...]
+
+
+def load_config(
+    *,
+    user_file: str | Path | None = None,
+    config_file: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    folder: str | Path | None = None,
+) -> Config:
+    """Load the configuration that holds for one folder (or for none), later layers over earlier ones.
+
+    Raises ConfigError for a file, key or value that is wrong; the message names it and says what is allowed.
+    """
+    values: dict[Key, Any] = {}
+    home = Path(user_file) if user_file is not None else user_config_file()
+    if home.is_file():
+        values |= _read_layer(home)
+    pinned: dict[Key, Any] = {}
+    if config_file is not None:
+        pinned |= _read_layer(Path(config_file).expanduser())
+    for override in overrides:
+        pinned |= _read_override(override)
+    config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned))
+    _check_order(config)
+    return config if folder is None else with_folder_file(config, folder)
+
+
+def with_folder_file(config: Config, folder: str | Path) -> Config:
+    """Return the configuration that holds for a folder: its own `thumbindex.toml` over all but what `--config` and `--set` say."""
+    own = Path(folder) / FOLDER_FILE
+    if not own.is_file():
+        return config
+    values = {key: value for key, value in _read_layer(own, only=HARMLESS).items() if key not in config.pinned}
+    changed: Config = _apply(config, values)
+    _check_order(changed)
+    return changed
+
+
+def user_config_file() -> Path:
+    """Return where the user's own configuration lies, whether it is there or not."""
+    return user_config_path("thumbindex") / "config.toml"
+
+
+def offline() -> bool:
+    """Tell whether the network is forbidden (`HF_HUB_OFFLINE`)."""
+    return os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+def resolve_folders(config: Config, names: Sequence[str | Path] = ()) -> tuple[tuple[str, Path], ...]:
+    """Return (name, absolute root) of each folder: configured names or paths; none gives the configured ones, else the current folder.
+
+    A folder is known by its configured name, else by its directory's; two of one name are told apart by a number. Raises UnknownFolderError.
+    """
+    configured = {name: Path(path).expanduser().resolve() for name, path in config.folders.items()}
+    wanted = list(names) or list(configured) or [Path.cwd()]
+    found: dict[str, Path] = {}
+    for each in wanted:
+        root = configured.get(str(each)) or Path(each).expanduser().resolve()
+        if not root.is_dir():
+            raise UnknownFolderError(_no_folder(str(each), root, sorted(configured)))
+        if root not in found.values():
+            name = next((name for name, path in configured.items() if path == root), root.name or "root")
+            found[_free_name(name, found)] = root
+    return tuple(sorted(found.items()))
+
+
+@cache
+def settings() -> Mapping[Key, Setting]:
+    """Return every setting by its dotted key, in the order of `config.toml`."""
+    return {each.key: each for each in _walk(Config, "")}
+
+
+def _walk(table: Any, prefix: str) -> Iterator[Setting]:
+    hints = get_type_hints(table)
+    instance = table()
+    # Plain keys stand before tables, as TOML needs them; `sorted` is stable.
+    for each in sorted(fields(table), key=lambda each: is_dataclass(hints[each.name])):
+        if is_dataclass(kind := hints[each.name]):
+            yield from _walk(kind, f"{prefix}{each.name}.")
+        elif told := each.metadata:
+            key = Key(prefix + each.name)
+            yield Setting(key, kind, getattr(instance, each.name), told["meaning"], told["least"], told["most"], told["choices"])
+
+
+def _apply(table: Any, values: Mapping[Key, Any], prefix: str = "") -> Any:
+    given: dict[str, Any] = {}
+    for each in fields(table):
+        key, now = Key(prefix + each.name), getattr(table, each.name)
+        if is_dataclass(now):
+            given[each.name] = _apply(now, values, f"{key}.")
+        elif key in values:
+            given[each.name] = values[key]
+    return replace(table, **given)
+
+
+def _read(config: Config, key: str) -> Any:
+    return reduce(getattr, key.split("."), config)
+
+
+# ------------------------------------------------------------------ one layer
+
+
+def _read_layer(path: Path, only: tuple[str, ...] = ()) -> dict[Key, Any]:
+    try:
+        source = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{path}: the configuration cannot be read ({error.strerror}): name another file with --config.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: the configuration is not UTF-8 (byte {error.start}): save it as UTF-8.") from error
+    try:
+        document = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        where = f"{path}:{line[1]}" if line else str(path)
+        raise ConfigError(f"{where}: not valid TOML: {error}") from error
+    values: dict[Key, Any] = {}
+    for key, value in _flatten(document, "", lambda key: _place(path, source, key)):
+        where = _place(path, source, key)
+        if only and not key.startswith(only):
+            raise ConfigError(f"{where}: `{key}` may not be set in a folder's own {FOLDER_FILE}: set it in {user_config_file()} or with --config.")
+        values[key] = _check(settings()[key], value, where)
+    if Key("folders") in values:
+        values[Key("folders")] = {name: str(path.parent / Path(to).expanduser()) for name, to in values[Key("folders")].items()}
+    return values
+
+
+def _read_override(override: str) -> dict[Key, Any]:
+    key, equals, written = override.partition("=")
+    key = key.strip()
+    where = f"--set {override}"
+    if not equals:
+        raise ConfigError(f"{where}: write it as TABLE.KEY=VALUE, for example query.limit=10.")
+    known = settings().get(Key(key))
+    if known is None:
+        raise ConfigError(f"{where}: {_unknown(key)}")
+    return {known.key: _check(known, _read_value(known, written.strip()), where)}
+
+
+def _read_value(known: Setting, written: str) -> Any:
+    try:
+        value = tomllib.loads(f"value = {written}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = written
+    if known.kind is str and not isinstance(value, str):
+        return written
+    if known.kind == tuple[str, ...] and isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _flatten(table: Mapping[str, Any], prefix: str, place: Any) -> Iterator[tuple[Key, Any]]:
+    for name, value in table.items():
+        key = Key(prefix + name)
+        if key in settings():
+            yield key, value
+        elif isinstance(value, Mapping) and any(known.startswith(f"{key}.") for known in settings()):
+            yield from _flatten(value, f"{key}.", place)
+        else:
+            raise ConfigError(f"{place(key)}: {_unknown(key)}")
+
+
+def _unknown(key: str) -> str:
+    tables = {known[: dot.start()] for known in settings() for dot in re.finditer(r"\.", known)}
+    if key in tables:
+        return f"`{key}` is a table: write its keys below [{key}]."
+    near = get_close_matches(key, [*settings(), *sorted(tables)], n=1, cutoff=0.6)
+    # A key in the wrong table is nearer by its last part than as a whole.
+    near = near or [str(known) for known in settings() if known.rpartition(".")[2] == key.rpartition(".")[2]][:1]
+    return f"unknown key `{key}`" + (f": did you mean `{near[0]}`?" if near else ": docs/configuration.md lists every key.")
+
+
+def _place(path: Path, source: str, key: str) -> str:
+    table, _, name = key.rpartition(".")
+    current = ""
+    for number, line in enumerate(source.splitlines(), start=1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            current = header[1].replace(" ", "").replace('"', "")
+        if (current == table and re.match(rf"\s*\"?{re.escape(name)}\"?\s*=", line)) or (header and current == key):
+            return f"{path}:{number}"
+    return str(path)
+
+
+# ------------------------------------------------------------------ one value
+
+
+def _check(known: Setting, value: Any, where: str) -> Any:
+    checked = _coerce(known.kind, value)
+    if checked is None:
+        raise ConfigError(f"{where}: `{known.key}` must be {_KINDS[str(known.kind)]}, not {value!r}.")
+    if known.choices and checked not in known.choices:
+        raise ConfigError(f"{where}: `{known.key}` must be one of {', '.join(known.choices)}, not {value!r}.")
+    below = known.least is not None and not checked >= known.least
+    above = known.most is not None and not checked <= known.most
+    if below or above:
+        raise ConfigError(f"{where}: `{known.key}` must be {limits(known)}, not {value!r}.")
+    return checked
+
+
+def limits(known: Setting) -> str:
+    """Say in words what numbers a setting takes; empty where any will do."""
+    if known.least is not None and known.most is not None:
+        return f"{known.least} to {known.most}"
+    if known.least is not None:
+        return f"at least {known.least}"
+    return f"at most {known.most}" if known.most is not None else ""
+
+
+_KINDS = {
+    str(bool): "true or false",
+    str(int): "a whole number",
+    str(float): "a number",
+    str(str): "a string",
+    str(tuple[str, ...]): "a list of strings",
+    str(Mapping[str, str]): "a table of strings",
+}
+
+
+def _coerce(kind: Any, value: Any) -> Any:
+    """Return the value as its setting holds it, or None where it is of another type."""
+    if kind in (bool, str):
+        return value if isinstance(value, kind) else None
+    if kind is int:
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if kind is float:
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    if isinstance(value, Mapping):
+        return dict(value) if kind == Mapping[str, str] and all(isinstance(each, str) for each in value.values()) else None
+    return tuple(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
+
+
+def _check_order(config: Config) -> None:
+    for low, high in _ORDERED:
+        least, most = _read(config, low), _read(config, high)
+        if least > most:
+            raise ConfigError(f"`{low}` ({least}) must not be above `{high}` ({most}): change one of them.")
+
+
+# ------------------------------------------------------------------ folders
+
+
+def _no_folder(given: str, root: Path, configured: Sequence[str]) -> str:
+    near = get_close_matches(given, configured, n=1)
+    known = f"did you mean `{near[0]}`?" if near else f"configured folders: {', '.join(configured) or 'none'}."
+    return f"{given}: there is no folder {root}: {known}"
+
+
+def _free_name(name: str, taken: Mapping[str, Path]) -> str:
+    number = 2
+    free = name
+    while free in taken:
+        free, number = f"{name}-{number}", number + 1
+    return free

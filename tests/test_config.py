@@ -1,0 +1,154 @@
+"""Configuration: layers, checks, and the files that are generated from the settings."""
+
+from pathlib import Path
+
+import pytest
+
+from thumbindex.config import load_config, offline, resolve_folders, with_folder_file
+from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.reference import render_config, render_page
+from thumbindex.settings import Config
+
+ROOT = Path(__file__).parent.parent
+NOWHERE = Path("/nowhere/config.toml")
+
+
+def written(folder: Path, text: str, name: str = "config.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_config_toml_states_every_key_at_its_default(tmp_path: Path) -> None:
+    assert (ROOT / "config.toml").read_text(encoding="utf-8") == render_config()
+    assert load_config(user_file=written(tmp_path, render_config())) == Config()
+
+
+def test_the_configuration_page_is_what_the_settings_say() -> None:
+    assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == render_page()
+
+
+def test_later_layers_stand_over_earlier_ones(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    user = written(tmp_path, "[query]\nlimit = 1\n[query.fuse]\nk = 1\n[query.rerank]\ntop = 1\n[query.expand]\nnearest = 1\n")
+    written(vault, "[query.fuse]\nk = 2\n[query.rerank]\ntop = 2\n[query.expand]\nnearest = 2\n", "thumbindex.toml")
+    given = written(tmp_path, "[query.rerank]\ntop = 3\n[query.expand]\nnearest = 3\n", "given.toml")
+    query = load_config(user_file=user, config_file=given, overrides=["query.expand.nearest=4"], folder=vault).query
+    assert (query.limit, query.fuse.k, query.rerank.top, query.expand.nearest) == (1, 2, 3, 4)
+
+
+def test_a_folders_own_file_changes_no_pinned_key(tmp_path: Path) -> None:
+    written(tmp_path, "[query]\nlimit = 9\n[query.fuse]\nk = 9\n", "thumbindex.toml")
+    config = load_config(user_file=NOWHERE, overrides=["query.limit=3"])
+    own = with_folder_file(config, tmp_path).query
+    assert (own.limit, own.fuse.k) == (3, 9)
+
+
+@pytest.mark.parametrize("text", ["[encode.embed]\nmodel = 'x'", "[folders]\na = '/'", "[index]\ndirectory = '/'", "[corpus]\nhidden = true"])
+def test_a_folders_own_file_may_set_only_what_is_harmless(tmp_path: Path, text: str) -> None:
+    written(tmp_path, text, "thumbindex.toml")
+    with pytest.raises(ConfigError, match=r"thumbindex.toml:[12]: .* may not be set in a folder's own"):
+        load_config(user_file=NOWHERE, folder=tmp_path)
+
+
+def test_a_config_toml_in_the_folder_is_not_ours(tmp_path: Path) -> None:
+    written(tmp_path, "baseURL = 'https://example.org'")
+    assert load_config(user_file=NOWHERE, folder=tmp_path) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[query]\nlimits = 3", r"config.toml:2: unknown key `query.limits`: did you mean `query.limit`\?"),
+        ("[queries]\nlimit = 3", r"config.toml:1: unknown key `queries`: did you mean"),
+        ("limit = 3", r"config.toml:1: unknown key `limit`: did you mean `query.limit`\?"),
+        ("query = 3", r"config.toml:1: `query` is a table"),
+        ("[query]\nlimit = 'five'", r"config.toml:2: `query.limit` must be a whole number, not 'five'"),
+        ("[query]\nlimit = true", r"must be a whole number, not True"),
+        ("[query]\nlimit = 0", r"`query.limit` must be 1 to 100, not 0"),
+        ("[query.fuse]\nk = -1", r"`query.fuse.k` must be at least 0, not -1"),
+        ("[query.fuse]\nspread = nan", r"`query.fuse.spread` must be at least 0, not nan"),
+        ("[query.fuse]\nmethod = 'sum'", r"`query.fuse.method` must be one of convex, rrf, not 'sum'"),
+        ("[corpus]\ninclude = 'a'", r"`corpus.include` must be a list of strings, not 'a'"),
+        ("[folders]\nnotes = 1", r"`folders` must be a table of strings"),
+        ("[corpus.chunk]\nchild_min = 600", r"`corpus.chunk.child_min` \(600\) must not be above `corpus.chunk.child_max` \(500\)"),
+        ("[query\nlimit = 3", r"config.toml:1: not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(user_file=NOWHERE, config_file=written(tmp_path, text))
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent.toml: the configuration cannot be read"):
+        load_config(user_file=NOWHERE, config_file=tmp_path / "absent.toml")
+
+
+def test_a_file_that_is_not_utf_8_is_an_error_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"# caf\xe9\n")
+    with pytest.raises(ConfigError, match=r"is not UTF-8 \(byte 5\)"):
+        load_config(user_file=path)
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"\xef\xbb\xbf[query]\nlimit = 7\n")
+    assert load_config(user_file=path).query.limit == 7
+
+
+@pytest.mark.parametrize(
+    ("override", "read"),
+    [
+        ("query.limit=7", lambda config: config.query.limit == 7),
+        ("query.fuse.spread=2", lambda config: config.query.fuse.spread == 2.0),
+        ("query.rerank.enabled=false", lambda config: config.query.rerank.enabled is False),
+        ("encode.embed.model=all-MiniLM-L6-v2", lambda config: config.encode.embed.model == "all-MiniLM-L6-v2"),
+        ("encode.embed.model=7", lambda config: config.encode.embed.model == "7"),
+        ("corpus.exclude=drafts/**, old/**", lambda config: config.corpus.exclude == ("drafts/**", "old/**")),
+        ('corpus.exclude=["a,b"]', lambda config: config.corpus.exclude == ("a,b",)),
+    ],
+)
+def test_an_override_is_written_without_quotes(override: str, read: object) -> None:
+    config = load_config(user_file=NOWHERE, overrides=[override])
+    assert callable(read)
+    assert read(config)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"), [("query.limit", "TABLE.KEY=VALUE"), ("query.limt=3", "did you mean `query.limit`"), ("query.limit=x", "whole number")]
+)
+def test_a_wrong_override_says_what_is_right(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(user_file=NOWHERE, overrides=[override])
+
+
+def test_configured_folders_are_relative_to_their_file(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    config = load_config(user_file=written(tmp_path, "[folders]\nmine = 'notes'"))
+    assert resolve_folders(config) == (("mine", tmp_path / "notes"),)
+
+
+def test_folders_are_named_and_paths_or_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a/docs", "b/docs", "own"):
+        (tmp_path / name).mkdir(parents=True)
+    config = load_config(user_file=written(tmp_path, "[folders]\nmine = 'own'"))
+    assert resolve_folders(config, ["mine", tmp_path / "own"]) == (("mine", tmp_path / "own"),)
+    assert resolve_folders(config, [tmp_path / "a/docs", tmp_path / "b/docs"]) == (("docs", tmp_path / "a/docs"), ("docs-2", tmp_path / "b/docs"))
+    monkeypatch.chdir(tmp_path / "own")
+    assert resolve_folders(Config()) == (("own", tmp_path / "own"),)
+
+
+def test_an_unknown_folder_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "handbook").mkdir()
+    config = load_config(user_file=written(tmp_path, "[folders]\nhandbook = 'handbook'"))
+    with pytest.raises(UnknownFolderError, match="did you mean `handbook`"):
+        resolve_folders(config, ["handbok"])
+
+
+@pytest.mark.parametrize(("value", "forbidden"), [("1", True), ("true", True), ("0", False), ("", False)])
+def test_the_environment_can_forbid_the_network(monkeypatch: pytest.MonkeyPatch, value: str, forbidden: bool) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", value)
+    assert offline() is forbidden
