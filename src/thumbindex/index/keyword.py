@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -265,17 +264,16 @@ class WhooshKeywordIndex:
         return found if mask is None else found & mask
 
 
-def describe(folder: Path) -> str:
-    """Return what the index holds, for a logical dump: JSON with postings by key, field and term."""
+def postings(folder: Path) -> list[tuple[int, str, str, float]]:
+    """Return every posting as row id, field, term and frequency, in any order."""
+    found = []
     with open_reader(folder) as reader:
-        numbers, rows = _live(reader)
-        row_of = dict(zip(numbers.tolist(), rows.tolist(), strict=True))
-        postings = []
+        row_of = dict(zip(*(column.tolist() for column in _live(reader)), strict=True))
         for name, term in reader.all_terms():
             if name == "key":
                 continue
             matcher = reader.postings(name, term)
             while matcher.is_active():
-                postings.append((row_of[matcher.id()], name, term.decode("utf-8"), matcher.weight()))
+                found.append((row_of[matcher.id()], name, term.decode("utf-8"), matcher.weight()))
                 matcher.next()
-    return json.dumps(sorted(postings), ensure_ascii=False)
+    return found

@@ -40,9 +40,16 @@ class Store:
         self._lock = threading.RLock()
         try:
             self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            self._prepare(read_only)
         except sqlite3.Error as error:
             raise _translated(error, path) from error
+        try:
+            self._prepare(read_only)
+        except sqlite3.Error as error:
+            self._db.close()
+            raise _translated(error, path) from error
+        except IndexTooNewError:
+            self._db.close()
+            raise
 
     def _prepare(self, read_only: bool) -> None:
         self._db.execute("PRAGMA foreign_keys = ON")

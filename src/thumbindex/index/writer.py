@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from thumbindex.errors import StorageError
+from thumbindex.errors import IndexDamagedError, StorageError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.keyword import KeywordView, WhooshKeywordIndex
 from thumbindex.index.snapshot import Places, bring_up_to_date
@@ -46,16 +46,21 @@ class Writer:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[Writer]:
-        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the store."""
+    def open(cls, folder: Path, waiting: Callable[[], None] | None = None, *, rebuild: bool = False) -> Iterator[Writer]:
+        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the store.
+
+        To rebuild, a damaged store is put aside as `index.sqlite3.damaged` and a new one begun; views are built anew.
+        """
         places = Places(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"The index folder {folder} cannot be made ({error.strerror}): choose another one with --index.") from error
         with _locked(places.lock, waiting):
-            store = Store(places.store)
+            store = _open_or_begin(places.store) if rebuild else Store(places.store)
             try:
+                if rebuild:
+                    KeywordView(places.keyword).create()
                 yield cls(places, store)
             finally:
                 store.close()
@@ -137,6 +142,17 @@ class Writer:
 
 def _names(store: Store) -> set[tuple[str, str, tuple[str, ...]]]:
     return {(document.path, document.title, document.aliases) for document in store.names()}
+
+
+def _open_or_begin(path: Path) -> Store:
+    """Open a store that is to be rebuilt; a damaged one is put aside."""
+    try:
+        return Store(path)
+    except IndexDamagedError:
+        path.replace(path.with_name(f"{path.name}.damaged"))
+        for companion in (f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(companion).unlink(missing_ok=True)
+        return Store(path)
 
 
 @contextmanager

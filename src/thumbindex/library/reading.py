@@ -1,0 +1,128 @@
+"""What a reader asks of single documents: their lines, their headings, and what stands near them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+import numpy as np
+
+from thumbindex.corpus.decode import decode
+from thumbindex.corpus.outline import headings_of
+from thumbindex.corpus.read import read_bytes
+from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.library.answering import Reader
+from thumbindex.model import ChunkId, Document, DocumentId, Excerpt, OutlineEntry, Problem, Related
+from thumbindex.ports import Snapshot, Vector
+
+
+def find_document(path: str, readers: Sequence[Reader]) -> tuple[Reader, DocumentId, Document]:
+    """Return the indexed document at a path; nothing that is not in an index is ever looked for on disk."""
+    known: list[str] = []
+    for reader in readers:
+        if reader.indexed:
+            documents = reader.snapshot().catalog.documents
+            for n, document in enumerate(documents):
+                if document.path == path:
+                    return reader, DocumentId(n), document
+            known += [document.path for document in documents]
+    raise UnknownPathError(f"No document {path!r} in the index.{nearest(path, known)}")
+
+
+def nearest(path: str, known: Sequence[str]) -> str:
+    """Say which names come nearest, or where to look for them."""
+    name = path.rpartition("/")[2].casefold()
+    same_name = [p for p in known if p.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
+    folded = {p.casefold(): p for p in known}
+    close = same_name[:3] or [folded[p] for p in get_close_matches(path.casefold(), folded, n=3, cutoff=0.5)]
+    return f" Nearest: {', '.join(close)}." if close else " `outline` without a path lists all documents."
+
+
+def read_excerpt(reader: Reader, document: Document, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
+    """Return a document's lines as they stand on disk: all, those under a heading, or a range."""
+    text = _text(reader, document.path)
+    rows = text.split("\n")
+    if rows and not rows[-1]:
+        rows.pop()
+    first, last = 1, len(rows)
+    if heading is not None:
+        first, last = _lines_under(heading, document.path, text, len(rows))
+    elif lines is not None:
+        first, last = lines
+        if not 1 <= first <= last or first > max(len(rows), 1):
+            raise UsageError(f"{document.path} has lines 1 to {len(rows)}: {first} to {last} is no range of them.")
+        last = min(last, len(rows))
+    return Excerpt(reader.folder.name, document.path, document.title, first, last, len(rows), "\n".join(rows[first - 1 : last]))
+
+
+def outline_documents(readers: Sequence[Reader]) -> tuple[OutlineEntry, ...]:
+    """List every document with its title, by folder and path."""
+    return tuple(
+        OutlineEntry(reader.folder.name, document.path, 0, document.title, 1)
+        for reader in readers
+        if reader.indexed
+        for document in reader.snapshot().catalog.documents
+    )
+
+
+def outline_headings(reader: Reader, document: Document) -> tuple[OutlineEntry, ...]:
+    """List a document's title and headings."""
+    headings = headings_of(document.path, _text(reader, document.path))
+    title = OutlineEntry(reader.folder.name, document.path, 0, document.title, 1)
+    return (title, *(OutlineEntry(reader.folder.name, document.path, level, text, line) for level, text, line in headings))
+
+
+def related_to(reader: Reader, own: DocumentId, document: Document, limit: int) -> Related:
+    """Return a document's links both ways and the documents whose mean vectors are nearest to its own."""
+    snapshot = reader.snapshot()
+    paths = [d.path for d in snapshot.catalog.documents]
+    dangling = sorted({link.target for path, _, link in reader.store.links() if path == document.path and not link.resolved})
+    return Related(
+        reader.folder.name,
+        document.path,
+        tuple(paths[n] for n in snapshot.graph.linked(own)),
+        tuple(paths[n] for n in snapshot.graph.linking(own)),
+        tuple(dangling),
+        tuple((paths[n], round(cosine, 4)) for n, cosine in nearest_documents(snapshot, own, limit)),
+    )
+
+
+def nearest_documents(snapshot: Snapshot, own: DocumentId, limit: int) -> list[tuple[DocumentId, float]]:
+    """Return the documents with the highest cosine between mean vectors, best first."""
+    center = _mean_vector(snapshot, own)
+    if center is None:
+        return []
+    found = {hit.document for hit in snapshot.vector.search(center, 20 * limit)} - {own}
+    means = {n: _mean_vector(snapshot, n) for n in found}
+    scored = [(n, float(center @ mean)) for n, mean in means.items() if mean is not None]
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+
+def _text(reader: Reader, path: str) -> str:
+    data = read_bytes(reader.folder.root, path, reader.folder.config.corpus)
+    if isinstance(data, Problem):
+        raise UnknownPathError(f"{path} {data.reason}; `thumbindex index` brings the index up to the disk.")
+    return decode(path, data)[0]
+
+
+def _mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
+    vectors = snapshot.vector.vectors([ChunkId(n) for n in snapshot.catalog.chunk_ids(document)])
+    vectors = vectors[~np.isnan(vectors).any(axis=1)]
+    if not len(vectors):
+        return None
+    mean = vectors.mean(axis=0)
+    length = float(np.linalg.norm(mean))
+    return np.asarray(mean / length, dtype=np.float32) if length else None
+
+
+def _lines_under(heading: str, path: str, text: str, total: int) -> tuple[int, int]:
+    """Return the lines from a heading to the next one that is not below it."""
+    headings = headings_of(path, text)
+    wanted = heading.lstrip("#").strip().casefold()
+    for n, (level, name, line) in enumerate(headings):
+        if name.casefold() == wanted:
+            end = next((other - 1 for depth, _, other in headings[n + 1 :] if depth <= level), total)
+            return line, end
+    close = get_close_matches(heading, [name for _, name, _ in headings], n=3, cutoff=0.4)
+    hint = f" Nearest: {', '.join(close)}." if close else f" `outline` with path {path!r} lists its headings."
+    raise UsageError(f"{path} has no heading {heading!r}.{hint}")

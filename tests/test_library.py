@@ -1,0 +1,361 @@
+"""From files to answers through the library's front door, with fake models and real indexes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from thumbindex.config import load_config
+from thumbindex.corpus.changes import Comparison
+from thumbindex.errors import IndexDamagedError, UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.index.dump import logical_dump
+from thumbindex.library import Library
+from thumbindex.library.indexing import Listing, keep_unlisted
+from thumbindex.model import Changes, Problem
+from thumbindex.testing import FakeEmbedder
+
+NOTES = {
+    "fruit/apples.md": "# Apples\n\nApples grow on trees. See [[Pears]].\n\n## Storing\n\nKeep apples in a cool cellar.\n",
+    "fruit/Pears.md": "---\naliases: [Williams]\ntags: [fruit/soft]\n---\n\nText before the first heading about juice.\n\n"
+    "# Pears\n\nPears ripen off the tree.\n",
+    "code.md": "# Code\n\nCall `getUserById` with an id.\n\n```python\ndef parse_json_data(raw): ...\n```\n",
+}
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    root = tmp_path / "vault"
+    for path, text in NOTES.items():
+        write(root / path, text)
+    return root
+
+
+@pytest.fixture
+def library(vault: Path, tmp_path: Path) -> Iterator[Library]:
+    with open_library(vault, tmp_path / "index") as library:
+        yield library
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whose time is long past, so that no reading is owed to a fresh time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, ns=(10**18 + len(text), 10**18 + len(text)))
+
+
+def open_library(root: Path, index: Path, *overrides: str) -> Library:
+    return Library.open([root], index=index, config=load_config(user_file=root / "none", overrides=overrides), embedder=FakeEmbedder())
+
+
+def dump(library: Library) -> dict[str, list[object]]:
+    (reader,) = library._readers
+    return logical_dump(reader.store, reader.folder.places)
+
+
+def paths(library: Library, text: str, **filters: object) -> list[str]:
+    return [passage.path for passage in library.query(text, **filters).passages]  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ indexing
+
+
+def test_a_folder_is_indexed_and_answers_with_cited_passages(library):
+    report = library.index()
+    first = library.query("where are apples kept in the cellar").passages[0]
+    assert (report.added, first.path, first.match_start) == (3, "fruit/apples.md", 7)
+
+
+def test_indexing_again_after_no_change_reads_nothing_and_asks_no_model(library):
+    library.index()
+    asked = library._embedder.embedded
+    report = library.index()
+    assert (report.unchanged, report.embedded, library._embedder.embedded, report.generation) == (3, 0, asked, library.index().generation)
+
+
+def test_unchanged_text_is_never_embedded_twice_after_an_edit_elsewhere_in_the_file(library, vault):
+    library.index()
+    write(vault / "fruit/apples.md", NOTES["fruit/apples.md"] + "\n## Eating\n\nEat one a day.\n")
+    assert library.index().embedded == 1
+
+
+def test_a_rename_and_a_move_ask_no_model(library, vault):
+    library.index()
+    (vault / "fruit/apples.md").rename(vault / "moved.md")
+    report = library.index()
+    assert (report.added, report.removed, report.embedded) == (1, 1, 0)
+
+
+def test_moving_the_vault_changes_no_vector(library, vault, tmp_path):
+    library.index()
+    before = dump(library)["vectors"]
+    vault.rename(tmp_path / "elsewhere")
+    with open_library(tmp_path / "elsewhere", tmp_path / "index") as moved:
+        moved.index()
+        assert dump(moved)["vectors"] == before
+
+
+def test_a_rebuild_asks_no_model_and_gives_the_same_index(library):
+    library.index()
+    before = dump(library)
+    report = library.index(rebuild=True)
+    assert (report.embedded, dump(library)) == (0, before)
+
+
+def test_edits_that_leave_size_and_time_alone_are_found_with_verify(library, vault):
+    library.index()
+    path = vault / "code.md"
+    facts = path.stat()
+    with path.open("r+", encoding="utf-8") as file:
+        file.write("# Core")
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert (library.index().changed, library.index(verify=True).changed) == (0, 1)
+
+
+def test_words_are_found_before_there_are_vectors(library):
+    library.index(words_only=True)
+    answer = library.query("cellar")
+    assert (answer.index.vectors, answer.index.pending, answer.passages[0].path) == (0, answer.index.chunks, "fruit/apples.md")
+
+
+def test_after_an_edit_each_chunk_has_one_vector(library, vault):
+    library.index()
+    write(vault / "code.md", "# Code\n\nSomething else entirely.\n")
+    library.index()
+    state = library.status()[0].state
+    assert (state.vectors, len(dump(library)["vectors"])) == (state.chunks, state.chunks)
+
+
+def test_other_chunk_settings_cut_every_file_again(vault, tmp_path):
+    with open_library(vault, tmp_path / "index") as library:
+        library.index()
+    with open_library(vault, tmp_path / "index", "corpus.chunk.child_max=60", "corpus.chunk.child_min=20") as library:
+        library.index()
+        assert max(len(chunk.text) for _, chunk in dump(library)["chunks"]) <= 60
+
+
+def test_bad_files_are_reported_and_do_not_stop_the_run(library, vault):
+    (vault / "latin.md").write_bytes(b"caf\xe9 au lait")
+    (vault / "nul.md").write_bytes(b"zero\0byte")
+    (vault / "yaml.md").write_text("---\ntags: [unclosed\n---\n\nBody stays searchable: zeppelin.\n", encoding="utf-8")
+    report = library.index()
+    assert (sorted({p.path for p in report.skipped}), paths(library, "zeppelin")[0]) == (["latin.md", "nul.md", "yaml.md"], "yaml.md")
+
+
+def test_files_under_a_folder_that_cannot_be_listed_are_kept(library, vault):
+    library.index()
+    listing = Listing((Problem("fruit", None, "cannot be listed"),), {})
+    comparison = Comparison(Changes(removed=("code.md", "fruit/apples.md")), ())
+    assert keep_unlisted(comparison, listing).changes.removed == ("code.md",)
+
+
+def test_the_users_files_are_never_written(library, vault):
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in vault.rglob("*") if path.is_file()}
+    library.index()
+    library.query("apples")
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in vault.rglob("*") if path.is_file()} == before
+
+
+def test_a_damaged_store_is_named_and_rebuilt_on_request(vault, tmp_path):
+    with open_library(vault, tmp_path / "index") as library:
+        library.index()
+        store = Path(library.status()[0].location) / "index.sqlite3"
+    store.write_bytes(b"damaged" * 1000)
+    with open_library(vault, tmp_path / "index") as library:
+        with pytest.raises(IndexDamagedError, match="--rebuild"):
+            library.index()
+        assert library.index(rebuild=True).added == 3
+
+
+# ------------------------------------------------------------------ any edits end in what a fresh build gives
+
+TEXTS = st.sampled_from(
+    [
+        "",
+        "apples",
+        "# A\n\napples [[b]]",
+        "# B\n\npears\n\n## Sub\n\nmore [[a]] and [[c|see]]",
+        "---\naliases: [c]\n---\nplums",
+        "x" * 1200,
+    ]
+)
+ACTIONS = st.sampled_from(["write", "delete", "rename"])
+EDITS = st.lists(st.tuples(ACTIONS, st.sampled_from(["a.md", "b.md", "d/c.md"]), TEXTS), min_size=1, max_size=6)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(EDITS, min_size=1, max_size=3))
+def test_any_edits_renames_and_deletions_end_in_the_index_that_a_fresh_build_gives(batches):
+    with tempfile.TemporaryDirectory() as folder:
+        root, clock = Path(folder, "vault"), 10**18
+        root.mkdir()
+        with open_library(root, Path(folder, "one")) as library:
+            for batch in batches:
+                for action, name, text in batch:
+                    clock += 10**10
+                    edit(root, action, name, text, clock)
+                library.index()
+            grown = dump(library)
+        with open_library(root, Path(folder, "two")) as fresh:
+            fresh.index()
+            assert dump(fresh) == grown
+
+
+def edit(root: Path, action: str, name: str, text: str, clock: int) -> None:
+    path = root / name
+    if action == "write":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, ns=(clock, clock))
+    elif path.exists() and action == "delete":
+        path.unlink()
+    elif path.exists():
+        path.rename(root / f"{path.stem}-renamed.md")
+
+
+# ------------------------------------------------------------------ answering
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("juice", "fruit/Pears.md"),  # text before the first heading is found
+        ("Williams", "fruit/Pears.md"),  # aliases are found
+        ("parse json", "code.md"),  # parts of an identifier
+        ("getUserById", "code.md"),
+    ],
+)
+def test_what_must_be_found_is_found_first(library, query, path):
+    library.index()
+    assert paths(library, query)[0] == path
+
+
+def test_a_code_hit_points_at_its_own_chunk(library, vault):
+    prose = "Prose that fills a chunk of its own. " * 12
+    write(vault / "code.md", f"# Code\n\n{prose}\n\n```python\n{'one = 1  # padding' * 12}\ndef parse_json_data(raw): ...\n```\n")
+    library.index()
+    first = library.query("parse_json_data").passages[0]
+    assert (first.match_start, first.match_end) == (5, 8)
+
+
+def test_nonsense_gets_an_honest_nothing_found(library):
+    library.index()
+    answer = library.query("zxqv wvut")
+    assert (answer.answerable, answer.passages) == (False, ())
+
+
+def test_the_same_query_gives_the_same_answer_twice(library, vault, tmp_path):
+    library.index()
+    with open_library(vault, tmp_path / "other") as other:
+        other.index()
+        assert library.query("apples and pears").passages == other.query("apples and pears").passages
+
+
+def test_filters_narrow_inside_the_search(library):
+    library.index()
+    assert set(paths(library, "tree", tag=["fruit"])) == {"fruit/Pears.md"}
+    assert set(paths(library, "apples pears code", path=["*.md"])) >= {"code.md"}
+    assert set(paths(library, "apples pears code", path=["fruit/**"])) == {"fruit/Pears.md", "fruit/apples.md"}
+
+
+def test_several_folders_answer_as_one_and_can_be_named(vault, tmp_path):
+    other = tmp_path / "work"
+    write(other / "apples.md", "# Apples at work\n\nThe office has apples.\n")
+    config = load_config(user_file=tmp_path / "none")
+    with Library.open([vault, other], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+        library.index()
+        both = {passage.folder for passage in library.query("apples").passages}
+        one = {passage.folder for passage in library.query("apples", folder=["work"]).passages}
+    assert (both, one) == ({"vault", "work"}, {"work"})
+
+
+def test_an_index_of_another_model_is_searched_by_words_only(vault, tmp_path):
+    with open_library(vault, tmp_path / "index") as library:
+        library.index()
+    config = load_config(user_file=tmp_path / "none")
+    with Library.open([vault], index=tmp_path / "index", config=config, embedder=FakeEmbedder(dimensions=32)) as other:
+        assert "search_vector" not in other.query("apples").passages[0].sources
+
+
+def test_an_unknown_folder_is_refused_with_those_that_there_are(library):
+    with pytest.raises(UnknownFolderError, match="vault"):
+        library.query("apples", folder=["nowhere"])
+
+
+# ------------------------------------------------------------------ reading
+
+
+def test_read_returns_all_a_heading_or_a_range(library):
+    library.index()
+    excerpts = [library.read("fruit/apples.md", **how) for how in ({}, {"heading": "storing"}, {"lines": (1, 1)})]
+    assert [(e.start_line, e.end_line, e.total_lines) for e in excerpts] == [(1, 7, 7), (5, 7, 7), (1, 1, 7)]
+
+
+@pytest.mark.parametrize(("how", "hint"), [({"heading": "Storage"}, "Storing"), ({"lines": (9, 12)}, "lines 1 to 7")])
+def test_a_heading_or_range_that_is_not_there_is_answered_with_what_is(library, how, hint):
+    library.index()
+    with pytest.raises(UsageError, match=hint):
+        library.read("fruit/apples.md", **how)
+
+
+@pytest.mark.parametrize("path", ["apple.md", "../outside.md", "/etc/passwd", "fruit/../code.md"])
+def test_only_paths_in_the_index_are_read(library, path):
+    library.index()
+    with pytest.raises(UnknownPathError, match="No document"):
+        library.read(path)
+
+
+def test_an_unknown_path_is_answered_with_the_nearest_names(library):
+    library.index()
+    with pytest.raises(UnknownPathError, match=r"fruit/Pears\.md"):
+        library.read("pears")
+
+
+def test_outline_lists_documents_or_headings(library):
+    library.index()
+    assert [entry.heading for entry in library.outline()] == ["Code", "Pears", "Apples"]
+    assert [(e.level, e.heading, e.line) for e in library.outline("fruit/apples.md")] == [(0, "Apples", 1), (1, "Apples", 1), (2, "Storing", 5)]
+
+
+def test_related_names_links_both_ways_and_what_is_similar(library):
+    library.index()
+    related = library.related("fruit/Pears.md")
+    assert (related.links, related.backlinks, related.similar[0][0]) == ((), ("fruit/apples.md",), "fruit/apples.md")
+
+
+def test_forget_deletes_the_index_and_not_the_notes(library, vault):
+    library.index()
+    location = Path(library.status()[0].location)
+    library.forget()
+    assert (location.exists(), (vault / "code.md").exists(), library.status()[0].indexed) == (False, True, False)
+
+
+def test_a_vault_under_a_dot_directory_is_indexed_and_hidden_folders_inside_it_are_not(tmp_path):
+    root = tmp_path / ".notes"
+    write(root / "seen.md", "seen")
+    write(root / ".obsidian/hidden.md", "hidden")
+    with open_library(root, tmp_path / "index") as library:
+        library.index()
+        assert [entry.path for entry in library.outline()] == ["seen.md"]
+
+
+def test_an_index_inside_the_folder_is_refused(vault):
+    with pytest.raises(UsageError, match="inside"):
+        open_library(vault, vault / "index")
+
+
+def test_the_order_of_files_on_disk_does_not_matter(vault, tmp_path, library):
+    library.index()
+    copy = tmp_path / "copy" / "vault"
+    for path in sorted(NOTES, reverse=True):
+        write(copy / path, NOTES[path])
+    with open_library(copy, tmp_path / "other") as other:
+        other.index()
+        assert dump(other) == dump(library)
+    shutil.rmtree(copy)
