@@ -1,0 +1,51 @@
+"""Stage confidence: how sure the answer is, and whether there is one, from cosine and coverage, never from fused ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from thumbindex.model import Candidate, Dropped
+from thumbindex.ports import Calibration
+from thumbindex.query.stage import Search, Tools
+
+
+def confidence(search: Search, tools: Tools) -> Search:
+    """Weigh the evidence, abstain where there is next to none, and drop candidates that are far below the best."""
+    settings = tools.settings.confidence
+    sure = evidence(best_cosine(search), best_coverage(search), tools.snapshot.calibration)
+    search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
+    if sure < settings.abstain:
+        reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
+        return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False)
+    bar = settings.weakest * search.candidates[0].score if search.candidates else 0.0
+    weak = tuple(c for c in search.candidates if c.score < bar)
+    search = _drop(search, weak, f"score below {settings.weakest:.2f} of the best one's", tools)
+    return replace(search, candidates=tuple(c for c in search.candidates if c.score >= bar))
+
+
+def best_cosine(search: Search) -> float | None:
+    """Return the highest cosine of any chunk; None where meaning was not searched."""
+    found = search.lists.get("search_vector")
+    return found.hits[0].score if found and found.hits else None
+
+
+def best_coverage(search: Search) -> float:
+    """Return the largest share of the query's idf that one of the first chunks by words holds."""
+    return max(
+        (hit.coverage for name in ("search_keyword", "search_code") if name in search.lists for hit in search.lists[name].hits[:10]), default=0.0
+    )
+
+
+def evidence(cosine: float | None, coverage: float, calibration: Calibration) -> float:
+    """Return a confidence from 0 to 1: cosine on the index's own scale, helped by coverage; coverage alone without vectors."""
+    if cosine is None:
+        return coverage
+    span = max(calibration.signal_cosine - calibration.noise_cosine, 0.05)
+    meaning = min(max((cosine - calibration.noise_cosine) / span, 0.0), 1.0)
+    return 0.7 * meaning + 0.3 * coverage
+
+
+def _drop(search: Search, candidates: tuple[Candidate, ...], reason: str, tools: Tools) -> Search:
+    documents = tools.snapshot.catalog.documents
+    gone = tuple(Dropped(documents[c.document].path, c.chunk.start_line, reason) for c in candidates)
+    return replace(search, dropped=(*search.dropped, *gone))

@@ -1,0 +1,100 @@
+"""Stage correct: a word that no document holds becomes the closest one that some do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from rapidfuzz.distance import OSA
+from rapidfuzz.process import extract
+
+from thumbindex.model import ChunkId, Term
+from thumbindex.ports import KeywordWeights
+from thumbindex.query.search_keyword import FIELDS
+from thumbindex.query.stage import Search, Tools
+from thumbindex.query.terms import QUOTED, is_identifier, read_terms
+from thumbindex.text import STOP_WORDS, fold
+
+_TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
+_WORD = re.compile(r"([(‘']*)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…]*)")
+_ANYWHERE = KeywordWeights(dict.fromkeys(FIELDS, 1.0))
+_BODY = KeywordWeights({"body": 1.0})
+_FIRST_LETTER_UNSURE = 6
+"""The fewest letters of a word whose first one may be wrong: shorter ones have too many neighbors."""
+
+_DERIVED = 2
+"""The letters that a derived word has more than its root (strange, strangers): that is no mistake."""
+
+_HALF = 4
+"""The fewest letters of each half of a word that is taken apart."""
+
+_COMPARED = 3
+"""The chunks by whose equal scores two words are seen to be one to stemming."""
+
+_FREQUENT = 5
+"""The fewest chunks that hold each half of a word that is taken apart: two rare halves are a coincidence."""
+
+
+def correct(search: Search, tools: Tools) -> Search:
+    """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked."""
+    text = correct_text(search.text, lambda word: correction(word, tools), tools.settings.correct.shortest)
+    if text == search.text:
+        return search
+    terms, identifiers = read_terms(text, tools.settings.search_code.whole)
+    return replace(search, text=text, terms=terms, identifiers=identifiers)
+
+
+def correct_text(text: str, correction: Callable[[str], str | None], shortest: int) -> str:
+    """Replace each plain word that has a correction; quotes, code, links, numbers and short words stay."""
+
+    def corrected(match: re.Match[str]) -> str:
+        parts = _WORD.fullmatch(match[0])
+        if parts is None or not is_correctable(parts[2], text, shortest):
+            return match[0]
+        found = correction(fold(parts[2]))
+        return match[0] if found is None else f"{parts[1]}{found}{parts[3]}"
+
+    return _TOKEN.sub(corrected, text)
+
+
+def is_correctable(token: str, text: str, shortest: int) -> bool:
+    """Tell whether a token is a word: not short, not code, not an acronym in a text that is not all capitals."""
+    acronym = token.isupper() and not text.isupper()
+    return len(token) >= shortest and token[0].isascii() and not acronym and not is_identifier(token) and fold(token) not in STOP_WORDS
+
+
+def correction(word: str, tools: Tools) -> str | None:
+    """Return what a word should be: nothing where a text holds it, or where headings, front matter or stemming find it rightly."""
+    if tools.snapshot.keyword.frequency(word):
+        return None
+    found = closest(word, tools.snapshot.keyword.words(), tools.settings.correct.two_edits_from)
+    if found is None or not _found_by(word, _ANYWHERE, tools):
+        return found
+    # stemming forgives some mistakes (independeent), an embedding model does not; another ending is none
+    hits = _found_by(word, _BODY, tools)
+    return found if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools) else None
+
+
+def closest(word: str, lexicon: Mapping[str, int], two_edits_from: int) -> str | None:
+    """Return the nearest word by optimal string alignment (Damerau 1964), then first letter, frequency and alphabet; else two words."""
+    limit = 2 if len(word) >= two_edits_from else 1
+    near = [known for known in lexicon if -limit <= len(known) - len(word) <= limit]
+    if len(word) < _FIRST_LETTER_UNSURE:
+        near = [known for known in near if known[0] == word[0]]
+    found = extract(word, near, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None)
+    if not found:
+        return _taken_apart(word, lexicon)
+    best, distance, _ = min(found, key=lambda match: (match[1], match[0][0] != word[0], -lexicon[match[0]], match[0]))
+    return None if distance == _DERIVED and word.startswith(best) else best
+
+
+def _taken_apart(word: str, lexicon: Mapping[str, int]) -> str | None:
+    cuts = ((word[:at], word[at:]) for at in range(_HALF, len(word) - _HALF + 1))
+    counted = ((min(lexicon.get(left, 0), lexicon.get(right, 0)), f"{left} {right}") for left, right in cuts)
+    frequency, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))
+    return best if frequency >= _FREQUENT else None
+
+
+def _found_by(word: str, weights: KeywordWeights, tools: Tools) -> tuple[tuple[ChunkId, float], ...]:
+    return tuple((hit.chunk, hit.score) for hit in tools.snapshot.keyword.search([Term(word)], weights, _COMPARED).hits)

@@ -1,0 +1,65 @@
+"""Stage diversify: not everything from one page, by a limit of chunks a document or by maximal marginal relevance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+
+from thumbindex.model import Candidate, DocumentId, Dropped
+from thumbindex.ports import Matrix
+from thumbindex.query.stage import Search, Tools
+
+
+def diversify(search: Search, tools: Tools) -> Search:
+    """Bound each document's chunks, or weigh relevance against novelty."""
+    settings = tools.settings.diversify
+    if settings.method == "mmr":
+        vectors = tools.snapshot.vector.vectors([each.id for each in search.candidates])
+        order = marginal_relevance([each.score for each in search.candidates], vectors, settings.relevance)
+        return replace(search, candidates=in_order(search.candidates, order))
+    return limit_documents(search, tools, settings.limit)
+
+
+def limit_documents(search: Search, tools: Tools, limit: int) -> Search:
+    """Keep the first `limit` chunks of each document, at their places."""
+    documents = tools.snapshot.catalog.documents
+    kept, gone = [], []
+    seen: Counter[DocumentId] = Counter()
+    for each in search.candidates:
+        seen[each.document] += 1
+        if seen[each.document] <= limit:
+            kept.append(each)
+        else:
+            path = documents[each.document].path
+            gone.append(Dropped(path, each.chunk.start_line, f"{limit} better chunks of {path} are kept"))
+    return replace(search, candidates=tuple(kept), dropped=(*search.dropped, *gone))
+
+
+def marginal_relevance(relevance: Sequence[float], vectors: Matrix, weight: float) -> list[int]:
+    """Return positions by MMR: weight · relevance − (1 − weight) · the highest cosine to one taken already.
+
+    Carbonell & Goldstein, SIGIR 1998. `vectors` has shape (items, dimensions); an item without one (NaN) is like no other.
+    """
+    scores = np.array(relevance, dtype=np.float64)
+    cosines = np.nan_to_num(vectors @ vectors.T, nan=0.0)
+    nearest = np.zeros(len(scores))
+    left = np.ones(len(scores), dtype=np.bool_)
+    order: list[int] = []
+    for _ in scores:
+        gain = np.where(left, weight * scores - (1 - weight) * nearest, -np.inf)
+        best = int(np.argmax(gain))
+        order.append(best)
+        left[best] = False
+        nearest = np.maximum(nearest, cosines[best])
+    return order
+
+
+def in_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Candidate, ...]:
+    """Return candidates in a new order, none with a higher score than the one before it: later stages go by scores."""
+    moved = [candidates[at] for at in order]
+    scores = accumulate((each.score for each in moved), min)
+    return tuple(replace(each, score=score) for each, score in zip(moved, scores, strict=True))

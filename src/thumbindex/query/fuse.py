@@ -1,0 +1,84 @@
+"""Stage fuse: the retrievers' rankings of documents become one, and each document's chunks follow it.
+
+Convex combination of calibrated scores (Bruch, Gai & Ingber 2023), or reciprocal rank fusion (Cormack, Clarke & Buettcher 2009).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from thumbindex.model import Candidate, ChunkId, DocumentId, RankedList
+from thumbindex.query.stage import Search, Tools
+from thumbindex.settings import QuerySettings
+
+Item = TypeVar("Item", bound=Hashable)
+Fusion = Callable[[Mapping[str, Mapping[Item, float]], Mapping[str, float]], dict[Item, float]]
+"""Rankings by retriever (item to score) and the retrievers' weights in; fused scores out, at most the sum of the weights."""
+
+
+def fuse(search: Search, tools: Tools) -> Search:
+    """Fuse the lists into candidates, best first; ties by path, then line."""
+    settings = tools.settings
+    weights = retriever_weights(search, settings)
+    scores = fuse_lists(search.lists, weights, settings)
+    fused = dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: max(settings.fuse.limit, 3 * search.query.limit)])
+    chunks = tools.snapshot.catalog.chunks(list(fused))
+    sources: dict[ChunkId, dict[str, int]] = defaultdict(dict)
+    for name, found in search.lists.items():
+        for hit in found.hits:
+            sources[hit.chunk][name] = hit.rank
+    candidates = (Candidate(n, tools.snapshot.catalog.document_of(n), chunks[n], fused[n], sources[n]) for n in fused if n in chunks)
+    return replace(search, candidates=tuple(candidates))
+
+
+def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, float]:
+    """Return each retriever's share for this kind of query; the shares of those that found something sum to 1."""
+    raw = {
+        name: getattr(settings, name).weight * search.weights.get(name, 1.0) for name, found in search.lists.items() if found.hits or found.documents
+    }
+    total = sum(raw.values())
+    return {name: weight / total for name, weight in raw.items()} if total else raw
+
+
+def fuse_lists(lists: Mapping[str, RankedList], weights: Mapping[str, float], settings: QuerySettings) -> dict[ChunkId, float]:
+    """Fuse documents and chunks; a document's best chunk takes its score, the others follow by their share of the best one's."""
+    fusion = _fusion(settings.fuse.method, settings.fuse.k)
+    chunk_scores: dict[ChunkId, float] = fusion({name: {hit.chunk: hit.score for hit in found.hits} for name, found in lists.items()}, weights)
+    if not settings.aggregate.enabled:
+        return chunk_scores
+    of = {hit.chunk: hit.document for found in lists.values() for hit in found.hits}
+    document_scores: dict[DocumentId, float] = fusion({name: found.documents for name, found in lists.items()}, weights)
+    best: dict[DocumentId, float] = {}
+    for chunk, score in chunk_scores.items():
+        best[of[chunk]] = max(best.get(of[chunk], 0.0), score)
+    return {
+        chunk: document_scores.get(of[chunk], 0.0) * ((score / best[of[chunk]]) ** settings.fuse.spread if best[of[chunk]] > 0 else 1.0)
+        for chunk, score in chunk_scores.items()
+    }
+
+
+def _fusion(method: str, k: int) -> Callable[..., dict[Item, float]]:
+    return convex if method == "convex" else lambda rankings, weights: reciprocal_ranks(rankings, weights, k)
+
+
+def convex(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, float]) -> dict[Item, float]:
+    """Add each retriever's scores, as shares of its highest, by weight."""
+    fused: dict[Item, float] = defaultdict(float)
+    for name, scores in rankings.items():
+        highest = max(scores.values(), default=0.0)
+        for item, score in scores.items():
+            fused[item] += weights.get(name, 0.0) * max(score / highest, 0.0) if highest > 0 else 0.0
+    return dict(fused)
+
+
+def reciprocal_ranks(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, float], k: int) -> dict[Item, float]:
+    """Add weight × (k + 1) / (k + rank) over the rankings, rank from 1: the first of all of them gets the sum of the weights."""
+    fused: dict[Item, float] = defaultdict(float)
+    for name, scores in rankings.items():
+        ordered = sorted(scores, key=lambda item: (-scores[item], item))
+        for rank, item in enumerate(ordered, 1):
+            fused[item] += weights.get(name, 0.0) * (k + 1) / (k + rank)
+    return dict(fused)

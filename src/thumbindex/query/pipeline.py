@@ -1,0 +1,107 @@
+"""The pipeline: the list of stages, and the one loop that runs them and writes down what each did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from thumbindex.model import ChunkId, Query, Step
+from thumbindex.query.aggregate import aggregate
+from thumbindex.query.classify import classify
+from thumbindex.query.confidence import confidence
+from thumbindex.query.correct import correct
+from thumbindex.query.dedup_hash import dedup_hash
+from thumbindex.query.dedup_ngram import dedup_ngram
+from thumbindex.query.dedup_semantic import dedup_semantic
+from thumbindex.query.deduplicate import deduplicate
+from thumbindex.query.diversify import diversify
+from thumbindex.query.expand import expand
+from thumbindex.query.fuse import fuse
+from thumbindex.query.normalize import normalize
+from thumbindex.query.parents import as_passages, parents
+from thumbindex.query.recency import recency
+from thumbindex.query.rerank import rerank
+from thumbindex.query.search_code import search_code
+from thumbindex.query.search_graph import search_graph
+from thumbindex.query.search_keyword import search_keyword
+from thumbindex.query.search_vector import search_vector
+from thumbindex.query.stage import Search, Stage, Tools
+from thumbindex.query.terms import read_terms
+from thumbindex.settings import QuerySettings
+
+STAGES: tuple[tuple[str, Stage], ...] = (
+    ("classify", classify),
+    ("correct", correct),
+    ("expand", expand),
+    ("search_vector", search_vector),
+    ("search_keyword", search_keyword),
+    ("search_code", search_code),
+    ("search_graph", search_graph),
+    ("aggregate", aggregate),
+    ("fuse", fuse),
+    ("recency", recency),
+    ("normalize", normalize),
+    ("confidence", confidence),
+    ("dedup_hash", dedup_hash),
+    ("deduplicate", deduplicate),
+    ("dedup_ngram", dedup_ngram),
+    ("dedup_semantic", dedup_semantic),
+    ("diversify", diversify),
+    ("rerank", rerank),
+    ("parents", parents),
+)
+"""Every stage in the order of the run; its name is its module, its function, its table and its step in the trace."""
+
+
+def run(query: Query, tools: Tools, clock: Callable[[], float]) -> tuple[Search, tuple[Step, ...]]:
+    """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did."""
+    search, steps = begin(query, tools), []
+    for name, stage in enabled(tools.settings):
+        began = clock()
+        after = stage(search, tools)
+        steps.append(compare(name, search, after, clock() - began))
+        search = after
+    return finish(search, tools), tuple(steps)
+
+
+def begin(query: Query, tools: Tools) -> Search:
+    """Return a search with the query's terms and what its filters let through."""
+    terms, identifiers = read_terms(query.text, tools.settings.search_code.whole)
+    return Search(query, query.text, terms=terms, identifiers=identifiers, mask=tools.snapshot.catalog.select(query.filters))
+
+
+def enabled(settings: QuerySettings) -> tuple[tuple[str, Stage], ...]:
+    """Return the stages that are switched on."""
+    return tuple((name, stage) for name, stage in STAGES if getattr(settings, name).enabled)
+
+
+def finish(search: Search, tools: Tools) -> Search:
+    """Cut the passages to the limit; where parents are off, chunks stand for themselves."""
+    passages = search.passages if tools.settings.parents.enabled else as_passages(search.candidates, {}, tools.snapshot.catalog)
+    return replace(search, passages=passages[: search.query.limit])
+
+
+def compare(stage: str, before: Search, after: Search, seconds: float) -> Step:
+    """Return what a stage did: how many came in and went out, moved among the survivors, and were dropped."""
+    return Step(stage, size(before), size(after), moved(before, after), seconds, after.dropped[len(before.dropped) :])
+
+
+def size(search: Search) -> int:
+    """Count the passages, else the candidates, else the chunks that retrievers have found so far."""
+    if search.passages:
+        return len(search.passages)
+    if search.candidates or not search.answerable:
+        return len(search.candidates)
+    return len({hit.chunk for found in search.lists.values() for hit in found.hits})
+
+
+def moved(before: Search, after: Search) -> int:
+    """Count the chunks whose place among those that stayed is another one: a gap that closes moves nobody."""
+    was, now = _ids(before), _ids(after)
+    stayed = set(was) & set(now)
+    pairs = zip([n for n in was if n in stayed], [n for n in now if n in stayed], strict=True)
+    return sum(first != second for first, second in pairs)
+
+
+def _ids(search: Search) -> Sequence[ChunkId]:
+    return [each.id for each in search.candidates]

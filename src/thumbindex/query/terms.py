@@ -1,0 +1,73 @@
+"""What a query's text asks the word indexes for: words, quoted phrases and identifiers."""
+
+from __future__ import annotations
+
+import re
+
+from thumbindex.model import Term
+from thumbindex.text import STOP_WORDS, identifiers, split_identifier, words
+
+QUOTED = re.compile(r'["“„]([^"“”„]+)["”“]')
+"""A phrase between straight or curly double quotes."""
+
+_IDENTIFIER = re.compile(
+    r"^--?[A-Za-z][\w-]*$"  # --flag
+    r"|\w_\w|^_+\w|::|->|\w\(\)|://|[{}]|^[$@]\w|\\\w"  # snake_case, a::b, a->b, call(), scheme://, {%, $x, @x
+    r"|^\.?[^\W\d]\w+(?:\.\w{2,})+$|^\.[A-Za-z]\w+$"  # dotted.name, .suffix; not e.g. or U.S.
+    r"|^[a-z]{2,}\d*[A-Z][a-z]"  # camelCase; not iPhone or macOS
+    r"|^(?:[A-Z]+[a-z]+\d*){3,}$"  # PascalCase of three words; not GitHub
+    r"|^v?\d+(?:\.\d+)+(?:[-+.]?\w+)*$|^v\d+$"  # versions
+    r"|^0x[0-9A-Fa-f]+$|^[A-Z]{1,5}-?\d{3,}$"  # error codes
+)
+_PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…"
+
+
+def read_terms(text: str, whole: float) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """Return the terms for search_keyword and those for search_code, where a whole identifier weighs `whole`."""
+    return lookup_terms(text), code_terms(text, whole)
+
+
+def lookup_terms(text: str) -> tuple[Term, ...]:
+    """Return each word once and each quoted phrase once; stop words only where nothing else is left."""
+    phrases = dict.fromkeys(" ".join(found) for phrase in QUOTED.findall(text) if (found := words(phrase)))
+    plain = dict.fromkeys(words(QUOTED.sub(" ", text)))
+    kept = [word for word in plain if word not in STOP_WORDS] or ([] if phrases else list(plain))
+    return (*(Term(word) for word in kept), *(Term(phrase, phrase=True) for phrase in phrases))
+
+
+def code_terms(text: str, whole: float) -> tuple[Term, ...]:
+    """Return whole identifiers, their parts, and plain words, each once at its highest weight."""
+    weights: dict[str, float] = {}
+    stopped: list[str] = []
+    for token, parts in identifiers(text):
+        if not parts and token in STOP_WORDS:
+            stopped.append(token)
+            continue
+        weights[token] = max(weights.get(token, 0.0), whole if parts else 1.0)
+        for part in parts:
+            weights.setdefault(part, 1.0)
+    return tuple(Term(token, weight) for token, weight in (weights or dict.fromkeys(stopped, 1.0)).items())
+
+
+def tokens(text: str) -> list[str]:
+    """Return what stands between white space, punctuation around it taken off; an empty call `()` stays."""
+    found = []
+    for token in text.split():
+        bare = token.strip(_PUNCTUATION + ".") if not token.startswith(".") else token.strip(_PUNCTUATION)
+        found.append(f"{bare}()" if bare and f"{bare}()" in token else bare)
+    return [token for token in found if token]
+
+
+def is_identifier(token: str) -> bool:
+    """Tell whether a token can only be code: shapes that brands have too (GitHub, iPhone, MP3) do not count."""
+    return bool(_IDENTIFIER.search(token))
+
+
+def is_mixed_case(token: str) -> bool:
+    """Tell whether a token has capitals inside it, as class names and brands have; a plural such as PDFs has not."""
+    return bool(re.search(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]", token)) and not re.fullmatch(r"[A-Z\d]+s", token) and len(split_identifier(token)) > 1
+
+
+def folded(text: str) -> str:
+    """Return a text's folded words joined by one space: how names are compared."""
+    return " ".join(words(text))

@@ -1,0 +1,318 @@
+"""Shipped fakes: models and indexes in memory, so that tests run offline in milliseconds."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from math import log
+from typing import Any
+
+import numpy as np
+from pathspec import GitIgnoreSpec
+
+from thumbindex.model import (
+    BlockKind,
+    Chunk,
+    ChunkId,
+    Document,
+    DocumentId,
+    Filters,
+    Hit,
+    Link,
+    LinkKind,
+    ParsedDocument,
+    Place,
+    RankedList,
+    Section,
+    Term,
+)
+from thumbindex.ports import Embedder, KeywordWeights, Mask, Matrix, Snapshot, Vector
+from thumbindex.text import STOP_WORDS, embedded_text, identifiers, visible, words
+
+
+class FakeEmbedder:
+    """Adds up one pseudo-random vector a word: texts that share words are alike, everywhere and always the same."""
+
+    def __init__(self, dimensions: int = 64, window: int = 256) -> None:
+        self.name = "fake"
+        self.fingerprint = f"fake-{dimensions}"
+        self.dimensions = dimensions
+        self.window = window
+        self.embedded = 0
+
+    def embed_passages(self, texts: Sequence[str]) -> Matrix:
+        """Embed texts that are searched: shape (len(texts), dimensions)."""
+        self.embedded += len(texts)
+        return np.array([self._embed(text) for text in texts], dtype=np.float32).reshape(len(texts), self.dimensions)
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a text that searches."""
+        self.embedded += 1
+        return self._embed(text)
+
+    def embed_tokens(self, text: str) -> Matrix:
+        """Return one normalized vector a word: shape (words, dimensions)."""
+        rows = [self._embed_word(word) for word in words(text)[: self.window]]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
+
+    def count_truncated(self, texts: Sequence[str]) -> int:
+        """Count the texts of more words than the window."""
+        return sum(len(words(text)) > self.window for text in texts)
+
+    def _embed(self, text: str) -> Vector:
+        tokens = self.embed_tokens(text)
+        if not len(tokens):
+            unit: Vector = np.eye(1, self.dimensions, dtype=np.float32)[0]
+            return unit
+        return _normalized(tokens.sum(axis=0))
+
+    def _embed_word(self, word: str) -> Vector:
+        # hash() differs from process to process; a digest does not
+        noise = hashlib.shake_256(word.encode()).digest(self.dimensions)
+        return _normalized(np.frombuffer(noise, dtype=np.uint8).astype(np.float32) - np.float32(127.5))
+
+
+class FakeReranker:
+    """Scores a passage by the share of the query's words that it holds."""
+
+    name = "fake"
+
+    def score(self, query: str, passages: Sequence[str]) -> list[float]:
+        """Score each passage for the query, in the passages' order: 0 to 1."""
+        wanted = set(words(query))
+        return [len(wanted & set(words(passage))) / max(1, len(wanted)) for passage in passages]
+
+
+def _normalized(vector: Vector) -> Vector:
+    unit: Vector = vector / np.float32(np.linalg.norm(vector))
+    return unit
+
+
+# ------------------------------------------------------------------ indexes
+
+
+class MemoryCatalog:
+    """Catalog over parsed documents, sorted by folder and path."""
+
+    def __init__(self, documents: Sequence[ParsedDocument]) -> None:
+        self.parsed = sorted(documents, key=lambda each: (each.document.folder, each.document.path))
+        self.documents = tuple(each.document for each in self.parsed)
+        self._all = [(DocumentId(n), chunk) for n, each in enumerate(self.parsed) for chunk in each.chunks]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def document_of(self, chunk: ChunkId) -> DocumentId:
+        """Return the document that a chunk is part of."""
+        return self._all[chunk][0]
+
+    def chunk_ids(self, document: DocumentId) -> range:
+        """Return the ids of a document's chunks."""
+        first = sum(len(each.chunks) for each in self.parsed[:document])
+        return range(first, first + len(self.parsed[document].chunks))
+
+    def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
+        """Return chunks by id."""
+        return {n: self._all[n][1] for n in ids if n < len(self)}
+
+    def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
+        """Return the parent of each chunk; one that no section is numbered for is missing."""
+        chunks = self.chunks(ids).items()
+        return {n: each for n, chunk in chunks for each in self.parsed[self.document_of(n)].sections if each.ordinal == chunk.section}
+
+    def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
+        """Say where chunks stand."""
+        found = [(self.documents[self.document_of(n)], chunk) for n, chunk in self.chunks(ids).items()]
+        return tuple(Place(document.folder, document.path, chunk.start_line, chunk.end_line) for document, chunk in found)
+
+    def select(self, filters: Filters) -> Mask | None:
+        """Return which chunks the filters let through; None when that is all of them."""
+        if filters == Filters():
+            return None
+        return np.array([_passes(self.documents[document], filters) for document, _ in self._all], dtype=np.bool_)
+
+
+class MemoryVectorIndex:
+    """VectorIndex over a matrix, by inner product."""
+
+    def __init__(self, catalog: MemoryCatalog, matrix: Matrix) -> None:
+        self._catalog = catalog
+        self._matrix = matrix
+
+    def __len__(self) -> int:
+        return int((~np.isnan(self._matrix).any(axis=1)).sum())
+
+    def search(self, query: Vector, limit: int, mask: Mask | None = None) -> tuple[Hit, ...]:
+        """Return the best chunks by cosine, ties by id."""
+        cosines = self._matrix @ query
+        found = [n for n in range(len(cosines)) if not np.isnan(cosines[n]) and (mask is None or mask[n])]
+        best = sorted(found, key=lambda n: (-cosines[n], n))[:limit]
+        return tuple(Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, float(cosines[n])) for rank, n in enumerate(best, 1))
+
+    def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
+        """Return the stored vectors in the chunks' order."""
+        return self._matrix[np.array(chunks, dtype=np.int64)]
+
+
+class MemoryLinkGraph:
+    """LinkGraph over the documents' resolved links."""
+
+    def __init__(self, catalog: MemoryCatalog) -> None:
+        at = {each.path: DocumentId(n) for n, each in enumerate(catalog.documents)}
+        made = {(DocumentId(n), at[link.resolved]) for n, each in enumerate(catalog.parsed) for link in each.links if link.resolved in at}
+        self._edges = sorted((a, b) for a, b in made if a != b)
+
+    def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
+        """Return the documents that this one links to."""
+        return tuple(b for a, b in self._edges if a == document)
+
+    def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
+        """Return the documents that link to this one."""
+        return tuple(a for a, b in self._edges if b == document)
+
+
+class MemoryKeywordIndex:
+    """KeywordIndex that reads every text for every query: BM25F (Robertson, Zaragoza & Taylor 2004), plurals folded."""
+
+    def __init__(self, catalog: MemoryCatalog) -> None:
+        self._catalog = catalog
+        self._chunks = [_fields(each.document, (chunk,)) for each in catalog.parsed for chunk in each.chunks]
+        self._documents = [_fields(each.document, each.chunks) for each in catalog.parsed]
+
+    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
+        """Return the best chunks for any of the terms (phrases must match), and every matching document's score."""
+        allowed = [n for n, fields in enumerate(self._chunks) if (mask is None or mask[n]) and _holds_phrases(fields, terms)]
+        hits = []
+        for n, (score, matched, share) in _bm25f(self._chunks, terms, weights).items():
+            if n in allowed and score > 0:
+                full = score * (1 - weights.coverage + weights.coverage * share)
+                hits.append(Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), 0, full, matched, share))
+        best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
+        of = {self._catalog.document_of(ChunkId(n)) for n in allowed}
+        scores = {DocumentId(n): score for n, (score, _, _) in _bm25f(self._documents, terms, weights).items() if n in of and score > 0}
+        return RankedList(tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores)
+
+    def frequency(self, word: str) -> int:
+        """Count the chunks that hold the word as written."""
+        return sum(word in fields["code"] for fields in self._chunks)
+
+    def words(self) -> Mapping[str, int]:
+        """Return every word form with the number of chunks that hold it."""
+        return Counter(word for fields in self._chunks for word in set(fields["code"]) if word.isalpha())
+
+
+def memory_snapshot(documents: Sequence[ParsedDocument], embedder: Embedder | None = None, vocabulary: Sequence[str] = ()) -> Snapshot:
+    """Return a snapshot in memory; without an embedder no chunk has a vector, with a vocabulary `expand` has one."""
+    catalog = MemoryCatalog(documents)
+    texts = [embedded_text(chunk.heading_path, chunk.text) for each in catalog.parsed for chunk in each.chunks]
+    matrix = np.full((len(texts), 1), np.nan, dtype=np.float32) if embedder is None else embedder.embed_passages(texts)
+    terms = (tuple(vocabulary), embedder.embed_passages(vocabulary)) if vocabulary and embedder else None
+    graph, keyword = MemoryLinkGraph(catalog), MemoryKeywordIndex(catalog)
+    return Snapshot(1, catalog, keyword, MemoryVectorIndex(catalog, matrix), graph, vocabulary=terms)
+
+
+def document(path: str, markdown: str, *, links: Sequence[str] = (), **facts: Any) -> ParsedDocument:
+    """Make a parsed document of simple Markdown: a section a heading, a chunk a block; `links` are paths that it leads to."""
+    lines = markdown.splitlines()
+    title = facts.pop("title", "") or next((line[2:] for line in lines if line.startswith("# ")), path.rpartition("/")[2].partition(".")[0])
+    sections: list[Section] = []
+    chunks: list[Chunk] = []
+    heading: tuple[str, ...] = (title,)
+    starts = [n for n, line in enumerate(lines, 1) if line.startswith("#") or n == 1]
+    for ordinal, (start, after) in enumerate(zip(starts, [*starts[1:], len(lines) + 1], strict=True)):
+        level = len(lines[start - 1]) - len(lines[start - 1].lstrip("#"))
+        heading = (*heading[: max(level - 1, 1)], lines[start - 1].lstrip("# ")) if level > 1 else (title,)
+        sections.append(Section(ordinal, start, after - 1, "\n".join(lines[start - 1 : after - 1])))
+        for first, block in _blocks(lines[start - 1 : after - 1], start):
+            chunks.append(_chunk(len(chunks), ordinal, heading, first, block))
+    made = tuple(Link(LinkKind.WIKILINK, target, "", target, 1, target) for target in links)
+    return ParsedDocument(Document(path, title, **facts), tuple(sections), tuple(chunks), made)
+
+
+def _blocks(lines: Sequence[str], start: int) -> list[tuple[int, list[str]]]:
+    blocks: list[tuple[int, list[str]]] = []
+    for n, line in enumerate(lines, start):
+        if not line or line.startswith("#"):
+            continue
+        if blocks and blocks[-1][0] + len(blocks[-1][1]) == n:
+            blocks[-1][1].append(line)
+        else:
+            blocks.append((n, [line]))
+    return blocks
+
+
+def _chunk(ordinal: int, section: int, heading: tuple[str, ...], first: int, block: list[str]) -> Chunk:
+    kinds = {"```": BlockKind.CODE, "|": BlockKind.TABLE, "- ": BlockKind.LIST}
+    kind = next((kind for start, kind in kinds.items() if block[0].startswith(start)), BlockKind.PROSE)
+    language = block[0].strip("`").strip() if kind is BlockKind.CODE else ""
+    return Chunk(ordinal, section, kind, heading, first, first + len(block) - 1, "\n".join(block), language=language)
+
+
+def _passes(document: Document, filters: Filters) -> bool:
+    globs = [glob if glob.startswith(("/", "*")) else f"/{glob}" for glob in filters.path]
+    tags = [tag.lstrip("#") for tag in filters.tag]
+    day = date.fromisoformat(document.date) if document.date else datetime.fromtimestamp(document.modified, UTC).date()
+    return (
+        (not filters.folder or document.folder in filters.folder)
+        and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
+        and all(any(f"{tag}/".casefold().startswith(f"{wanted}/".casefold()) for tag in document.tags) for wanted in tags)
+        and (filters.since is None or day >= filters.since)
+    )
+
+
+def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]:
+    texts = {
+        "title": document.title,
+        "headings": "\n".join(heading for chunk in chunks for heading in chunk.heading_path[1:]),
+        "keywords": "\n".join(document.keywords),
+        "description": document.description,
+        "tags": "\n".join(document.tags),
+        "aliases": "\n".join(document.aliases),
+        "author": f"{document.author}\n{document.category}\n{document.type}",
+        "path": document.path.rpartition(".")[0],
+        "body": "\n".join(visible(chunk.text) for chunk in chunks),
+    }
+    code = [each for chunk in chunks for whole, parts in identifiers(chunk.text) for each in (whole, *parts) if each not in STOP_WORDS]
+    return {**{name: [_singular(word) for word in words(text)] for name, text in texts.items()}, "code": code}
+
+
+def _singular(word: str) -> str:
+    return re.sub(r"(?<=[^s])s$", "", word) if len(word) > 3 else word
+
+
+def _holds_phrases(fields: Mapping[str, list[str]], terms: Sequence[Term]) -> bool:
+    texts = [f" {' '.join(found)} " for name, found in fields.items() if name != "code"]
+    phrases = [" ".join(_singular(word) for word in words(term.text)) for term in terms if term.phrase]
+    return all(any(f" {phrase} " in text for text in texts) for phrase in phrases)
+
+
+def _bm25f(
+    units: Sequence[Mapping[str, list[str]]], terms: Sequence[Term], weights: KeywordWeights
+) -> dict[int, tuple[float, tuple[str, ...], float]]:
+    """Return score, matched terms and the share of the idf by unit."""
+    found: dict[int, tuple[float, tuple[str, ...], float]] = {}
+    asked = 0.0
+    for term in terms:
+        for word in (term.text,) if "code" in weights.fields else {_singular(each): None for each in words(term.text)}:
+            counts = _weighted_counts(units, word, weights)
+            frequency = sum(count > 0 for count in counts)
+            idf = term.weight * log(1 + (len(units) - frequency + 0.5) / (frequency + 0.5))
+            asked += idf
+            for n in (n for n, count in enumerate(counts) if count):
+                score, matched, share = found.get(n, (0.0, (), 0.0))
+                found[n] = (score + idf * counts[n] * (weights.k1 + 1) / (counts[n] + weights.k1), (*matched, term.text), share + idf)
+    return {n: (score, matched, share / asked) for n, (score, matched, share) in found.items()}
+
+
+def _weighted_counts(units: Sequence[Mapping[str, list[str]]], word: str, weights: KeywordWeights) -> list[float]:
+    counts = [0.0] * len(units)
+    for name, boost in weights.fields.items():
+        lengths = [len(unit[name]) for unit in units]
+        mean = sum(lengths) / max(sum(map(bool, lengths)), 1) or 1.0
+        for n, unit in enumerate(units):
+            counts[n] += boost * unit[name].count(word) / (1 - weights.b + weights.b * lengths[n] / mean)
+    return counts

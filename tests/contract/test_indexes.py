@@ -1,0 +1,195 @@
+"""What every index promises, the shipped fake and the real thing alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thumbindex.index.snapshot import Places, open_snapshot
+from thumbindex.index.store import Store
+from thumbindex.index.writer import Batch, Writer
+from thumbindex.model import FileState, Filters, ParsedDocument, Place, Term
+from thumbindex.ports import Embedder, KeywordWeights, Snapshot
+from thumbindex.testing import FakeEmbedder, document, memory_snapshot
+from thumbindex.text import embedded_text
+
+
+def in_memory(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Path) -> Snapshot:
+    return memory_snapshot(documents, embedder)
+
+
+def on_disk(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Path) -> Snapshot:
+    paths = {each.document.path for each in documents}
+    states = [FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(documents)]
+    with Writer.open(folder) as writer:
+        writer.apply(Batch(list(zip(states, documents, strict=True))), lambda _: lambda link, _: link.target if link.target in paths else None)
+        writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name)
+        pending = writer.store.pending(embedder.fingerprint)
+        chunks = writer.store.chunks([row for _, row in pending])
+        texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in pending]
+        writer.keep_vectors(embedder.fingerprint, dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True)))
+        writer.sync_vectors(embedder.fingerprint, embedder.dimensions)
+    return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "")
+
+
+MAKERS: dict[str, Callable[[Sequence[ParsedDocument], Embedder, Path], Snapshot]] = {"memory": in_memory, "disk": on_disk}
+
+DOCUMENTS = [
+    document(
+        "notes/trees.md", "# Trees\n\nPlant a tree in spring.\n\nWater it for 30 days.", tags=("garden/wood",), date="2026-03-01", links=["index.md"]
+    ),
+    document(
+        "index.md",
+        "# Index\n\nAll plants.\n\n## Code\n\nCall `parse_json` for plants.",
+        aliases=("Overview",),
+        links=["notes/trees.md", "notes/trees.md", "index.md"],
+    ),
+    document("notes/sub/moss.md", "# Moss\n\nMoss grows in the shade of a tree and in spring.", tags=("garden",), date="2025-01-01"),
+]
+BODY = KeywordWeights({"title": 3.0, "headings": 2.0, "aliases": 1.5, "body": 1.0})
+CODE = KeywordWeights({"code": 1.0})
+# chunks: 0-1 index.md, 2 notes/sub/moss.md, 3-4 notes/trees.md
+INDEX, MOSS, TREES = 0, 1, 2
+
+
+@pytest.fixture(params=sorted(MAKERS))
+def snapshot(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshot:
+    return MAKERS[request.param](DOCUMENTS, FakeEmbedder(), tmp_path)
+
+
+def found(snapshot: Snapshot, *terms: Term, weights: KeywordWeights = BODY, limit: int = 10, mask: Sequence[bool] | None = None) -> list[int]:
+    allowed = None if mask is None else np.array(mask, dtype=np.bool_)
+    return [hit.chunk for hit in snapshot.keyword.search(terms, weights, limit, allowed).hits]
+
+
+class TestKeywordIndex:
+    def test_terms_are_ored_and_more_of_them_score_higher(self, snapshot: Snapshot) -> None:
+        hits = snapshot.keyword.search([Term("moss"), Term("tree"), Term("spring")], BODY, 10).hits
+        assert hits[0].chunk == 2
+        assert {hit.chunk for hit in hits} == {2, 3, 4}
+
+    def test_ranks_start_at_one_and_scores_fall(self, snapshot: Snapshot) -> None:
+        hits = snapshot.keyword.search([Term("tree"), Term("spring")], BODY, 10).hits
+        assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+    def test_a_title_stands_on_every_chunk_of_its_document(self, snapshot: Snapshot) -> None:
+        assert sorted(found(snapshot, Term("trees"), weights=KeywordWeights({"title": 1.0}))) == [3, 4]
+
+    def test_an_alias_is_found(self, snapshot: Snapshot) -> None:
+        assert sorted(found(snapshot, Term("overview"))) == [0, 1]
+
+    def test_a_plural_finds_its_singular(self, snapshot: Snapshot) -> None:
+        assert found(snapshot, Term("springs"), weights=KeywordWeights({"body": 1.0})) == found(
+            snapshot, Term("spring"), weights=KeywordWeights({"body": 1.0})
+        )
+
+    def test_a_phrase_must_match(self, snapshot: Snapshot) -> None:
+        assert found(snapshot, Term("spring"), Term("tree in spring", phrase=True)) == [3]
+
+    def test_a_phrase_of_one_word_must_match(self, snapshot: Snapshot) -> None:
+        assert found(snapshot, Term("spring"), Term("moss", phrase=True)) == [2]
+
+    def test_a_whole_identifier_and_its_parts_are_found_as_code(self, snapshot: Snapshot) -> None:
+        assert (found(snapshot, Term("parse_json"), weights=CODE), found(snapshot, Term("json"), weights=CODE)) == ([1], [1])
+
+    def test_code_is_not_stemmed(self, snapshot: Snapshot) -> None:
+        assert (found(snapshot, Term("plants"), weights=CODE), found(snapshot, Term("plant"), weights=CODE)) == ([0, 1], [3])
+
+    def test_a_mask_bounds_chunks_and_documents(self, snapshot: Snapshot) -> None:
+        ranked = snapshot.keyword.search([Term("spring")], BODY, 10, np.array([1, 1, 0, 1, 1], dtype=np.bool_))
+        assert ([hit.chunk for hit in ranked.hits], set(ranked.documents)) == ([3], {TREES})
+
+    def test_every_matching_document_has_a_score_whatever_the_limit(self, snapshot: Snapshot) -> None:
+        ranked = snapshot.keyword.search([Term("spring")], BODY, 1)
+        assert (len(ranked.hits), set(ranked.documents)) == (1, {MOSS, TREES})
+
+    def test_a_hit_names_its_terms_and_the_share_that_they_carry(self, snapshot: Snapshot) -> None:
+        hits = {hit.chunk: hit for hit in snapshot.keyword.search([Term("moss"), Term("spring")], BODY, 10).hits}
+        assert (set(hits[2].matched), hits[2].coverage) == ({"moss", "spring"}, pytest.approx(1.0))
+        assert (hits[3].matched, 0.0 < hits[3].coverage < 0.5) == (("spring",), True)
+
+    def test_coverage_multiplies_a_score_by_the_share(self, snapshot: Snapshot) -> None:
+        terms = [Term("moss"), Term("spring")]
+        plain, covered = (snapshot.keyword.search(terms, KeywordWeights({"body": 1.0}, coverage=share), 10).hits for share in (0.0, 1.0))
+        assert covered[-1].score == pytest.approx(plain[-1].score * plain[-1].coverage, rel=1e-5)
+
+    def test_words_are_counted_by_the_chunks_that_hold_them(self, snapshot: Snapshot) -> None:
+        words = snapshot.keyword.words()
+        assert (words["spring"], words["plants"], snapshot.keyword.frequency("spring"), snapshot.keyword.frequency("springs")) == (2, 2, 2, 0)
+
+    def test_unknown_terms_find_nothing(self, snapshot: Snapshot) -> None:
+        assert (found(snapshot, Term("zzz")), found(snapshot)) == ([], [])
+
+
+class TestVectorIndex:
+    def test_a_vector_is_nearest_to_itself_at_one(self, snapshot: Snapshot) -> None:
+        own = snapshot.vector.vectors([3])[0]  # type: ignore[list-item]
+        hit = snapshot.vector.search(own, 1)[0]
+        assert (hit.chunk, hit.document, hit.rank, hit.score) == (3, TREES, 1, pytest.approx(1.0, abs=1e-5))
+
+    def test_every_chunk_has_one_vector_of_length_one(self, snapshot: Snapshot) -> None:
+        rows = snapshot.vector.vectors(range(len(snapshot.catalog)))  # type: ignore[arg-type]
+        assert (len(snapshot.vector), np.linalg.norm(rows, axis=1).tolist()) == (5, pytest.approx([1.0] * 5, abs=1e-5))
+
+    def test_scores_are_cosines_best_first(self, snapshot: Snapshot) -> None:
+        query = FakeEmbedder().embed_query("tree in spring")
+        hits = snapshot.vector.search(query, 5)
+        rows = snapshot.vector.vectors([hit.chunk for hit in hits])
+        assert [hit.score for hit in hits] == pytest.approx((rows @ query).tolist(), abs=1e-5)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+    def test_a_mask_applies_before_the_limit(self, snapshot: Snapshot) -> None:
+        query = snapshot.vector.vectors([3])[0]  # type: ignore[list-item]
+        hits = snapshot.vector.search(query, 2, np.array([0, 1, 1, 0, 0], dtype=np.bool_))
+        assert {hit.chunk for hit in hits} == {1, 2}
+
+
+class TestLinkGraph:
+    def test_links_are_known_both_ways_each_once(self, snapshot: Snapshot) -> None:
+        assert (snapshot.graph.linked(INDEX), snapshot.graph.linking(INDEX)) == ((TREES,), (TREES,))
+
+    def test_a_document_without_links_has_no_neighbors(self, snapshot: Snapshot) -> None:
+        assert (snapshot.graph.linked(MOSS), snapshot.graph.linking(MOSS)) == ((), ())
+
+
+class TestCatalog:
+    def test_documents_stand_in_the_order_of_their_paths(self, snapshot: Snapshot) -> None:
+        assert [each.path for each in snapshot.catalog.documents] == ["index.md", "notes/sub/moss.md", "notes/trees.md"]
+
+    def test_a_document_s_chunks_are_a_range_and_point_back(self, snapshot: Snapshot) -> None:
+        ranges = [snapshot.catalog.chunk_ids(n) for n in (INDEX, MOSS, TREES)]  # type: ignore[arg-type]
+        assert (ranges, len(snapshot.catalog)) == ([range(0, 2), range(2, 3), range(3, 5)], 5)
+        assert [snapshot.catalog.document_of(n) for n in range(5)] == [0, 0, 1, 2, 2]  # type: ignore[arg-type]
+
+    def test_a_chunk_comes_with_its_text_section_and_place(self, snapshot: Snapshot) -> None:
+        catalog = snapshot.catalog
+        assert catalog.chunks([4])[4].text == "Water it for 30 days."  # type: ignore[list-item, index]
+        assert catalog.sections([1])[1].text == "## Code\n\nCall `parse_json` for plants."  # type: ignore[list-item, index]
+        assert list(catalog.places([4, 0])) == [Place("", "notes/trees.md", 5, 5), Place("", "index.md", 3, 3)]  # type: ignore[list-item]
+
+    @pytest.mark.parametrize(
+        ("filters", "allowed"),
+        [
+            (Filters(path=("notes/*.md",)), [3, 4]),
+            (Filters(path=("notes",)), [2, 3, 4]),
+            (Filters(path=("*.md",)), [0, 1, 2, 3, 4]),
+            (Filters(path=("**/moss.md", "index.md")), [0, 1, 2]),
+            (Filters(tag=("garden",)), [2, 3, 4]),
+            (Filters(tag=("#Garden/Wood",)), [3, 4]),
+            (Filters(tag=("garden", "wood")), []),
+            (Filters(since=date(2026, 1, 1)), [3, 4]),
+            (Filters(folder=("elsewhere",)), []),
+        ],
+    )
+    def test_filters_say_which_chunks_may_be_found(self, snapshot: Snapshot, filters: Filters, allowed: list[int]) -> None:
+        mask = snapshot.catalog.select(filters)
+        assert mask is not None
+        assert np.flatnonzero(mask).tolist() == allowed
+
+    def test_no_filters_let_everything_through(self, snapshot: Snapshot) -> None:
+        assert snapshot.catalog.select(Filters()) is None

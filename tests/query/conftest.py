@@ -1,0 +1,62 @@
+"""A question to a few small documents, with stages switched and set as a test needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, Step
+from thumbindex.ports import Embedder, Reranker, Snapshot
+from thumbindex.query.pipeline import run
+from thumbindex.query.stage import Search, Tools
+from thumbindex.settings import QuerySettings
+from thumbindex.testing import memory_snapshot
+
+
+def settings_with(off: str = "", **tables: dict[str, Any]) -> QuerySettings:
+    """Return the defaults with some stages switched off, and some tables' keys set."""
+    settings = QuerySettings()
+    for name in off.split():
+        settings = replace(settings, **{name: replace(getattr(settings, name), enabled=False)})
+    for name, keys in tables.items():
+        settings = replace(settings, **{name: replace(getattr(settings, name), **keys)})
+    return settings
+
+
+@pytest.fixture
+def ask() -> Callable[..., tuple[Search, tuple[Step, ...]]]:
+    """Return a function that asks documents (or a snapshot) a question and gives the search and its trace."""
+
+    def ask_them(
+        asked: Sequence[ParsedDocument] | Snapshot,
+        text: str | Query,
+        *,
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+        off: str = "",
+        **tables: dict[str, Any],
+    ) -> tuple[Search, tuple[Step, ...]]:
+        snapshot = asked if isinstance(asked, Snapshot) else memory_snapshot(asked, embedder)
+        tools = Tools(snapshot, settings_with(off, **tables), embedder, reranker)
+        query = text if isinstance(text, Query) else Query(text, limit=10)
+        return run(query, tools, count().__next__)
+
+    return ask_them
+
+
+@pytest.fixture
+def candidates() -> Callable[..., tuple[Candidate, ...]]:
+    """Return a function that makes a candidate of every chunk, with the given scores, best first."""
+
+    def make(snapshot: Snapshot, *scores: float) -> tuple[Candidate, ...]:
+        ids = [ChunkId(n) for n in range(len(snapshot.catalog))]
+        chunks = snapshot.catalog.chunks(ids)
+        given = scores or [1.0 - 0.001 * n for n in ids]
+        made = [Candidate(n, snapshot.catalog.document_of(n), chunks[n], score) for n, score in zip(ids, given, strict=True)]
+        return tuple(sorted(made, key=lambda each: (-each.score, each.id)))
+
+    return make

@@ -1,0 +1,75 @@
+import pytest
+
+from thumbindex.model import QueryKind
+from thumbindex.query.classify import factors, kind_of
+from thumbindex.settings import ClassifySettings
+from thumbindex.testing import document
+
+FACTUAL, NAVIGATIONAL, EXPLORATORY = QueryKind.FACTUAL, QueryKind.NAVIGATIONAL, QueryKind.EXPLORATORY
+DOCUMENTS = (document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",)).document,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "setSpellCheckerLanguages",
+        "decode_uri filter",
+        "what does --site do",
+        "`retry`",
+        "release 1.13.5",
+        "error E0308",
+        'the "daily note" action',
+        "GraphQL",
+    ],
+)
+def test_what_must_be_found_as_written_is_factual(text: str) -> None:
+    assert kind_of(text, DOCUMENTS) is FACTUAL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see the Style guide",
+        "FastAPI lifespan events page",
+        "[[Some note]]",
+        "introduction to bases",
+        "help page about the license",
+        "where is the sync section",
+    ],
+)
+def test_a_place_in_the_documentation_is_navigational(text: str) -> None:
+    assert kind_of(text, DOCUMENTS) is NAVIGATIONAL
+
+
+@pytest.mark.parametrize("text", ["unique note creator", "Unique Note Creator?", "zettelkasten-prefixer"])
+def test_a_document_s_own_title_or_alias_is_navigational(text: str) -> None:
+    assert kind_of(text, DOCUMENTS) is NAVIGATIONAL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how do I stop a folder from being uploaded",
+        "can I publish my notes from an iPhone to GitHub Pages?",
+        "what happens to attachments, e.g. pictures, when I move a note",
+        "transclude a page inside another",
+        "old web address of a moved page should send visitors to the new one",
+        "does the app run on macOS and in JavaScript sandboxes",
+        "",
+    ],
+)
+def test_questions_that_mention_a_brand_or_a_page_are_exploratory(text: str) -> None:
+    assert kind_of(text, DOCUMENTS) is EXPLORATORY
+
+
+def test_the_first_match_wins() -> None:
+    assert kind_of("release notes page for v1.4.5", DOCUMENTS) is FACTUAL
+
+
+def test_each_kind_raises_its_own_retrievers() -> None:
+    found = {kind: dict(factors(kind, ClassifySettings())) for kind in QueryKind}
+    assert found == {
+        FACTUAL: {"search_keyword": 1.5, "search_code": 1.5},
+        NAVIGATIONAL: {"search_keyword": 1.5, "search_graph": 1.5},
+        EXPLORATORY: {"search_vector": 1.3},
+    }

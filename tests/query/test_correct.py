@@ -1,0 +1,83 @@
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from thumbindex.query.correct import closest, correct_text, correction
+from thumbindex.query.stage import Tools
+from thumbindex.testing import MemoryKeywordIndex, document, memory_snapshot
+
+LEXICON: Mapping[str, int] = {"subscription": 9, "account": 20, "accounts": 3, "preview": 7, "live": 30, "plugin": 40, "lumen": 1, "sync": 50}
+
+
+def corrected(text: str) -> str:
+    return correct_text(text, lambda word: None if word in LEXICON else closest(word, LEXICON, 8), shortest=4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "searched"),
+    [
+        ("Cancel my subcription?", "Cancel my subscription?"),
+        ("(acount)", "(account)"),
+        ("pluign settings", "plugin settings"),
+        ("livepreview", "live preview"),
+    ],
+)
+def test_an_unknown_word_becomes_the_closest_known_one(asked: str, searched: str) -> None:
+    assert corrected(asked) == searched
+
+
+@pytest.mark.parametrize(
+    "text", ['"subcription"', "`subcription`", "[[subcription]]", "--subcription", "get_subcription", "subcription2", "PLUIGN docs", "syn", "Zürich"]
+)
+def test_quoted_code_like_and_short_words_are_left_alone(text: str) -> None:
+    assert corrected(text) == text
+
+
+def test_a_known_word_is_never_touched() -> None:
+    assert corrected("account accounts sync") == "account accounts sync"
+
+
+def test_two_edits_need_a_long_word() -> None:
+    assert (closest("sbscripton", LEXICON, 8), closest("acont", LEXICON, 8)) == ("subscription", None)
+
+
+def test_distance_decides_before_first_letter_frequency_and_alphabet() -> None:
+    assert closest("tabel", {"label": 90, "table": 5, "tabes": 9}, 8) == "tabes"
+    assert closest("cable", {"fable": 90, "cables": 1}, 8) == "cables"
+    assert closest("marker", {"barker": 2, "darker": 2}, 8) == "barker"
+
+
+def test_a_word_of_a_text_heading_title_or_alias_is_right_in_its_plural_too() -> None:
+    notes = [document("a.md", "# Instalación\n\n## Quagga\n\nInstall plugins, quaggy instalacions settelkasten.", aliases=("Zettelkasten",))]
+    tools = Tools(memory_snapshot(notes))
+    assert [correction(word, tools) for word in ("plugin", "quaggas", "instalacion", "zettelkasten", "plgins")] == [None, None, None, None, "plugins"]
+
+
+def test_a_mistake_that_stemming_forgives_is_corrected_all_the_same() -> None:
+    class Forgiving(MemoryKeywordIndex):
+        def search(self, terms, *rest):
+            return super().search([replace(term, text=term.text.replace("ee", "e")) for term in terms], *rest)
+
+    snapshot = memory_snapshot([document("a.md", "An independent app.")])
+    tools = Tools(replace(snapshot, keyword=Forgiving(snapshot.catalog)))
+    assert (correction("independeent", tools), correction("app", tools)) == ("independent", None)
+
+
+def test_a_hundred_thousand_words_are_searched_in_a_blink() -> None:
+    lexicon = {
+        f"{a}{b}{c}{d}{e}": 1 for a in "bcdfghklmn" for b in "aeiouaeiou" for c in "stvwxzprlm" for d in "aeiou" for e in ("n", "nd", "nde", "nder")
+    }
+    began = time.perf_counter()
+    assert closest("basamder", lexicon | {"basander": 1}, 8) == "basander"
+    assert time.perf_counter() - began < 1.0
+
+
+def test_endings_are_no_mistakes_and_suffixes_no_words() -> None:
+    lexicon = {"strange": 9, "stranded": 1, "less": 50, "end": 50, "sends": 9}
+    assert [closest(word, lexicon, 8) for word in ("strangers", "endless")] == [None, None]
+
+
+def test_a_short_word_keeps_its_first_letter() -> None:
+    assert (closest("memo", {"demo": 9}, 8), closest("meno", {"demo": 9, "menu": 1}, 8)) == (None, "menu")

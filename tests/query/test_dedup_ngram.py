@@ -1,0 +1,50 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from thumbindex.model import Query
+from thumbindex.query.dedup_ngram import dedup_ngram, jaccard, ngrams
+from thumbindex.query.guards import differing
+from thumbindex.query.stage import Search, Tools
+from thumbindex.testing import document, memory_snapshot
+
+PAIRS = Path(__file__).parents[3] / "shared/eval/dups/dev/pairs.jsonl"
+
+
+def kept(candidates, *texts: str) -> list[int]:
+    snapshot = memory_snapshot([document("a.md", "\n\n".join(texts))])
+    return [each.id for each in dedup_ngram(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)).candidates]
+
+
+def test_similarity_is_the_shared_part_of_all_3_grams() -> None:
+    assert jaccard([ngrams("abcd"), ngrams("abce"), ngrams("")]).tolist() == [[1, pytest.approx(1 / 3), 0], [pytest.approx(1 / 3), 1, 0], [0, 0, 0]]
+
+
+def test_case_markers_quotes_and_line_breaks_do_not_count() -> None:
+    assert ngrams("- **It’s** a\n  [[Note|link]]") == ngrams("it's a link")
+
+
+def test_no_texts_have_no_similarities() -> None:
+    assert jaccard([]).shape == (0, 0)
+
+
+def test_a_reflowed_copy_is_dropped(candidates) -> None:
+    assert kept(candidates, "Files are kept on every device you own.", "Files are kept on\nevery device you own.") == [0]
+
+
+def test_one_changed_digit_in_a_long_text_keeps_both(candidates) -> None:
+    text = "Every night the server copies all files to the second disk and keeps them for {} days before they go."
+    assert kept(candidates, text.format(30), text.format(90)) == [0, 1]
+
+
+def test_another_kind_keeps_both(candidates) -> None:
+    assert kept(candidates, "- copy the files to the disk", "copy the files to the disk") == [0, 1]
+
+
+@pytest.mark.skipif(not PAIRS.is_file(), reason="the labelled pairs are not part of the repository")
+def test_every_labelled_duplicate_is_found_and_no_distinct_pair_is_merged() -> None:
+    rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+    merged = {row["id"]: jaccard([ngrams(row["a"]), ngrams(row["b"])])[0, 1] >= 0.7 and differing(row["a"], row["b"]) is None for row in rows}
+    wrong = [row["id"] for row in rows if row["label"] != "near-duplicate" and merged[row["id"]] != (row["label"] == "duplicate")]
+    assert wrong == []

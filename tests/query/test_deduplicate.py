@@ -1,0 +1,100 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thumbindex.errors import UsageError
+from thumbindex.query.deduplicate import MOST_SEMANTIC, remove_duplicates
+from thumbindex.settings import DeduplicateSettings
+
+items = st.lists(
+    st.fixed_dictionaries(
+        {"score": st.sampled_from([0.1, 0.5, 0.9])},
+        optional={"content": st.sampled_from(["a", "b", "", "c c"]), "embedding": st.sampled_from([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], None])},
+    ),
+    max_size=8,
+)
+
+
+def survivors(found: list[dict[str, Any]], **keys: Any) -> list[tuple[str, int]]:
+    return [(each["id"], each["dedup"]["cluster_size"]) for each in remove_duplicates(found, DeduplicateSettings(**keys))]
+
+
+def test_the_same_content_is_kept_once_with_the_size_of_its_cluster() -> None:
+    found = [{"id": "a", "content": "x"}, {"id": "b", "content": "y"}, {"id": "c", "content": "x"}]
+    assert remove_duplicates(found) == [
+        {"id": "a", "content": "x", "dedup": {"is_duplicate": False, "cluster_size": 2}},
+        {"id": "b", "content": "y", "dedup": {"is_duplicate": False, "cluster_size": 1}},
+    ]
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("first", "a"), ("last", "c"), ("highest_score", "b")])
+def test_keep_says_which_survives(keep: str, kept: str) -> None:
+    found = [{"id": "a", "content": "x", "score": 0.1}, {"id": "b", "content": "x", "score": 0.9}, {"id": "c", "content": "x", "score": 0.9}]
+    assert survivors(found, keep=keep) == [(kept, 3)]
+
+
+def test_a_dotted_field_reaches_into_front_matter() -> None:
+    found = [
+        {"id": "a", "front_matter": {"doc": {"id": 7}}},
+        {"id": "b", "front_matter": {"doc": {"id": 7}}},
+        {"id": "c", "front_matter": {"doc": {"id": "7"}}},
+    ]
+    assert survivors(found, method="exact_field", field="front_matter.doc.id") == [("a", 2), ("c", 1)]
+
+
+def test_a_missing_field_makes_an_item_unique() -> None:
+    found = [{"id": "a"}, {"id": "b", "front_matter": None}, {"id": "c", "front_matter": {"doc": None}}]
+    assert survivors(found, method="exact_field", field="front_matter.doc") == [("a", 1), ("b", 1), ("c", 1)]
+
+
+def test_empty_content_makes_an_item_unique() -> None:
+    assert survivors([{"id": "a", "content": ""}, {"id": "b", "content": ""}, {"id": "c"}]) == [("a", 1), ("b", 1), ("c", 1)]
+
+
+def test_the_content_can_lie_in_another_field() -> None:
+    assert survivors([{"id": "a", "text": "x"}, {"id": "b", "text": "x"}], content_field="text") == [("a", 2)]
+
+
+def test_the_same_meaning_is_kept_once() -> None:
+    found = [
+        {"id": "a", "content": "x", "embedding": [2.0, 0.0]},
+        {"id": "b", "content": "x y", "embedding": [1.0, 0.1]},
+        {"id": "c", "content": "z", "embedding": [0.0, 1.0]},
+    ]
+    assert survivors(found, method="semantic") == [("a", 2), ("c", 1)]
+
+
+def test_each_is_compared_with_the_kept_ones_not_with_their_copies() -> None:
+    found = [{"id": "a", "embedding": [1.0, 0.0]}, {"id": "b", "embedding": [0.8, 0.6]}, {"id": "c", "embedding": [0.28, 0.96]}]
+    assert survivors(found, method="semantic", similarity_threshold=0.7) == [("a", 2), ("c", 1)]
+
+
+def test_without_an_embedding_content_decides() -> None:
+    found = [{"id": "a", "content": "x", "embedding": [1.0]}, {"id": "b", "content": "x"}, {"id": "c", "content": "y"}, {"id": "d", "content": ""}]
+    assert survivors(found, method="semantic") == [("a", 2), ("c", 1), ("d", 1)]
+
+
+def test_a_differing_number_keeps_both_meanings() -> None:
+    found = [{"id": "a", "content": "30 days", "embedding": [1.0]}, {"id": "b", "content": "90 days", "embedding": [1.0]}]
+    assert survivors(found, method="semantic") == [("a", 1), ("b", 1)]
+
+
+def test_too_many_items_by_meaning_are_refused() -> None:
+    with pytest.raises(UsageError, match="at most 500, not 501"):
+        remove_duplicates([{}] * (MOST_SEMANTIC + 1), DeduplicateSettings(method="semantic"))
+
+
+def test_a_field_must_be_named() -> None:
+    with pytest.raises(UsageError, match=r"query\.deduplicate\.field"):
+        remove_duplicates([{}], DeduplicateSettings(method="exact_field"))
+
+
+@given(items, st.sampled_from(["content_hash", "semantic"]), st.sampled_from(["first", "last", "highest_score"]))
+def test_survivors_keep_their_order_and_stand_for_all(found: list[dict[str, Any]], method: str, keep: str) -> None:
+    settings = DeduplicateSettings(method=method, keep=keep)
+    kept = remove_duplicates([{**each, "at": at} for at, each in enumerate(found)], settings)
+    assert [each["at"] for each in kept] == sorted(each["at"] for each in kept)
+    assert sum(each["dedup"]["cluster_size"] for each in kept) == len(found)
+    assert [each["at"] for each in remove_duplicates(kept, settings)] == [each["at"] for each in kept]

@@ -1,0 +1,43 @@
+import numpy as np
+
+from thumbindex.model import Term
+from thumbindex.query.expand import nearest_terms, term_vectors
+from thumbindex.settings import ExpandSettings
+from thumbindex.testing import FakeEmbedder
+
+VOCABULARY = ("money", "refund", "cash", "tree")
+MATRIX = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
+
+
+def nearest(*asked: str, **keys: float) -> tuple[Term, ...]:
+    rows = term_vectors(asked, VOCABULARY, MATRIX, None)
+    return nearest_terms(asked, rows, VOCABULARY, MATRIX, ExpandSettings(**keys))  # type: ignore[arg-type]
+
+
+def test_the_nearest_terms_join_at_a_lower_weight() -> None:
+    assert nearest("money", nearest=2) == (Term("refund", 0.1), Term("cash", 0.1))
+
+
+def test_terms_below_the_similarity_stay_out() -> None:
+    assert nearest("money", nearest=3, similarity=0.7) == (Term("refund", 0.1),)
+
+
+def test_a_term_that_is_asked_or_added_already_is_not_added_again() -> None:
+    assert nearest("money", "refund", nearest=1, similarity=0.5) == (Term("cash", 0.1), Term("tree", 0.1))
+
+
+def test_known_words_call_no_model() -> None:
+    embedder = FakeEmbedder(2)
+    rows = term_vectors(["cash"], VOCABULARY, MATRIX, embedder)
+    assert (rows.tolist(), embedder.embedded) == (MATRIX[2:3].tolist(), 0)
+
+
+def test_an_unknown_word_is_embedded_where_there_is_a_model() -> None:
+    embedder = FakeEmbedder(2)
+    with_model, without = (term_vectors(["unheard"], VOCABULARY, MATRIX, model) for model in (embedder, None))
+    assert (with_model == embedder.embed_passages(["unheard"])).all()
+    assert np.isnan(without).all()
+
+
+def test_an_unknown_word_without_a_model_adds_nothing() -> None:
+    assert nearest("unheard") == ()

@@ -1,0 +1,39 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thumbindex.model import Dropped, Query
+from thumbindex.query.merge import Copy, greedy, merge
+from thumbindex.query.stage import Search, Tools
+from thumbindex.testing import document, memory_snapshot
+
+matrices = st.integers(0, 8).flatmap(lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=n, max_size=n))
+
+
+def test_the_survivor_keeps_its_place_and_names_its_copies(candidates) -> None:
+    snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")])
+    search = Search(Query("x"), "x", candidates=candidates(snapshot))
+    merged = merge(search, Tools(snapshot), {0: Copy(1, "a copy"), 2: Copy(1, "a copy")})
+    assert [(each.id, each.also_in, each.cluster_size) for each in merged.candidates] == [(1, (0, 2), 3)]
+    assert merged.dropped == (Dropped("a.md", 1, "a copy of a.md, line 3"), Dropped("a.md", 5, "a copy of a.md, line 3"))
+
+
+def test_copies_of_a_copy_pass_on_to_the_survivor(candidates) -> None:
+    snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")])
+    search = Search(Query("x"), "x", candidates=candidates(snapshot))
+    twice = merge(merge(search, Tools(snapshot), {2: Copy(1, "a copy")}), Tools(snapshot), {1: Copy(0, "a copy")})
+    assert [(each.id, each.also_in, each.cluster_size) for each in twice.candidates] == [(0, (1, 2), 3)]
+
+
+def test_a_guard_keeps_alike_items() -> None:
+    alike = np.ones((3, 3), dtype=np.bool_)
+    assert greedy(alike, lambda a, b: "differs" if 2 in (a, b) else None) == {1: 0}
+
+
+@given(matrices)
+def test_no_survivor_is_a_copy_and_the_first_always_survives(rows: list[list[bool]]) -> None:
+    alike = np.array(rows, dtype=np.bool_).reshape(len(rows), len(rows))
+    copies = greedy(alike, lambda a, b: None)
+    assert not set(copies) & set(copies.values())
+    assert 0 not in copies
+    assert all(alike[at, of] and of < at for at, of in copies.items())

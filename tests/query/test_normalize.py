@@ -1,0 +1,26 @@
+from dataclasses import replace
+
+import pytest
+
+from thumbindex.model import Query
+from thumbindex.query.normalize import attainable, normalize
+from thumbindex.query.stage import Search, Tools
+from thumbindex.settings import QuerySettings, RecencySettings
+from thumbindex.testing import document, memory_snapshot
+
+
+def test_a_weak_best_hit_stays_weak(candidates) -> None:
+    snapshot = memory_snapshot([document("a.md", "one\n\ntwo")])
+    search = Search(Query("x"), "x", candidates=candidates(snapshot, 0.21, 0.105))
+    assert [each.score for each in normalize(search, Tools(snapshot)).candidates] == pytest.approx([0.2, 0.1])
+
+
+def test_scores_lie_between_0_and_1(candidates) -> None:
+    snapshot = memory_snapshot([document("a.md", "one\n\ntwo")])
+    search = Search(Query("x"), "x", candidates=candidates(snapshot, 7.0, -1.0))
+    assert [each.score for each in normalize(search, Tools(snapshot)).candidates] == [1.0, 0.0]
+
+
+def test_the_ceiling_counts_recency_s_gain_only_where_it_is_on() -> None:
+    off = replace(QuerySettings(), recency=RecencySettings(enabled=False))
+    assert (attainable(QuerySettings()), attainable(off)) == (1.05, 1.0)

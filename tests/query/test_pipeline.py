@@ -1,0 +1,89 @@
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+
+import pytest
+
+from thumbindex.model import Filters, Query
+from thumbindex.query.pipeline import STAGES, compare
+from thumbindex.query.stage import Search
+from thumbindex.settings import QuerySettings
+from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
+
+DOCUMENTS = [
+    document("a.md", "# Alpha\n\nSync keeps vaults equal.\n\n## Setup\n\nRun `ob sync-setup` first.", links=["b.md"], tags=("cloud",)),
+    document("b.md", "# Beta\n\nPublish a site.\n\nSync keeps vaults equal."),
+    document("c.md", "# Gamma\n\nPlant trees in spring."),
+]
+NAMES = [name for name, _ in STAGES]
+
+
+@pytest.mark.parametrize(("name", "stage"), STAGES)
+def test_one_word_names_a_stage_its_module_its_function_and_its_table(name, stage) -> None:
+    assert getattr(import_module(f"thumbindex.query.{name}"), name) is stage
+    assert is_dataclass(getattr(QuerySettings(), name))
+    assert stage.__doc__
+
+
+def test_every_table_is_a_stage_in_the_order_of_the_run() -> None:
+    assert [field.name for field in fields(QuerySettings) if is_dataclass(getattr(QuerySettings(), field.name))] == NAMES
+
+
+def test_the_trace_has_a_step_for_each_stage_that_is_on(ask) -> None:
+    _, trace = ask(DOCUMENTS, "sync")
+    assert [step.stage for step in trace] == [name for name in NAMES if name not in {"expand", "deduplicate"}]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stage_that_is_off_is_absent(ask, name: str) -> None:
+    _, trace = ask(DOCUMENTS, "sync vaults", embedder=FakeEmbedder(), off=name)
+    assert name not in [step.stage for step in trace]
+
+
+def test_the_clock_that_is_given_times_each_stage(ask) -> None:
+    assert {step.seconds for step in ask(DOCUMENTS, "sync")[1]} == {1}
+
+
+def test_the_trace_counts_chunks_then_passages_and_names_what_was_dropped(ask) -> None:
+    _, trace = ask(DOCUMENTS, "sync vaults")
+    steps = {step.stage: step for step in trace}
+    assert (steps["search_keyword"].size_in, steps["search_keyword"].size_out) == (0, 3)
+    assert (steps["dedup_hash"].size_in, steps["dedup_hash"].size_out) == (3, 2)
+    assert [(gone.path, gone.line, gone.reason) for gone in steps["dedup_hash"].dropped] == [("a.md", 3, "a byte-exact copy of b.md, line 5")]
+    assert (steps["parents"].size_in, steps["parents"].size_out) == (2, 2)
+
+
+def test_a_gap_that_closes_moves_nobody_and_a_swap_moves_two(candidates) -> None:
+    made = candidates(memory_snapshot(DOCUMENTS))
+    before = Search(Query("x"), "x", candidates=made)
+    gap, swap = (Search(Query("x"), "x", candidates=kept) for kept in (made[1:], (made[1], made[0], *made[2:])))
+    assert (compare("x", before, gap, 0).moved, compare("x", before, swap, 0).moved) == (0, 2)
+
+
+def test_the_passages_are_cut_to_the_limit_and_ranked_from_one(ask) -> None:
+    search, _ = ask(DOCUMENTS, Query("sync vaults site", limit=2))
+    assert [passage.rank for passage in search.passages] == [1, 2]
+
+
+def test_without_parents_chunks_stand_for_themselves(ask) -> None:
+    search, _ = ask(DOCUMENTS, "trees", off="parents")
+    assert [(p.path, p.start_line, p.end_line, p.text) for p in search.passages] == [("c.md", 3, 3, "Plant trees in spring.")]
+
+
+def test_filters_narrow_every_search(ask) -> None:
+    search, _ = ask(DOCUMENTS, Query("sync vaults site", filters=Filters(tag=("cloud",))), embedder=FakeEmbedder())
+    assert {hit.document for found in search.lists.values() for hit in found.hits} == {0}
+
+
+def test_nonsense_gets_an_honest_nothing(ask) -> None:
+    search, trace = ask(DOCUMENTS, "qqqq zzzzz")
+    assert (search.answerable, search.passages, trace[-1].size_out) == (False, (), 0)
+
+
+def test_the_same_query_gives_the_same_answer_twice(ask) -> None:
+    models = {"embedder": FakeEmbedder(), "reranker": FakeReranker()}
+    first, second = (ask(DOCUMENTS, "how does sync keep vaults equal?", **models) for _ in range(2))
+    assert (first[0].passages, first[1]) == (second[0].passages, second[1])
+
+
+def test_an_empty_index_answers_with_nothing(ask) -> None:
+    assert ask([], "sync")[0].passages == ()

@@ -1,0 +1,117 @@
+"""For every stage an answer that it changes, through the whole pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
+
+DEDUP = "dedup_hash dedup_ngram dedup_semantic"
+
+
+def paths(answer) -> list[str]:
+    return [passage.path for passage in answer[0].passages]
+
+
+def test_classify_puts_the_written_identifier_before_a_text_of_its_words(ask) -> None:
+    notes = [document("parts.md", "# Parts\n\nParse json."), document("whole.md", "# Whole\n\nThe loader calls parse_json while it reads a file.")]
+    tables = {"classify": {"factual_keyword": 5.0}, "search_code": {"weight": 0.35}}
+    on, off = (ask(notes, "parse_json", embedder=FakeEmbedder(), off=name, **tables) for name in ("", "classify"))
+    assert (paths(on)[0], paths(off)[0]) == ("whole.md", "parts.md")
+
+
+def test_correct_finds_what_was_misspelt(ask) -> None:
+    notes = [document("a.md", "# Money\n\nCancel a subscription."), document("b.md", "# Other\n\nPlant trees.")]
+    on, off = (ask(notes, "subcription", off=name) for name in ("", "correct"))
+    assert (paths(on), paths(off)) == (["a.md"], [])
+    assert (on[0].text, on[0].query.text) == ("subscription", "subcription")
+
+
+def test_expand_finds_what_only_a_neighbor_of_the_word_says(ask) -> None:
+    notes = [document("a.md", "# Rules\n\nA refund takes a week."), document("b.md", "# Other\n\nPlant trees, cash only.")]
+    vocabulary = (("cash", "refund"), np.array([[1, 0], [0.8, 0.6]], dtype=np.float32))
+    snapshot = replace(memory_snapshot(notes), vocabulary=vocabulary)
+    on, off = (ask(snapshot, "cash", expand={"enabled": enabled, "weight": 0.9}) for enabled in (True, False))
+    assert (paths(on), paths(off)) == (["b.md", "a.md"], ["b.md"])
+
+
+def test_recency_puts_the_newer_of_two_equals_first(ask) -> None:
+    notes = [
+        document("a.md", "# Log\n\nBackups run at night.", date="2020-01-01"),
+        document("b.md", "# Log\n\nBackups run at noon.", date="2026-01-01"),
+    ]
+    on, off = (ask(notes, "backups run", off=name) for name in ("", "recency"))
+    assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
+
+
+def test_normalize_lets_the_reranker_weigh_against_scores_of_its_own_scale(ask) -> None:
+    notes = [
+        document("new.md", "# Note\n\nAlpha beta.", aliases=("alpha beta gamma delta",), date="2026-01-01"),
+        document("old.md", "# List\n\nAlpha, beta, gamma and delta.", date="2000-01-01"),
+    ]
+    tables = {"recency": {"bias": 1.0}, "rerank": {"weight": 0.6}}
+    on, off = (ask(notes, "alpha beta gamma delta", reranker=FakeReranker(), off=f"search_code {name}", **tables) for name in ("", "normalize"))
+    assert (paths(on), paths(off)) == (["old.md", "new.md"], ["new.md", "old.md"])
+
+
+def test_dedup_hash_shows_the_same_text_once_and_names_the_other_place(ask) -> None:
+    notes = [document("a.md", "# A\n\nSync keeps vaults equal."), document("b.md", "# B\n\nSync keeps vaults equal.")]
+    on, off = (ask(notes, "sync vaults", off=name) for name in ("dedup_ngram dedup_semantic", DEDUP))
+    assert (paths(on), paths(off)) == (["a.md"], ["a.md", "b.md"])
+    assert [(place.path, place.start_line) for place in on[0].passages[0].also_in] == [("b.md", 3)]
+
+
+def test_deduplicate_shows_one_of_the_notes_with_the_same_field(ask) -> None:
+    notes = [document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", front_matter={"id": id_}) for n, id_ in (("one", 7), ("two", 7), ("three", 8))]
+    tables = {"method": "exact_field", "field": "front_matter.id"}
+    on, off = (ask(notes, "sync vaults", off=DEDUP, deduplicate={"enabled": enabled, **tables}) for enabled in (True, False))
+    assert (sorted(paths(on)), sorted(paths(off))) == (["one.md", "three.md"], ["one.md", "three.md", "two.md"])
+
+
+def test_dedup_ngram_shows_a_reflowed_text_once(ask) -> None:
+    notes = [
+        document("a.md", "# A\n\nSync keeps vaults equal on all devices."),
+        document("b.md", "# B\n\nSync keeps vaults\nequal on *all* devices."),
+    ]
+    on, off = (ask(notes, "sync vaults", off=name) for name in ("dedup_semantic", DEDUP))
+    assert (paths(on), paths(off)) == (["a.md"], ["a.md", "b.md"])
+
+
+def test_dedup_semantic_shows_a_reordered_text_once(ask) -> None:
+    notes = [
+        document("a.md", "Copy all files to the backup disk tonight.", title="T"),
+        document("b.md", "Tonight copy to the backup disk all files.", title="T"),
+    ]
+    on, off = (ask(notes, "backup disk", embedder=FakeEmbedder(), off=name) for name in ("dedup_ngram", "dedup_ngram dedup_semantic"))
+    assert (len(paths(on)), sorted(paths(off))) == (1, ["a.md", "b.md"])
+
+
+def test_diversify_lets_another_page_come_up(ask) -> None:
+    long = "# Sync\n\n" + "\n\n".join(f"## Part {n}\n\nSync step {name}." for n, name in enumerate(("alpha", "beta", "gamma")))
+    notes = [document("a.md", long), document("b.md", "# Other\n\nHere a line mentions sync among many other words.")]
+    on, off = (ask(notes, "sync", off=name, diversify={"limit": 1}) for name in ("", "diversify"))
+    assert (paths(on), paths(off)) == (["a.md", "b.md"], ["a.md", "a.md", "a.md", "b.md"])
+
+
+def test_diversify_by_marginal_relevance_puts_a_new_text_before_a_repeated_one(ask) -> None:
+    notes = [document("a.md", "sync files now"), document("b.md", "sync files now 2"), document("c.md", "trees and sync, planted in spring")]
+    mmr = {"method": "mmr", "relevance": 0.4}
+    on, off = (ask(notes, "sync files now", embedder=FakeEmbedder(), off=name, diversify=mmr) for name in ("", "diversify"))
+    assert (paths(on), paths(off)) == (["a.md", "c.md", "b.md"], ["a.md", "b.md", "c.md"])
+
+
+def test_rerank_puts_the_fuller_answer_first(ask) -> None:
+    notes = [
+        document("a.md", "# Note\n\nVault.", aliases=("sync vault",)),
+        document("b.md", "# Other\n\nThe app can sync every vault of yours, we think."),
+    ]
+    on, off = (ask(notes, "sync vault", reranker=FakeReranker(), off=name, rerank={"weight": 0.9}) for name in ("", "rerank"))
+    assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
+
+
+def test_parents_show_a_section_once_with_its_whole_text(ask) -> None:
+    notes = [document("a.md", "# Sync\n\nSync once.\n\nSync twice.\n\nOther words.")]
+    on, off = (ask(notes, "sync", off=name) for name in ("", "parents"))
+    assert ([(p.start_line, p.end_line, p.match_start) for p in on[0].passages], len(off[0].passages)) == ([(1, 7, 3)], 3)

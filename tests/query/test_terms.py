@@ -1,0 +1,45 @@
+import pytest
+
+from thumbindex.model import Term
+from thumbindex.query.terms import code_terms, is_identifier, is_mixed_case, lookup_terms
+
+
+def test_each_word_is_looked_up_once_without_stop_words() -> None:
+    assert lookup_terms("How do I sync, and how often does sync run?") == (Term("sync"), Term("often"), Term("run"))
+
+
+def test_stop_words_are_looked_up_where_nothing_else_is_asked() -> None:
+    assert lookup_terms("what is this") == (Term("what"), Term("is"), Term("this"))
+
+
+def test_a_quoted_phrase_must_match_and_its_words_are_not_asked_again() -> None:
+    assert lookup_terms("“live preview” mode") == (Term("mode"), Term("live preview", phrase=True))
+
+
+def test_quotes_around_nothing_ask_for_nothing() -> None:
+    assert lookup_terms('list "*" wildcard') == (Term("list"), Term("wildcard"))
+
+
+def test_a_whole_identifier_outweighs_its_parts() -> None:
+    expected = (Term("getuserbyid", 3.0), Term("get"), Term("user"), Term("by"), Term("id"), Term("fails"))
+    assert code_terms("getUserById fails", 3.0) == expected
+
+
+def test_a_word_that_is_also_a_part_keeps_its_weight() -> None:
+    assert code_terms("parse parse_json", 3.0) == (Term("parse"), Term("parse_json", 3.0), Term("json"))
+
+
+@pytest.mark.parametrize(
+    "token", ["parse_json", "getUserById", "--force", "net.isOnline()", ".bear2bk", "a::b", "1.13.5", "E0308", "README.md", "{%"]
+)
+def test_code_shapes_are_identifiers(token: str) -> None:
+    assert is_identifier(token)
+
+
+@pytest.mark.parametrize("token", ["GitHub", "iPhone", "macOS", "e.g", "U.S", "PDFs", "to-do", "well-known", "2FA", "Sync", "and/or"])
+def test_brands_abbreviations_and_hyphens_are_not(token: str) -> None:
+    assert not is_identifier(token)
+
+
+def test_a_plural_of_capitals_is_no_mixed_case() -> None:
+    assert [is_mixed_case(token) for token in ("GraphQL", "PDFs", "Sync", "CLI")] == [True, False, False, False]
