@@ -224,7 +224,7 @@ class ConfidenceSettings:
     """How sure an answer is, and when there is none."""
 
     enabled: bool = _on()
-    abstain: float = setting(0.15, "below this confidence the answer is `not answerable`", least=0, most=1)
+    abstain: float = setting(0.2, "below this confidence the answer is `not answerable`", least=0, most=1)
     doubt: float = setting(0.5, "below this confidence the level is `low`", least=0, most=1)
     weakest: float = setting(0.05, "candidates whose score is below this share of the best one's are left out", least=0, most=1)
 

@@ -18,7 +18,7 @@ _CODE = re.compile(
     r"--?[A-Za-z][\w-]*"  # --flags
     r"|[A-Za-z_@$][\w$]*(?:(?:\.|::|->|-|/)[A-Za-z_$][\w$]*)+(?:\(\))?"  # dotted.names, kebab-case, a/path, a::b
     r"|v?\d+(?:\.\d+)+(?:[-+.]?[A-Za-z0-9]+)*"  # versions
-    r"|[A-Za-z_$][\w$]*"  # names
+    r"|[^\W\d][\w$]*|\$[\w$]+"  # names
     r"|\d[\w]*"
 )
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
@@ -82,10 +82,13 @@ def looks_like_code(token: str) -> bool:
 
 
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each code-like token in order, folded, with its parts; a plain word comes without parts."""
+    """Return each code-like token in order, folded, with its parts; a plain word comes without parts, and as `words` gives it."""
     found: list[tuple[str, tuple[str, ...]]] = []
     for match in _CODE.finditer(text):
         token = match[0]
+        if not token.isascii():
+            found.extend((word, ()) for word in words(token))
+            continue
         if looks_like_code(token) or "-" in token[1:] or "/" in token:
             parts = tuple(split_identifier(token))
             found.append((fold(token.removesuffix("()")), parts if len(parts) > 1 or parts[:1] != (fold(token),) else ()))

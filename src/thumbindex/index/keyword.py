@@ -25,7 +25,7 @@ from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, RankedLi
 from thumbindex.ports import KeywordWeights, Mask
 from thumbindex.text import STOP_WORDS, identifiers, visible, words
 
-VIEW_VERSION = "1"
+VIEW_VERSION = "2"
 """Changes when the analysis changes: a view of another version is built anew."""
 
 CHUNK_FIELDS = ("body", "headings", "code")
@@ -126,7 +126,7 @@ class KeywordView:
                 _add(writer, -row, _document_texts(document))
             for row, chunk in chunks:
                 text = visible(chunk.text)
-                _add(writer, row, {"body": text, "headings": "\n".join(chunk.heading_path[1:]), "code": chunk.text})
+                _add(writer, row, {"body": text, "headings": "\n".join(chunk.heading_path[1:]), "code": "\n".join((*chunk.heading_path, chunk.text))})
         except BaseException:
             writer.cancel()
             raise

@@ -1,0 +1,188 @@
+"""Turns texts into vectors: in onnxruntime on a CPU, in torch where there is a GPU or no other way."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thumbindex.encode.card import ModelCard
+from thumbindex.encode.export import RECIPE, open_graph
+from thumbindex.encode.models import cache_folder, find_model
+from thumbindex.errors import ModelError
+from thumbindex.ports import Embedder, Matrix, Vector
+from thumbindex.settings import EmbedSettings
+
+MOST_WORKERS = 4
+"""Workers beyond this share memory bandwidth rather than add to it."""
+
+GPU_TRACES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcuda.dll")
+"""What the drivers of NVIDIA, AMD and WSL leave: where none is, torch need not be imported to say that there is no GPU."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def open_embedder(settings: EmbedSettings, *, offline: bool) -> Embedder:
+    """Find and load the model that is set; raise ModelError where it cannot be had."""
+    cache = cache_folder(settings.cache)
+    card = find_model(settings.model, offline=offline, cache=cache)
+    if settings.runtime == "torch" or (settings.runtime == "auto" and _gpu_is_there()):
+        return TorchEmbedder(card)
+    try:
+        return OnnxEmbedder(card, cache, settings.workers or default_workers())
+    except ModelError as error:
+        if settings.runtime == "onnx":
+            raise
+        _LOG.warning("%s It runs in torch now, which is slower.", error)
+        return TorchEmbedder(card)
+
+
+def default_workers() -> int:
+    """Return one worker a core that this process may use, at most four."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(MOST_WORKERS, cores)
+
+
+def _gpu_is_there() -> bool:
+    if not any(Path(trace).exists() for trace in GPU_TRACES):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+class OnnxEmbedder:
+    """Runs the int8 graph one text at a time, several side by side: int8 scales would tie a batch's texts together."""
+
+    def __init__(self, card: ModelCard, cache: Path, workers: int) -> None:
+        if not card.portable:
+            raise ModelError(f"The model {card.name} has parts that onnxruntime cannot run. Take `--set encode.embed.runtime=torch`.")
+        self.name = card.name
+        self.fingerprint = card.fingerprint(RECIPE)
+        self.dimensions = card.dimensions
+        self.window = card.window
+        self._card = card
+        self._workers = workers
+        self._tokenizer = _open_tokenizer(card)
+        self._session = open_graph(card, cache)
+        self._inputs = {entry.name for entry in self._session.get_inputs()}
+
+    def embed_passages(self, texts: Sequence[str]) -> Matrix:
+        """Embed texts that are searched: shape (len(texts), dimensions)."""
+        prefixed = [self._card.passage_prefix + text for text in texts]
+        rows = _side_by_side(self._embed, prefixed, self._workers)
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a text that searches."""
+        return self._embed(self._card.query_prefix + text)
+
+    def embed_tokens(self, text: str) -> Matrix:
+        """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
+        encoding = self._tokenizer.encode(text)
+        words = np.array(encoding.special_tokens_mask, dtype=np.bool_) == 0
+        return _normalized(self._states(encoding.ids)[words]) if words.any() else np.empty((0, self.dimensions), dtype=np.float32)
+
+    def count_truncated(self, texts: Sequence[str]) -> int:
+        """Count the texts that are longer than the window, of which only the beginning is embedded."""
+        encodings = self._tokenizer.encode_batch([self._card.passage_prefix + text for text in texts])
+        return sum(bool(encoding.overflowing) for encoding in encodings)
+
+    def _embed(self, text: str) -> Vector:
+        # a tokenizer without special tokens makes nothing of an empty text; some vector must come out
+        states = self._states(self._tokenizer.encode(text).ids or [0])
+        return _normalized(states[0] if self._card.pooling == "cls" else states.mean(axis=0))
+
+    def _states(self, ids: Sequence[int]) -> Matrix:
+        row = np.array([ids], dtype=np.int64)
+        feed = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
+        states: Matrix = self._session.run(None, {name: feed[name] for name in self._inputs})[0][0]
+        return states
+
+
+class TorchEmbedder:
+    """Runs any model that sentence-transformers loads, one text at a time."""
+
+    def __init__(self, card: ModelCard) -> None:
+        self.name = card.name
+        self.fingerprint = card.fingerprint("fp32")
+        self.window = card.window
+        self._card = card
+        self._model = _open_sentence_transformer(card)
+        self.dimensions = int(self._model.get_embedding_dimension() or card.dimensions)
+        self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
+
+    def embed_passages(self, texts: Sequence[str]) -> Matrix:
+        """Embed texts that are searched: shape (len(texts), dimensions)."""
+        rows = [self._embed(self._card.passage_prefix + text) for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a text that searches."""
+        return self._embed(self._card.query_prefix + text)
+
+    def embed_tokens(self, text: str) -> Matrix:
+        """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
+        with self._lock:
+            states = self._model.encode(text, prompt="", output_value="token_embeddings", show_progress_bar=False).cpu().numpy()
+            tokens = self._model.tokenizer(text, truncation=True, max_length=self.window, return_special_tokens_mask=True)
+        words = np.array(tokens["special_tokens_mask"], dtype=np.bool_) == 0
+        return _normalized(states[words])
+
+    def count_truncated(self, texts: Sequence[str]) -> int:
+        """Count the texts that are longer than the window, of which only the beginning is embedded."""
+        with self._lock:
+            return sum(self._count_tokens(self._card.passage_prefix + text) > self.window for text in texts)
+
+    def _embed(self, text: str) -> Vector:
+        with self._lock:
+            vector = self._model.encode(text, prompt="", show_progress_bar=False)
+        return _normalized(np.asarray(vector, dtype=np.float32))
+
+    def _count_tokens(self, text: str) -> int:
+        return len(self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"])
+
+
+def _open_tokenizer(card: ModelCard) -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(card.folder / "tokenizer.json"))
+    tokenizer.no_padding()  # the file states what the model's makers padded to
+    tokenizer.enable_truncation(card.window)
+    return tokenizer
+
+
+def _open_sentence_transformer(card: ModelCard) -> Any:
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        model = SentenceTransformer(str(card.folder), local_files_only=True)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise ModelError(f"The model {card.name} in {card.folder} cannot be loaded ({error}). Fetch it again or name another.") from error
+    model.max_seq_length = card.window
+    return model
+
+
+def _side_by_side(embed: Any, texts: Sequence[str], workers: int) -> list[Vector]:
+    if workers == 1 or len(texts) < 2:
+        return [embed(text) for text in texts]
+    pool = ThreadPoolExecutor(min(workers, len(texts)))
+    try:
+        return list(pool.map(embed, texts))
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C waits for the texts in hand, not for those in the queue
+
+
+def _normalized(vectors: Matrix) -> Matrix:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    units: Matrix = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return units

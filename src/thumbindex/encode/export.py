@@ -1,0 +1,159 @@
+"""Makes the int8 graph that a CPU runs, once a model, in a process of its own: `python -m thumbindex.encode.export MODEL GRAPH`."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from thumbindex.encode.card import ModelCard
+from thumbindex.encode.child import run_child
+from thumbindex.errors import ModelError
+
+RECIPE = "int8-1"
+"""Names how graphs are made; another recipe gives other vectors, so it is part of the fingerprint and of the file's name."""
+
+OPSET = 18
+PATIENCE_SECONDS = 600.0
+"""How long to wait for an export, ours or another process's: far more than a large model takes, so that a hang ends."""
+
+TOLERANCE = 1e-3
+"""Largest difference between torch and the exported graph before quantization; float32 noise is a hundred times smaller."""
+
+_LOG = logging.getLogger(__name__)
+
+
+def graph_path(card: ModelCard, cache: Path) -> Path:
+    """Say where a model's graph is kept."""
+    return cache / "onnx" / f"{card.weights[:32]}-{RECIPE}.onnx"
+
+
+def open_graph(card: ModelCard, cache: Path) -> Any:
+    """Open an inference session of one thread on a model's graph, exporting it first where it is missing or damaged."""
+    path = graph_path(card, cache)
+    session = _load(path)
+    if session is not None:
+        return session
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock"), timeout=PATIENCE_SECONDS):
+            session = _load(path)  # another process may have made it while this one waited
+            return session if session is not None else _export_and_load(card, path)
+    except Timeout as error:
+        raise ModelError(f"Another process has been exporting {card.name} for too long. End it and try again.") from error
+    except OSError as error:
+        raise ModelError(f"{path.parent} cannot be written ({error}). Name another folder with `--set encode.embed.cache=FOLDER`.") from error
+
+
+def _load(path: Path) -> Any:
+    """Return a session, or None where the file is missing or no graph."""
+    if not path.is_file():
+        return None
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # texts run side by side instead, which is faster
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except (state.Fail, state.InvalidProtobuf, state.InvalidGraph, state.InvalidArgument, state.RuntimeException, state.NotImplemented) as error:
+        _LOG.warning("%s is damaged and is made again (%s)", path, error)
+        return None
+
+
+def _export_and_load(card: ModelCard, path: Path) -> Any:
+    for left in path.parent.glob(f"{path.stem}.partial-*"):
+        shutil.rmtree(left, ignore_errors=True)  # of a process that died: this one holds the lock
+    complaint = run_child("thumbindex.encode.export", str(card.folder), str(path), seconds=PATIENCE_SECONDS)
+    session = _load(path)
+    if session is None:
+        raise ModelError(
+            f"The model {card.name} could not be exported to onnx ({complaint}). Name another, or take `--set encode.embed.runtime=torch`."
+        )
+    return session
+
+
+# ------------------------------------------------------------------ in the child process
+
+
+def export(folder: Path, target: Path) -> None:
+    """Export a transformer to its last hidden states, quantize its matrix products to int8 per channel, and put it in place."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from transformers import AutoModel
+
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", local_files_only=True).eval()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.stem}.partial-") as partial:
+        exact, small = Path(partial, "exact.onnx"), Path(partial, "small.onnx")
+        _trace(model, exact)
+        _compare(model, exact)
+        quantize_dynamic(exact, small, per_channel=True, op_types_to_quantize=["MatMul"], weight_type=QuantType.QInt8)
+        with small.open("rb+") as file:
+            os.fsync(file.fileno())  # a power cut must not leave a name without its content
+        small.replace(target)
+
+
+def _inputs(model: Any, length: int) -> dict[str, Any]:
+    """Make ids of one text; the numbers do not matter, only that they are words of the vocabulary."""
+    import torch
+
+    ids = torch.arange(length)[None] % min(1000, model.config.vocab_size)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if "token_type_ids" in inspect.signature(model.forward).parameters and getattr(model.config, "type_vocab_size", 0) > 1:
+        inputs["token_type_ids"] = torch.zeros_like(ids)
+    return inputs
+
+
+def _trace(model: Any, path: Path) -> None:
+    import torch
+
+    class LastHiddenState(torch.nn.Module):
+        def __init__(self, names: list[str]) -> None:
+            super().__init__()
+            self.model = model
+            self.names = names
+
+        def forward(self, *values: Any) -> Any:
+            return self.model(**dict(zip(self.names, values, strict=True))).last_hidden_state
+
+    inputs = _inputs(model, 8)
+    torch.onnx.export(
+        LastHiddenState(list(inputs)).eval(),  # the exporter restores this mode, dropout included, in the model too
+        tuple(inputs.values()),
+        path,
+        input_names=list(inputs),
+        output_names=["last_hidden_state"],
+        dynamic_axes={name: {0: "batch", 1: "sequence"} for name in [*inputs, "last_hidden_state"]},
+        opset_version=OPSET,
+        dynamo=False,
+    )
+
+
+def _compare(model: Any, path: Path) -> None:
+    """Raise ValueError where the graph disagrees with the model at lengths that it was not traced with."""
+    import onnxruntime
+    import torch
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for length in (3, 50):
+        inputs = _inputs(model, length)
+        with torch.inference_mode():
+            expected = model(**inputs).last_hidden_state.numpy()
+        actual = session.run(None, {name: value.numpy() for name, value in inputs.items()})[0]
+        if actual.shape != expected.shape or abs(actual - expected).max() > TOLERANCE:
+            raise ValueError(f"the graph of {model.config.model_type} differs from the model")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    export(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,82 @@
+"""What every room's tests may use: the real model, exported once into `.cache/`, and tiny models made on the spot."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+CACHE = Path(__file__).parents[1] / ".cache"
+
+# before anything imports huggingface_hub: no test goes to the network, or sees the models of whoever runs it
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_HOME"] = str(CACHE / "no-models")
+
+from thumbindex.encode.card import read_card  # noqa: E402 - after the environment is set
+from thumbindex.encode.embed import TorchEmbedder, open_embedder  # noqa: E402
+from thumbindex.encode.models import BUNDLED, find_model  # noqa: E402
+from thumbindex.settings import EmbedSettings  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def model_cache():
+    return CACHE / "models"
+
+
+@pytest.fixture(scope="session")
+def real_embedder(model_cache):
+    settings = EmbedSettings(model=BUNDLED, runtime="onnx", workers=2, cache=str(model_cache))
+    return open_embedder(settings, offline=True)
+
+
+@pytest.fixture(scope="session")
+def torch_embedder(model_cache):
+    return TorchEmbedder(find_model(BUNDLED, offline=True, cache=model_cache))
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory):
+    """Make a folder with an untrained BERT of two layers: real in shape, useless in meaning, quick to export."""
+    from transformers import BertModel
+
+    return _save_bert(BertModel, tmp_path_factory.mktemp("tiny-bert"))
+
+
+@pytest.fixture(scope="session")
+def tiny_card(tiny_bert, model_cache):
+    return read_card(tiny_bert, "tiny-bert", model_cache)
+
+
+@pytest.fixture(scope="session")
+def tiny_cross_encoder(tmp_path_factory):
+    """Make a folder with an untrained cross-encoder of one output."""
+    from transformers import BertForSequenceClassification
+
+    return _save_bert(BertForSequenceClassification, tmp_path_factory.mktemp("tiny-cross-encoder"), num_labels=1)
+
+
+def _save_bert(kind, folder, **options):
+    import torch
+    from transformers import BertConfig
+
+    torch.manual_seed(7)
+    vocabulary = _save_tokenizer(folder)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}
+    kind(BertConfig(vocab_size=vocabulary, **shape, **options)).save_pretrained(folder)
+    return folder
+
+
+def _save_tokenizer(folder):
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters), ":", "."]
+    tokenizer = Tokenizer(models.WordPiece({token: number for number, token in enumerate(tokens)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", 2), ("[SEP]", 3)])
+    tokenizer.add_special_tokens(tokens[:5])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 64, **names}))
+    return len(tokens)

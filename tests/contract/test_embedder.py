@@ -1,0 +1,69 @@
+"""What every Embedder promises, on the fake and on the real ones."""
+
+import numpy as np
+import pytest
+
+from thumbindex.testing import FakeEmbedder
+
+TEXTS = ["How to share a vault", "", "one", "Sync keeps notes the same on all devices. " * 40, "naïve 日本語 🙂", "```\nx = 1\n```", "Sync settings"]
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.model), pytest.param("torch", marks=pytest.mark.model)])
+def embedder(request):
+    return FakeEmbedder() if request.param == "fake" else request.getfixturevalue(f"{request.param}_embedder")
+
+
+def test_a_vector_does_not_depend_on_its_neighbors(embedder):
+    alone = [embedder.embed_passages([text])[0] for text in TEXTS]
+    assert np.array_equal(embedder.embed_passages(TEXTS), alone)
+
+
+def test_a_text_embedded_twice_gives_the_same_vector(embedder):
+    first, *_, last = embedder.embed_passages([TEXTS[0], *TEXTS, TEXTS[0]])
+    assert np.array_equal(first, last)
+    assert np.array_equal(embedder.embed_query(TEXTS[0]), embedder.embed_query(TEXTS[0]))
+
+
+def test_vectors_come_in_the_order_of_their_texts(embedder):
+    assert np.array_equal(embedder.embed_passages(TEXTS[::-1]), embedder.embed_passages(TEXTS)[::-1])
+
+
+def test_a_vector_is_as_similar_to_itself_as_can_be(embedder):
+    vectors = embedder.embed_passages(TEXTS)
+    assert vectors.dtype == np.float32
+    assert vectors.shape == (len(TEXTS), embedder.dimensions)
+    assert (vectors * vectors).sum(axis=1) == pytest.approx([1.0] * len(TEXTS), abs=1e-6)
+    assert np.linalg.norm(embedder.embed_query(TEXTS[0])) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_texts_about_one_thing_are_closer_than_texts_about_two(embedder):
+    sync, bread = embedder.embed_passages(["Sync settings for notes", "A recipe for bread with walnuts"])
+    query = embedder.embed_query("settings of sync")
+    assert query @ sync > query @ bread + 0.1
+
+
+def test_no_texts_give_no_vectors(embedder):
+    assert embedder.embed_passages([]).shape == (0, embedder.dimensions)
+    assert embedder.count_truncated([]) == 0
+
+
+def test_what_stands_past_the_window_is_not_embedded_but_counted(embedder):
+    window = " ".join(["word"] * embedder.window)
+    longer = f"{window} something else entirely"
+    assert np.array_equal(*embedder.embed_passages([f"{window} word", longer]))
+    assert embedder.count_truncated(["word", longer, window[:50], longer]) == 2
+
+
+def test_each_word_has_a_normalized_vector_of_its_own(embedder):
+    tokens = embedder.embed_tokens("share a vault")
+    assert tokens.shape == (3, embedder.dimensions)  # no special tokens
+    assert np.linalg.norm(tokens, axis=1) == pytest.approx([1.0] * 3, abs=1e-6)
+
+
+def test_a_text_without_words_has_no_tokens(embedder):
+    assert embedder.embed_tokens("").shape == (0, embedder.dimensions)
+
+
+def test_it_says_what_its_vectors_can_be_compared_with(embedder):
+    assert embedder.fingerprint
+    assert embedder.name

@@ -1,0 +1,51 @@
+"""What every Reranker promises, on the fake and on the real ones."""
+
+import pytest
+
+from thumbindex.encode.rerank import CrossEncoderReranker, LateInteractionReranker
+from thumbindex.testing import FakeEmbedder, FakeReranker
+
+QUERY = "share a vault"
+PASSAGES = ["walnuts and bread", "Share a vault with your team", "", "the vault"]
+
+KINDS = {
+    "fake": lambda request: FakeReranker(),
+    "late-fake": lambda request: LateInteractionReranker(FakeEmbedder()),
+    "late-real": lambda request: LateInteractionReranker(request.getfixturevalue("real_embedder")),
+    "cross-encoder": lambda request: CrossEncoderReranker(str(request.getfixturevalue("tiny_cross_encoder")), offline=True),
+}
+ALL = [pytest.param(kind, marks=pytest.mark.model) if kind in ("late-real", "cross-encoder") else kind for kind in KINDS]
+TRAINED = ALL[:3]  # the cross-encoder's head is not: it is here for its plumbing
+
+
+@pytest.fixture(params=ALL)
+def reranker(request):
+    return KINDS[request.param](request)
+
+
+def test_scores_are_shares(reranker):
+    scores = reranker.score(QUERY, PASSAGES)
+    assert len(scores) == len(PASSAGES)
+    assert all(0.0 <= score <= 1.0 for score in scores)
+
+
+def test_scores_come_in_the_order_of_the_passages(reranker):
+    assert reranker.score(QUERY, PASSAGES[::-1]) == pytest.approx(reranker.score(QUERY, PASSAGES)[::-1], abs=1e-6)
+
+
+def test_the_same_question_gets_the_same_scores(reranker):
+    assert list(reranker.score(QUERY, PASSAGES)) == list(reranker.score(QUERY, PASSAGES))
+
+
+def test_no_passages_get_no_scores(reranker):
+    assert list(reranker.score(QUERY, [])) == []
+
+
+def test_a_query_without_words_is_no_error(reranker):
+    assert len(reranker.score("", PASSAGES)) == len(PASSAGES)
+
+
+@pytest.mark.parametrize("reranker", TRAINED, indirect=True)
+def test_a_passage_that_answers_beats_one_that_does_not(reranker):
+    bread, answer, nothing, part = reranker.score(QUERY, PASSAGES)
+    assert answer > part > bread >= nothing

@@ -1,0 +1,116 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from thumbindex.encode.card import read_card
+from thumbindex.errors import ModelError
+
+POOLING = "1_Pooling/config.json"
+PROMPTS = "config_sentence_transformers.json"
+
+
+@pytest.fixture
+def card(model_folder, tmp_path):
+    return lambda name="model", **files: read_card(model_folder(name, **files), name, tmp_path / "cache")
+
+
+def test_a_card_holds_what_the_folder_states(card, tmp_path):
+    actual = card()
+    assert (actual.name, actual.folder, actual.dimensions, actual.window, actual.pooling) == ("model", tmp_path / "model", 384, 256, "mean")
+    assert (actual.query_prefix, actual.passage_prefix, actual.portable) == ("", "", True)
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, "cls"),
+        ({"pooling_mode": "cls", "embedding_dimension": 384}, "cls"),  # as sentence-transformers 6 writes it
+        ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, "other"),
+        ({"pooling_mode_mean_tokens": True, "include_prompt": False}, "other"),
+    ],
+)
+def test_pooling_is_read_as_old_and_new_folders_write_it(card, stated, expected):
+    actual = card(**{POOLING: stated})
+    assert (actual.pooling, actual.portable) == (expected, expected == "cls")
+
+
+def test_a_plain_checkpoint_is_pooled_by_the_mean(card):
+    actual = card(**{"modules.json": None, POOLING: None})
+    assert (actual.pooling, actual.dimensions, actual.portable) == ("mean", 384, True)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"sentence_bert_config.json": {}, "tokenizer_config.json": {"model_max_length": 128}}, 128),
+        ({"sentence_bert_config.json": {}, "tokenizer_config.json": {"model_max_length": 10**30}}, 512),
+        ({"sentence_bert_config.json": None, "config.json": {"model_type": "xlm-roberta", "max_position_embeddings": 514}}, 512),
+    ],
+)
+def test_the_window_is_the_smallest_that_is_stated(card, files, expected):
+    assert card(**files).window == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("bge-small-en-v1.5", ("Represent this sentence for searching relevant passages: ", "")),
+        ("multilingual-e5-base", ("query: ", "passage: ")),
+        ("bge-m3", ("", "")),
+    ],
+)
+def test_families_that_want_prefixes_get_them(card, name, expected):
+    actual = card(name, **{PROMPTS: {"prompts": {"query": "", "document": ""}}})
+    assert (actual.query_prefix, actual.passage_prefix) == expected
+
+
+def test_prompts_that_a_folder_states_come_first(card):
+    actual = card("e5-base", **{PROMPTS: {"prompts": {"query": "ask: ", "document": "tell: "}}})
+    assert (actual.query_prefix, actual.passage_prefix) == ("ask: ", "tell: ")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"modules.json": [{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}, {"path": "2_Dense", "type": "Dense"}]},
+        {"tokenizer.json": None},
+        {"sentence_bert_config.json": {"do_lower_case": True}},
+    ],
+)
+def test_a_model_with_further_parts_is_left_to_torch(card, files):
+    assert not card(**files).portable
+
+
+@pytest.mark.parametrize("missing", ["config.json", POOLING, "model.safetensors"])
+def test_half_a_model_is_refused_with_what_is_missing(card, missing):
+    with pytest.raises(ModelError, match="not a complete model: .*" + missing.rpartition(".")[2]):
+        card(**{missing: None})
+
+
+@pytest.mark.parametrize("broken", ["config.json", "modules.json"])
+def test_broken_json_is_refused_with_its_file(card, broken):
+    with pytest.raises(ModelError, match=f"{broken} cannot be read"):
+        card(**{broken: "{"})
+
+
+def test_a_fingerprint_changes_with_all_that_vectors_depend_on(card):
+    first = card()
+    others = [replace(first, **{name: "x"}) for name in ("weights", "pooling", "query_prefix", "passage_prefix")]
+    cards = [first, *others, replace(first, window=512)]
+    assert len({card.fingerprint("int8") for card in cards} | {first.fingerprint("fp32")}) == 7
+
+
+def test_a_fingerprint_stays_when_a_folder_moves(card):
+    first = card()
+    assert replace(first, name="other", folder=Path("elsewhere")).fingerprint("int8") == first.fingerprint("int8")
+
+
+def test_other_weights_or_words_are_another_model_and_other_exports_are_not(card):
+    digests = {
+        card("first").weights,
+        card("retrained", **{"model.safetensors": "better weights"}).weights,
+        card("retokenized", **{"tokenizer.json": {"version": "2"}}).weights,
+    }
+    assert len(digests) == 3
+    assert card("exported", **{"onnx/model.safetensors": "the same again"}).weights in digests

@@ -1,0 +1,88 @@
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from thumbindex.encode.models import BUNDLED, PREFERRED, bundled_folder, cache_folder, choose_preferred, find_model, locate
+from thumbindex.errors import ModelError
+
+REMEDY = "take another"
+
+
+@pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
+def test_the_bundled_model_goes_by_two_names(name, model_cache):
+    card = find_model(name, offline=True, cache=model_cache)
+    assert (card.name, card.dimensions, card.window, card.pooling, card.portable) == (BUNDLED, 384, 256, "mean", True)
+
+
+def test_auto_takes_the_bundled_model_where_no_other_is_to_be_had(model_cache):
+    assert find_model("auto", offline=True, cache=model_cache).name == BUNDLED
+
+
+def test_a_fetch_that_does_not_come_in_time_is_given_up():
+    assert choose_preferred(offline=False, seconds=0.01) is None
+
+
+def test_a_bundled_file_with_one_changed_byte_is_refused(model_folder, tmp_path):
+    folder = model_folder()
+    hashes = {"model.safetensors": hashlib.sha256(b"weights").hexdigest()}
+    assert bundled_folder(tmp_path / "cache", hashes, folder) == folder
+    (folder / "model.safetensors").write_bytes(b"weightz")
+    with pytest.raises(ModelError, match=r"model\.safetensors is missing or not the file .* Reinstall"):
+        bundled_folder(tmp_path / "cache", hashes, folder)
+
+
+def test_a_folder_is_taken_as_it_is(model_folder, tmp_path):
+    folder = model_folder()
+    assert find_model(str(folder), offline=True, cache=tmp_path / "cache").folder == folder
+
+
+@pytest.mark.parametrize("name", ["no/such/model/folder", "./models", "/models/mine", "a b"])
+def test_a_folder_that_is_not_there_is_said_to_be_missing(name, tmp_path):
+    with pytest.raises(ModelError, match=r"There is no model folder .* take another"):
+        locate(name, offline=True, remedy=REMEDY)
+
+
+def test_offline_a_model_of_the_hub_is_refused_with_what_to_do(tmp_path):
+    with pytest.raises(ModelError, match=r"HF_HUB_OFFLINE.*--set encode.embed.model=all-MiniLM-L6-v2"):
+        find_model("someone/a-model", offline=True, cache=tmp_path)
+
+
+def test_a_model_that_cannot_be_fetched_is_refused_with_the_reason():
+    with pytest.raises(ModelError, match=r"sentence-transformers/no-such could not be fetched .* take another"):
+        locate("no-such", offline=False, remedy=REMEDY)
+
+
+def test_the_cache_is_the_folder_that_is_set_else_the_platforms(tmp_path):
+    assert cache_folder(str(tmp_path)) == tmp_path
+    assert "thumbindex" in cache_folder("").name
+
+
+def snapshot(cache, name, files):
+    """Lay out a hub cache by hand, as huggingface_hub does it."""
+    repository = cache / f"models--{name.replace('/', '--')}"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text("0" * 40)
+    for path in files:
+        target = repository / "snapshots" / ("0" * 40) / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps({}))
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["modules.json", "config.json", "model.safetensors"], True),
+        (["modules.json", "config.json"], False),
+        (["config.json", "model.safetensors"], False),  # another program left out the pooling
+        (["modules.json", "config.json", "model.safetensors.index.json", "model-1.safetensors"], False),
+    ],
+)
+def test_only_a_complete_model_of_the_hub_cache_is_preferred(files, expected, tmp_path):
+    snapshot(tmp_path, PREFERRED, files)
+    script = "from thumbindex.encode.models import choose_preferred; raise SystemExit(0 if choose_preferred(offline=True) else 5)"
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}  # read once, when huggingface_hub is imported
+    assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == (0 if expected else 5)
