@@ -93,6 +93,15 @@ def offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}
 
 
+def forbid_telemetry() -> None:
+    """Tell libraries that report to their makers not to: to be called before they are imported. Everything stays on this machine.
+
+    onnxruntime from 1.28 on makes a device id and sends events unless its variable is set.
+    """
+    for name in ("ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+        os.environ[name] = "1"
+
+
 def resolve_folders(config: Config, names: Sequence[str | Path] = ()) -> tuple[tuple[str, Path], ...]:
     """Return (name, absolute root) of each folder: configured names or paths; none gives the configured ones, else the current folder.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from thumbindex.config import forbid_telemetry
 from thumbindex.encode.card import ModelCard
 from thumbindex.encode.export import RECIPE, open_graph
 from thumbindex.encode.models import cache_folder, find_model
@@ -159,6 +160,7 @@ def _open_tokenizer(card: ModelCard) -> Any:
 
 
 def _open_sentence_transformer(card: ModelCard) -> Any:
+    forbid_telemetry()
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging as transformers_logging
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from thumbindex.config import forbid_telemetry
 from thumbindex.encode.card import ModelCard
 from thumbindex.encode.child import run_child
 from thumbindex.errors import ModelError
@@ -57,6 +58,7 @@ def _load(path: Path) -> Any:
     """Return a session, or None where the file is missing or no graph."""
     if not path.is_file():
         return None
+    forbid_telemetry()
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
@@ -155,5 +157,6 @@ def _compare(model: Any, path: Path) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    forbid_telemetry()
     os.environ["HF_HUB_OFFLINE"] = "1"
     export(Path(sys.argv[1]), Path(sys.argv[2]))

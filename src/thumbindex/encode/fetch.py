@@ -7,6 +7,8 @@ import os
 import sys
 import warnings
 
+from thumbindex.config import forbid_telemetry
+
 SMALL_FILES = ["*.json", "*.txt", "*.model"]
 WEIGHTS = ["*.safetensors"]
 OLD_WEIGHTS = ["*.bin"]
@@ -28,6 +30,6 @@ def fetch(repository: str) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    forbid_telemetry()
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     fetch(sys.argv[1])

@@ -34,6 +34,15 @@ def fuse(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=tuple(candidates))
 
 
+def first_list(search: Search, tools: Tools) -> Search:
+    """Take one retriever's list as it is, where fusion is switched off: meaning's where it found something, else words'."""
+    found = next((found for found in search.lists.values() if found.hits), RankedList())
+    chunks = tools.snapshot.catalog.chunks([hit.chunk for hit in found.hits])
+    name = next((name for name, own in search.lists.items() if own is found), "")
+    candidates = (Candidate(hit.chunk, hit.document, chunks[hit.chunk], hit.score, {name: hit.rank}) for hit in found.hits if hit.chunk in chunks)
+    return replace(search, candidates=tuple(candidates))
+
+
 def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, float]:
     """Return each retriever's share for this kind of query; the shares of those that found something sum to 1."""
     raw = {

@@ -1,0 +1,57 @@
+"""The adapter to LlamaIndex: a library as a retriever for its query engines. Importing this module imports LlamaIndex."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any, TypedDict, Unpack
+
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from thumbindex.library import Library
+from thumbindex.model import Passage
+
+_HIDDEN = ["folder", "path", "heading_path", "start_line", "end_line", "match_start", "match_end"]
+"""Kept from the model that answers: the citation says it all in one line."""
+
+
+class Narrowing(TypedDict, total=False):
+    """What narrows each query, as in `Library.query`."""
+
+    limit: int
+    folder: tuple[str, ...]
+    path: tuple[str, ...]
+    tag: tuple[str, ...]
+    since: date
+
+
+class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]  # LlamaIndex is not followed by mypy
+    """Retrieves cited passages from a library; where it finds no answer, no node."""
+
+    def __init__(self, library: Library, *, callback_manager: Any = None, **narrowing: Unpack[Narrowing]) -> None:
+        self._library = library
+        self._narrowing = narrowing
+        super().__init__(callback_manager=callback_manager)
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [as_node(passage) for passage in self._library.query(query_bundle.query_str, **self._narrowing).passages]
+
+
+def as_node(passage: Passage) -> NodeWithScore:
+    """Return a passage as LlamaIndex has it: its text, its score, and where it stands as metadata."""
+    metadata = {
+        "citation": passage.citation,
+        "folder": passage.folder,
+        "path": passage.path,
+        "heading_path": list(passage.heading_path),
+        "start_line": passage.start_line,
+        "end_line": passage.end_line,
+        "match_start": passage.match_start,
+        "match_end": passage.match_end,
+    }
+    # The same passage is the same node in every answer: LlamaIndex merges and caches by it.
+    identity = f"{passage.folder}/{passage.path}:{passage.start_line}-{passage.end_line}"
+    node = TextNode(
+        id_=identity, text=passage.text, metadata=metadata, excluded_llm_metadata_keys=_HIDDEN, excluded_embed_metadata_keys=list(metadata)
+    )
+    return NodeWithScore(node=node, score=passage.score)

@@ -1,0 +1,221 @@
+"""The command line: every command opens the library, asks it one thing and prints the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thumbindex.errors import ModelError, UsageError
+from thumbindex.model import Filters
+from thumbindex.serve.background import work_for_server
+from thumbindex.serve.opening import Opening, open_library
+from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
+from thumbindex.serve.payload import answer_payload, evaluation_payload, report_payload, status_payload
+from thumbindex.serve.progress import ProgressDisplay
+from thumbindex.serve.render import print_answer, print_evaluation, print_json, print_report, print_status
+from thumbindex.study.evaluate import evaluate, load_queries, write_run
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+app = typer.Typer(
+    name="thumbindex",
+    help="Answer questions from folders of Markdown with the right passages, cited to the line.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+FolderOption = Annotated[list[str] | None, typer.Option("--folder", metavar="DIR", help="A folder, or a configured folder's name; repeatable.")]
+IndexOption = Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, over the user's and the folder's own.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; docs/schema describes it.")]
+
+
+@app.command()
+@reported
+def index(
+    ctx: typer.Context,
+    words_only: Annotated[bool, typer.Option("--words-only", help="Leave the vectors for later: keywords and links answer at once.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again; texts that have a vector keep it.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare every file's digest, not only size, times and inode.")] = False,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Bring the index up to date, vectors too."""
+    with _open(ctx, _opening(folder, index, config, overrides)) as library, ProgressDisplay() as show:
+        report = library.index(words_only=words_only, rebuild=rebuild, verify=verify, progress=show)
+    if as_json:
+        print_json(report_payload(report))
+    else:
+        print_report(report)
+    return FOUND
+
+
+@app.command()
+@reported
+def query(
+    ctx: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The question. Text that begins with a dash follows `--`.")],
+    limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages returned.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did.")] = False,
+    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only documents with this tag; repeatable, all must be there.")] = None,
+    path: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="Only documents at these paths; repeatable.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only documents of this date (YYYY-MM-DD) or later.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all vectors are there.")] = False,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Find the passages that answer a question."""
+    if not text.strip():
+        raise UsageError("The query is empty: say what to look for.")
+    filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_date(since))
+    with _open(ctx, _opening(folder, index, config, overrides)) as library:
+        _make_ready(library, wait)
+        answer = library.query(text, limit=limit, path=filters.path, tag=filters.tag, since=filters.since)
+    if as_json:
+        print_json(answer_payload(answer))
+    else:
+        print_answer(answer, explain, several=len(library.folders) > 1)
+    return FOUND if answer.answerable else NOT_FOUND
+
+
+@app.command()
+@reported
+def status(
+    ctx: typer.Context,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the indexes, their size, model and state."""
+    with _open(ctx, _opening(folder, index, config, overrides)) as library:
+        folders = library.status()
+    if as_json:
+        print_json(status_payload(folders))
+    else:
+        print_status(folders)
+    return FOUND
+
+
+@app.command()
+@reported
+def forget(
+    ctx: typer.Context,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Delete the index of a folder; the folder itself is never touched."""
+    with _open(ctx, _opening(folder, index, config, overrides)) as library:
+        folders = library.forget()
+    if as_json:
+        print_json(status_payload(folders))
+    else:
+        print_status(folders)
+    return FOUND
+
+
+@app.command()
+@reported
+def serve(
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Without effect here: what a server writes is JSON.")] = False,
+) -> int:
+    """Serve MCP over standard input and output, for a client that starts this command."""
+    # Imported here: the protocol's package costs more than half a second, which no other command needs.
+    from thumbindex.serve.stdio import serve_stdio
+
+    return serve_stdio(_opening(folder, index, config, overrides))
+
+
+@app.command("eval")
+@reported
+def evaluate_queries(
+    ctx: typer.Context,
+    queries: Annotated[Path, typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries, one JSON object a line.")],
+    run: Annotated[Path | None, typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")] = 50,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Ask labeled queries and measure the answers."""
+    labeled = load_queries(queries)
+    with _open(ctx, _opening(folder, index, config, overrides)) as library:
+        with ProgressDisplay() as show:
+            library.index(progress=show)
+        library.load_models()
+        evaluation = evaluate(library, labeled, limit)
+    if run:
+        write_run(run, evaluation.run)
+    if as_json:
+        print_json(evaluation_payload(evaluation))
+    else:
+        print_evaluation(evaluation)
+    return FOUND
+
+
+@app.command(hidden=True)
+@reported
+def work(
+    ctx: typer.Context,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> int:
+    """Index for a server until its end of our standard input closes."""
+    with _open(ctx, _opening(folder, index, config, overrides)) as library:
+        work_for_server(library)
+    return FOUND
+
+
+def _opening(folder: Sequence[str] | None, index: Path | None, config: Path | None, overrides: Sequence[str] | None) -> Opening:
+    return Opening(tuple(folder or ()), index, config, tuple(overrides or ()))
+
+
+def _open(ctx: typer.Context, opening: Opening) -> Library:
+    """Open with what the caller of the program brought along (a test brings models of its own)."""
+    opener: Callable[[Opening], Library] = ctx.obj or open_library
+    return opener(opening)
+
+
+def _make_ready(library: Library, wait: bool) -> None:
+    """Bring the words up to date, the vectors too with `wait`, and load the models where there are vectors to search."""
+    try:
+        # A server that is embedding holds the lock for long, and keeps the words up to date itself.
+        if wait or not all(each.indexed and each.writing for each in library.status()):
+            with ProgressDisplay() as show:
+                library.index(words_only=not wait, progress=show)
+        if wait or any(each.state.vectors for each in library.status()):
+            library.load_models()
+    except ModelError as error:
+        say_error(f"{error} Going on with keywords alone.")
+
+
+def _read_date(written: str | None) -> date | None:
+    try:
+        return date.fromisoformat(written) if written else None
+    except ValueError as error:
+        raise UsageError(f"--since {written}: not a date: write it as 2026-01-31.") from error

@@ -1,0 +1,42 @@
+"""What a caller asked to open: folders, index and configuration, the same from a command line, a server and its child."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from thumbindex.config import load_config
+from thumbindex.settings import Config
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The options that every command takes."""
+
+    folder: tuple[str, ...] = ()
+    index: Path | None = None
+    config: Path | None = None
+    overrides: tuple[str, ...] = ()
+
+    def arguments(self) -> list[str]:
+        """Return the same as command line arguments, for a child process."""
+        given = [*(("--folder", each) for each in self.folder), *(("--set", each) for each in self.overrides)]
+        given += [("--index", str(self.index))] if self.index else []
+        given += [("--config", str(self.config))] if self.config else []
+        return [f"{name}={value}" for name, value in given]
+
+    def load(self) -> Config:
+        """Load the configuration; each folder's own file is the library's to take in."""
+        return load_config(config_file=self.config, overrides=self.overrides)
+
+
+def open_library(opening: Opening) -> Library:
+    """Open the library that an opening describes."""
+    # Imported here: the handshake and `--help` must not pay for the rooms behind it.
+    from thumbindex.library import Library
+
+    return Library.open(opening.folder, index=opening.index, config=opening.load())

@@ -1,0 +1,54 @@
+"""How a command ends: exit codes, and each error as one line on stderr."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from thumbindex.errors import ThumbindexError, UsageError
+
+FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def reported(command: Callable[..., int]) -> Callable[..., None]:
+    """Turn what a command returns or raises into an exit code, an error into one line on stderr."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        raise typer.Exit(_outcome(functools.partial(command, *args, **kwargs)))
+
+    return run
+
+
+def say_error(message: str) -> None:
+    """Print one line on stderr."""
+    typer.secho(" ".join(message.split("\n")), fg=typer.colors.RED, err=True)
+
+
+def _outcome(command: Callable[[], int]) -> int:
+    try:
+        return command()
+    except UsageError as error:
+        say_error(str(error))
+        return WRONG_USE
+    except ThumbindexError as error:
+        say_error(str(error))
+        return FAILURE
+    except KeyboardInterrupt:
+        say_error("Interrupted: what is committed stays; the next run goes on from there.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output is gone (`| head`): at exit the interpreter must not flush into the closed pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FOUND
+    except Exception as error:  # the program's one report of what nobody foresaw
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        say_error(f"Unexpected {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno}). Please report this as a bug.")
+        return FAILURE

@@ -1,0 +1,121 @@
+"""The JSON of `--json` and of structured tool answers; `docs/schema` describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from thumbindex.model import Answer, FolderStatus, IndexReport, IndexState, Passage, Place, Problem, Step
+from thumbindex.study.evaluate import Evaluation
+
+
+def answer_payload(answer: Answer) -> dict[str, Any]:
+    """Return what `query --json` prints."""
+    return {
+        "query": answer.query,
+        "corrected": answer.corrected,
+        "kind": str(answer.kind),
+        "answerable": answer.answerable,
+        "confidence": round(answer.confidence, 4),
+        "confidence_level": answer.confidence_level,
+        "results": [passage_payload(each) for each in answer.passages],
+        "trace": [step_payload(each) for each in answer.trace],
+        "index": state_payload(answer.index),
+    }
+
+
+def passage_payload(passage: Passage) -> dict[str, Any]:
+    """Return one result."""
+    return {
+        "rank": passage.rank,
+        "folder": passage.folder,
+        "path": passage.path,
+        "title": passage.title,
+        "heading_path": list(passage.heading_path),
+        "start_line": passage.start_line,
+        "end_line": passage.end_line,
+        "match_start": passage.match_start,
+        "match_end": passage.match_end,
+        "score": round(passage.score, 4),
+        "text": passage.text,
+        "sources": dict(passage.sources),
+        # A survivor is never a duplicate itself: it stands for the others of its cluster.
+        "dedup": {"is_duplicate": False, "cluster_size": passage.cluster_size},
+        "also_in": [place_payload(each) for each in passage.also_in],
+    }
+
+
+def step_payload(step: Step) -> dict[str, Any]:
+    """Return one stage of a trace."""
+    return {
+        "stage": step.stage,
+        "in": step.size_in,
+        "out": step.size_out,
+        "seconds": round(step.seconds, 6),
+        "dropped": [{"path": each.path, "line": each.line, "reason": each.reason} for each in step.dropped],
+    }
+
+
+def state_payload(state: IndexState) -> dict[str, Any]:
+    """Return how far an index is."""
+    return {
+        "documents": state.documents,
+        "chunks": state.chunks,
+        "vectors": state.vectors,
+        "pending": state.pending,
+        "model": state.model,
+        "generation": state.generation,
+    }
+
+
+def place_payload(place: Place) -> dict[str, Any]:
+    """Return where a copy stands."""
+    return {"folder": place.folder, "path": place.path, "start_line": place.start_line, "end_line": place.end_line}
+
+
+def problem_payload(problem: Problem) -> dict[str, Any]:
+    """Return what was skipped and why."""
+    return {"path": problem.path, "line": problem.line, "reason": problem.reason}
+
+
+def report_payload(report: IndexReport) -> dict[str, Any]:
+    """Return what `index --json` prints."""
+    return {
+        "documents": {"added": report.added, "changed": report.changed, "removed": report.removed, "unchanged": report.unchanged},
+        "skipped": [problem_payload(each) for each in report.skipped],
+        "links": {"resolved": report.links_resolved, "dangling": report.links_dangling},
+        "chunks": report.chunks,
+        "embedded": report.embedded,
+        "reused": report.reused,
+        "seconds": round(report.seconds, 3),
+        "generation": report.generation,
+    }
+
+
+def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
+    """Return what `status --json` and `forget --json` print."""
+    return {"folders": [folder_payload(each) for each in folders]}
+
+
+def folder_payload(status: FolderStatus) -> dict[str, Any]:
+    """Return one folder's index."""
+    return {
+        "folder": status.folder,
+        "root": status.root,
+        "location": status.location,
+        "indexed": status.indexed,
+        "size_bytes": status.size_bytes,
+        "index": state_payload(status.state),
+        "links": {"resolved": status.links_resolved, "dangling": status.links_dangling},
+        "skipped": [problem_payload(each) for each in status.problems],
+        "writing": status.writing,
+        "updated": status.updated,
+    }
+
+
+def evaluation_payload(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what `eval --json` prints: the measures by kind are those of the scorer in `shared/eval`."""
+    scores = {
+        kind: {"n": evaluation.counts[kind], **{name: round(value, 4) for name, value in means.items()}} for kind, means in evaluation.scores.items()
+    }
+    return {"queries": len(evaluation.run), "unanswered": evaluation.unanswered, "seconds": round(evaluation.seconds, 3), "scores": scores}

@@ -1,0 +1,154 @@
+"""Answers, reports and tables as text for people: colors on a terminal, plain when piped."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from thumbindex.model import Answer, FolderStatus, IndexReport, Passage, Problem, Step
+from thumbindex.serve.sentences import also_in, confidence, stood_on
+from thumbindex.study.evaluate import MEASURES, Evaluation
+
+_PIPED_WIDTH = 160
+"""Columns of a table that no terminal limits."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters in notes could move the cursor or rename the window of whoever reads them."""
+
+_PROBLEMS_SHOWN = 20
+
+_DROPPED_SHOWN = 5
+
+
+def print_answer(answer: Answer, explain: bool = False, several: bool = False) -> None:
+    """Print the passages, best first, with the lines that matched marked by `>`, and what the answer stood on; `several` folders are named."""
+    if answer.corrected:
+        _say(f"Searched for: {answer.corrected}", "italic")
+    _say(f"{confidence(answer)}\n", "dim" if answer.answerable else "bold")
+    for passage in answer.passages:
+        _print_passage(passage, several)
+    if explain:
+        print_trace(answer.trace)
+    _say(stood_on(answer.index), "dim")
+
+
+def print_trace(trace: Sequence[Step]) -> None:
+    """Print what each stage did, and what it dropped and why."""
+    table = _table("stage", "in", "out", "moved", "ms")
+    for step in trace:
+        table.add_row(step.stage, f"{step.size_in:,}", f"{step.size_out:,}", f"{step.moved:,}", f"{step.seconds * 1000:.1f}")
+    _console().print(table)
+    for step in trace:
+        for each in step.dropped[:_DROPPED_SHOWN]:
+            _say(f"  {step.stage} dropped {each.path}:{each.line}: {each.reason}", "dim")
+        if len(step.dropped) > _DROPPED_SHOWN:
+            _say(f"  {step.stage} dropped {len(step.dropped) - _DROPPED_SHOWN:,} more (--json lists all)", "dim")
+    _say("")
+
+
+def print_report(report: IndexReport) -> None:
+    """Print what a run of indexing did."""
+    _say(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
+    _say(f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} dangling")
+    _say(f"chunks: {report.chunks:,}; {report.embedded:,} embedded, {report.reused:,} vectors reused")
+    if report.truncated:
+        _say(f"{report.truncated:,} chunks are longer than the model's window: the model saw only their beginning")
+    _print_problems(report.skipped)
+    _say(f"generation {report.generation}, {report.seconds:.1f} s", "dim")
+
+
+def print_status(folders: Sequence[FolderStatus]) -> None:
+    """Print a table of indexes, and below it what could not be read."""
+    table = _table("folder", "documents", "chunks", "vectors", "model", "size", "state", right=("documents", "chunks", "vectors", "size"))
+    for each in folders:
+        state = each.state
+        size = f"{each.size_bytes / 1e6:,.1f} MB"
+        table.add_row(each.folder, f"{state.documents:,}", f"{state.chunks:,}", f"{state.vectors:,}", state.model or "-", size, _condition(each))
+    _console().print(table)
+    for each in folders:
+        _say(f"{each.folder}: {each.root} -> {each.location}", "dim")
+        _print_problems(each.problems)
+
+
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Print the measures by kind of query."""
+    table = _table("kind", "n", *MEASURES)
+    for kind, means in evaluation.scores.items():
+        cells = (f"{means[name]:.3f}" if name in means else "-" for name in MEASURES)
+        table.add_row(kind, str(evaluation.counts[kind]), *cells)
+    _console().print(table)
+    each = evaluation.seconds / max(1, len(evaluation.run))
+    _say(f"{len(evaluation.run)} queries, {evaluation.unanswered} unanswered, {each * 1000:.0f} ms a query", "dim")
+
+
+def print_json(payload: Mapping[str, Any]) -> None:
+    """Print JSON: UTF-8 as it is; a file name that is not UTF-8 comes out escaped, not as an error."""
+    text = json.dumps(payload, ensure_ascii=False, indent=2)
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+
+
+def _print_passage(passage: Passage, several: bool) -> None:
+    heading = Text(f"{passage.rank}. {passage.folder}: " if several else f"{passage.rank}. ")
+    heading.append(_plain(passage.citation), style="bold cyan")
+    heading.append(f"  {passage.score:.2f}", style="dim")
+    _console().print(heading)
+    lines = passage.text.splitlines()
+    # Where comments were left out of a passage, its lines cannot be told apart by counting.
+    counted = len(lines) == passage.end_line - passage.start_line + 1
+    for number, line in enumerate(lines, start=passage.start_line):
+        matched = counted and passage.match_start <= number <= passage.match_end
+        _say(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
+    if passage.also_in:
+        _say(f"  also in: {also_in(passage.also_in)}", "dim")
+    _say("")
+
+
+def _print_problems(problems: Sequence[Problem]) -> None:
+    for each in problems[:_PROBLEMS_SHOWN]:
+        where = f"{each.path}:{each.line}" if each.line else each.path
+        _say(f"  {where}: {each.reason}", "yellow")
+    if len(problems) > _PROBLEMS_SHOWN:
+        _say(f"  … and {len(problems) - _PROBLEMS_SHOWN:,} more (--json lists all)", "yellow")
+
+
+def _condition(status: FolderStatus) -> str:
+    if not status.indexed:
+        return "no index yet"
+    if status.writing:
+        return f"indexing, {status.state.pending:,} to embed"
+    return f"{status.state.pending:,} chunks without vectors" if status.state.pending else "ready"
+
+
+def _table(*columns: str, right: Sequence[str] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if column in right or (not right and number) else "left", overflow="fold")
+    return table
+
+
+class _Output(Console):
+    """Standard output; a reader that leaves is the command's to handle, not rich's."""
+
+    def on_broken_pipe(self) -> None:
+        """Pass the error on."""
+        raise BrokenPipeError
+
+
+def _console() -> Console:
+    console = _Output(highlight=False, markup=False, emoji=False)
+    return console if console.is_terminal else _Output(highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
+
+
+def _say(text: str, style: str = "") -> None:
+    _console().print(Text(_plain(text), style=style), soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    return _CONTROL.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8"))

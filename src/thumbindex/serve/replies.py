@@ -1,0 +1,219 @@
+"""What each tool answers: compact Markdown, and the same as structured content, within a token budget."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from thumbindex.errors import UsageError
+from thumbindex.model import Answer, OutlineEntry, Passage
+from thumbindex.serve.pack import CHARACTERS_A_TOKEN, fit_passages
+from thumbindex.serve.payload import passage_payload, place_payload, state_payload, status_payload, step_payload
+from thumbindex.serve.sentences import also_in, confidence, stood_on
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+_DROPPED_SHOWN = 5
+"""Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A tool's answer in both forms."""
+
+    text: str
+    structured: dict[str, Any]
+
+
+def reply_query(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """Answer a question."""
+    asked = {name: value for name, value in arguments.items() if name in {"limit", "folder", "path", "tag", "since"}}
+    answer = library.query(arguments["query"], **asked)
+    explain = bool(arguments.get("explain"))
+    several = len(library.folders) > 1
+    head, foot = _head(answer), stood_on(answer.index)
+    frame = _frame(answer)
+    shown = fit_passages(
+        answer.passages,
+        arguments.get("max_tokens") or library.config.serve.max_tokens,
+        lambda passage: passage_text(passage, several),
+        lambda passage: _result(passage, explain),
+        (len(head) + len(foot), len(json.dumps(frame))),
+    )
+    frame["results"] = [_result(each, explain) for each in shown]
+    parts = [head, *(passage_text(each, several) for each in shown)]
+    if left_out := len(answer.passages) - len(shown):
+        frame["left_out"] = left_out
+        parts.append(f"{left_out} more left out: raise `max_tokens` to see them.")
+    if explain:
+        frame["trace"] = [_short_step(step_payload(each)) for each in answer.trace]
+        parts.append("\n".join(f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in answer.trace))
+    return Reply("\n\n".join([*parts, foot]), frame)
+
+
+def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """Read a document or a part of it."""
+    if "heading" in arguments and "lines" in arguments:
+        raise UsageError("`heading` and `lines` exclude each other: give one of them.")
+    excerpt = library.read(arguments["path"], folder=arguments.get("folder"), heading=arguments.get("heading"), lines=arguments.get("lines"))
+    text = _cut_lines(excerpt.text, library.config.serve.read_tokens * CHARACTERS_A_TOKEN)
+    end = excerpt.start_line + max(0, len(text.splitlines()) - 1) if text != excerpt.text else excerpt.end_line
+    rest = f"\n\n(cut here: go on with lines {end + 1}-{excerpt.end_line})" if end < excerpt.end_line else ""
+    structured = {
+        "folder": excerpt.folder,
+        "path": excerpt.path,
+        "start_line": excerpt.start_line,
+        "end_line": end,
+        "total_lines": excerpt.total_lines,
+        "text": text,
+    }
+    head = f"{excerpt.path} (lines {excerpt.start_line}-{end} of {excerpt.total_lines})"
+    return Reply(f"{head}\n\n{text}{rest}", structured)
+
+
+def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """List headings, or documents."""
+    directory = (arguments.get("path") or "").strip("/").removeprefix("./")
+    entries = _outline(library, directory, arguments.get("folder"))
+    room = library.config.serve.read_tokens * CHARACTERS_A_TOKEN
+    if entries and entries[0].level == 0 and len(json.dumps([_entry(each) for each in entries], ensure_ascii=False)) > room:
+        entries = _directories(entries, f"{directory}/" if directory else "")
+    shown = _first_that_fit(entries, room)
+    structured: dict[str, Any] = {"entries": [_entry(each) for each in shown]}
+    text = "\n".join(_outline_line(each) for each in shown) or "Nothing is indexed here."
+    if left_out := len(entries) - len(shown):
+        structured["left_out"] = left_out
+        text += f"\n… {left_out} more: give a directory as `path`."
+    return Reply(text, structured)
+
+
+def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """List what stands near a document."""
+    limit = arguments.get("limit", 10)
+    related = library.related(arguments["path"], folder=arguments.get("folder"), limit=limit)
+    links, backlinks, dangling = related.links[:limit], related.backlinks[:limit], related.dangling[:limit]
+    structured = {
+        "path": related.path,
+        "links": list(links),
+        "backlinks": list(backlinks),
+        "dangling": list(dangling),
+        "similar": [{"path": path, "score": round(score, 4)} for path, score in related.similar],
+    }
+    groups = (
+        ("Links to", links, len(related.links)),
+        ("Linked from", backlinks, len(related.backlinks)),
+        ("Links that lead nowhere", dangling, len(related.dangling)),
+        ("Most similar", [f"{path} ({score:.2f})" for path, score in related.similar], len(related.similar)),
+    )
+    return Reply("\n".join([related.path, *(_group(*group) for group in groups)]), structured)
+
+
+def reply_status(library: Library, notes: Sequence[str]) -> Reply:
+    """Tell how far the index is, with what the background has to say."""
+    folders = library.status()
+    structured = {**status_payload(folders), "notes": list(notes)}
+    for each in structured["folders"]:
+        each["skipped"] = each["skipped"][:_DROPPED_SHOWN]
+    lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
+    lines += [f"skipped {problem.path}: {problem.reason}" for each in folders for problem in each.problems[:_DROPPED_SHOWN]]
+    return Reply("\n".join([*lines, *notes]), structured)
+
+
+def passage_text(passage: Passage, several: bool = False) -> str:
+    """Return a passage under its citation; the folder is named where there are several."""
+    folder = f"{passage.folder}: " if several else ""
+    copies = f"\n(also in: {also_in(passage.also_in)})" if passage.also_in else ""
+    return f"## {passage.rank}. {folder}{passage.citation}\n{passage.text}{copies}"
+
+
+def _head(answer: Answer) -> str:
+    corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
+    advice = "" if answer.answerable else " Say so, or try other words."
+    return f"{corrected}{confidence(answer)}{advice}"
+
+
+def _frame(answer: Answer) -> dict[str, Any]:
+    frame: dict[str, Any] = {
+        "answerable": answer.answerable,
+        "confidence": round(answer.confidence, 4),
+        "confidence_level": answer.confidence_level,
+        "kind": str(answer.kind),
+        "results": [],
+        "index": state_payload(answer.index),
+    }
+    return frame | ({"corrected": answer.corrected} if answer.corrected else {})
+
+
+def _result(passage: Passage, explain: bool) -> dict[str, Any]:
+    if explain:
+        return {"citation": passage.citation, **passage_payload(passage)}
+    result: dict[str, Any] = {
+        "citation": passage.citation,
+        "folder": passage.folder,
+        "path": passage.path,
+        "start_line": passage.start_line,
+        "end_line": passage.end_line,
+        "match_start": passage.match_start,
+        "match_end": passage.match_end,
+        "text": passage.text,
+    }
+    return result | ({"also_in": [place_payload(each) for each in passage.also_in]} if passage.also_in else {})
+
+
+def _short_step(step: dict[str, Any]) -> dict[str, Any]:
+    return step | {"dropped": step["dropped"][:_DROPPED_SHOWN]}
+
+
+def _cut_lines(text: str, room: int) -> str:
+    if len(text) <= room:
+        return text
+    end = text.rfind("\n", 0, room)
+    return text[: end if end > 0 else room]
+
+
+def _outline(library: Library, path: str, folder: str | None) -> tuple[OutlineEntry, ...]:
+    """Return the documents of a directory, or a document's headings where no directory has that name."""
+    documents = library.outline(folder=folder)
+    if path in {"", "."}:
+        return documents
+    return tuple(each for each in documents if each.path.startswith(f"{path}/")) or library.outline(path, folder=folder)
+
+
+def _entry(entry: OutlineEntry) -> dict[str, Any]:
+    return {"folder": entry.folder, "path": entry.path, "level": entry.level, "heading": entry.heading, "line": entry.line}
+
+
+def _outline_line(entry: OutlineEntry) -> str:
+    if entry.level == 0:
+        return f"{entry.path} - {entry.heading}"
+    return f"{'  ' * (entry.level - 1)}- {entry.heading} (line {entry.line})"
+
+
+def _first_that_fit(entries: Sequence[OutlineEntry], room: int) -> list[OutlineEntry]:
+    shown: list[OutlineEntry] = []
+    for entry in entries:
+        room -= len(json.dumps(_entry(entry), ensure_ascii=False)) + 2
+        if room < 0:
+            break
+        shown.append(entry)
+    return shown
+
+
+def _directories(entries: Sequence[OutlineEntry], inside: str) -> tuple[OutlineEntry, ...]:
+    """Return the directories below `inside` with how many documents each holds, in place of the documents."""
+    held = Counter((each.folder, _next_part(each.path, inside)) for each in entries)
+    return tuple(OutlineEntry(folder, part, 0, f"{count} document{'s' if count != 1 else ''}", 1) for (folder, part), count in held.items())
+
+
+def _next_part(path: str, inside: str) -> str:
+    name, slash, _ = path[len(inside) :].partition("/")
+    return inside + name + slash
+
+
+def _group(title: str, paths: Sequence[str], total: int) -> str:
+    more = f" … and {total - len(paths)} more" if total > len(paths) else ""
+    return f"{title}: {', '.join(paths) or 'none'}{more}"

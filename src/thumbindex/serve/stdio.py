@@ -1,0 +1,47 @@
+"""MCP over standard input and output: only the protocol is ever written there, and the end of the input is the end of the server."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+
+import anyio
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+
+from thumbindex.config import resolve_folders
+from thumbindex.serve.background import Background
+from thumbindex.serve.mcp import build_server
+from thumbindex.serve.opening import Opening
+
+
+def serve_stdio(opening: Opening) -> int:
+    """Serve one client until its end of standard input closes; the process ends here."""
+    protocol = _claim_output()
+    folders = resolve_folders(opening.load(), opening.folder)
+    background = Background(opening)
+    # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, signal.SIG_DFL)
+    try:
+        anyio.run(_serve, build_server(background, folders), protocol)
+    finally:
+        background.stop()
+    sys.stderr.flush()
+    # Threads that load a model or search must not keep a server whose client is gone.
+    os._exit(0)
+
+
+async def _serve(server: Server, protocol: io.TextIOWrapper) -> None:
+    async with stdio_server(stdout=anyio.wrap_file(protocol)) as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def _claim_output() -> io.TextIOWrapper:
+    """Return standard output for the protocol alone; whatever else writes there, native libraries too, comes out on stderr."""
+    sys.stdout.flush()
+    protocol = os.dup(1)
+    os.dup2(2, 1)
+    return io.TextIOWrapper(os.fdopen(protocol, "wb"), encoding="utf-8", newline="\n")

@@ -1,0 +1,195 @@
+"""The five tools as an MCP client sees them, their schemas written by hand to stay small, and the check of what it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from difflib import get_close_matches
+from typing import Any
+
+from thumbindex.errors import UsageError
+
+Schema = Mapping[str, Any]
+
+_STRING: Schema = {"type": "string"}
+_STRINGS: Schema = {"type": "array", "items": _STRING}
+_NUMBER: Schema = {"type": "integer"}
+_FOLDER: Schema = {"type": "string", "description": "Needed only where two folders have this path"}
+_PATH: Schema = {"type": "string", "description": "As given in citations"}
+
+_QUERY_INPUT: Schema = {
+    "query": {"type": "string", "description": 'A question or keywords; "quotes" for an exact phrase'},
+    "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "Passages, default 5"},
+    "max_tokens": {"type": "integer", "minimum": 100, "description": "Budget of the answer"},
+    "folder": {**_STRINGS, "description": "Only these folders"},
+    "path": {**_STRINGS, "description": "Only paths matching a glob, as guides/**"},
+    "tag": {**_STRINGS, "description": "Only documents with all these tags"},
+    "since": {"type": "string", "format": "date", "description": "Only documents of this date or later"},
+    "explain": {"type": "boolean", "description": "Add what each stage did"},
+}
+
+_READ_INPUT: Schema = {
+    "path": _PATH,
+    "heading": {"type": "string", "description": "Only the part under this heading"},
+    "lines": {"type": "string", "pattern": r"^\d+(-\d+)?$", "description": "Only these, as 12-40"},
+    "folder": _FOLDER,
+}
+
+_OUTLINE_INPUT: Schema = {
+    "path": {"type": "string", "description": "A document, or a directory; without it, all"},
+    "folder": {"type": "string", "description": "Only this folder"},
+}
+
+_RELATED_INPUT: Schema = {"path": _PATH, "folder": _FOLDER, "limit": {"type": "integer", "minimum": 1, "maximum": 100}}
+
+
+def _object(properties: Schema, *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": dict(properties), **({"required": list(required)} if required else {})}
+
+
+def _closed(properties: Schema, *required: str) -> dict[str, Any]:
+    return _object(properties, *required) | {"additionalProperties": False}
+
+
+def _list(properties: Schema, *required: str) -> Schema:
+    return {"type": "array", "items": _object(properties, *required)}
+
+
+_LINES: Schema = {"start_line": _NUMBER, "end_line": _NUMBER}
+_RESULT: Schema = {"citation": _STRING, "folder": _STRING, "path": _STRING, **_LINES, "match_start": _NUMBER, "match_end": _NUMBER, "text": _STRING}
+
+TOOLS: tuple[Mapping[str, Any], ...] = (
+    {
+        "name": "query",
+        "title": "Search notes",
+        "description": "Find the passages in the user's Markdown folders that answer a question, by meaning, keywords and links. "
+        "Use it first, before answering from memory. Cite what you use as path#heading (lines a-b). "
+        "`answerable: false` means that the folders hold no answer: say so. Low confidence: check before relying on it.",
+        "inputSchema": _closed(_QUERY_INPUT, "query"),
+        "outputSchema": _object(
+            {
+                "answerable": {"type": "boolean"},
+                "confidence": {"type": "number"},
+                "confidence_level": {"enum": ["high", "low"]},
+                "results": _list(_RESULT, *_RESULT),
+                "left_out": _NUMBER,
+                "index": {"type": "object"},
+                "trace": {"type": "array"},
+            },
+            "answerable",
+            "results",
+            "index",
+        ),
+    },
+    {
+        "name": "read",
+        "title": "Read a note",
+        "description": "Read a document, or a part of it by heading or lines, to see what stands around a passage.",
+        "inputSchema": _closed(_READ_INPUT, "path"),
+        "outputSchema": _object({"folder": _STRING, "path": _STRING, **_LINES, "total_lines": _NUMBER, "text": _STRING}, "path", "text"),
+    },
+    {
+        "name": "outline",
+        "title": "Outline",
+        "description": "List a document's headings, or the documents of a directory or of everything: "
+        "for finding your way when you do not know what to ask for.",
+        "inputSchema": _closed(_OUTLINE_INPUT),
+        "outputSchema": _object(
+            {
+                "entries": _list({"folder": _STRING, "path": _STRING, "level": _NUMBER, "heading": _STRING, "line": _NUMBER}, "path", "heading"),
+                "left_out": _NUMBER,
+            },
+            "entries",
+        ),
+    },
+    {
+        "name": "related",
+        "title": "Related notes",
+        "description": "List a document's links, its backlinks, and the documents most similar to it.",
+        "inputSchema": _closed(_RELATED_INPUT, "path"),
+        "outputSchema": _object(
+            {
+                "path": _STRING,
+                "links": _STRINGS,
+                "backlinks": _STRINGS,
+                "dangling": _STRINGS,
+                "similar": _list({"path": _STRING, "score": {"type": "number"}}),
+            },
+            "links",
+            "backlinks",
+            "similar",
+        ),
+    },
+    {
+        "name": "status",
+        "title": "Index status",
+        "description": "Tell how large and how far the index is, its model, and which files could not be read.",
+        "inputSchema": _closed({}),
+        "outputSchema": _object({"folders": _list({}), "notes": _STRINGS}, "folders"),
+    },
+)
+"""Names, descriptions and schemas: `tools/list`, less the annotations that all share."""
+
+_SCHEMAS: Mapping[str, Mapping[str, Any]] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
+
+_KINDS: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list}
+
+
+def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the arguments as the tool takes them: null left out, a lone string as a list where a list is due.
+
+    Raises UsageError that says what is wrong and what the tool takes.
+    """
+    if tool not in _SCHEMAS:
+        raise UsageError(f"Unknown tool `{tool}`{_hint(tool, _SCHEMAS)} The tools are {', '.join(_SCHEMAS)}.")
+    schema = _SCHEMAS[tool]
+    given = {name: value for name, value in (arguments or {}).items() if value is not None}
+    for name in given.keys() - schema["properties"].keys():
+        takes = ", ".join(schema["properties"]) or "no arguments"
+        raise UsageError(f"Unknown argument `{name}`{_hint(name, schema['properties'])} `{tool}` takes {takes}.")
+    for name in schema.get("required", ()):
+        if name not in given or not str(given[name]).strip():
+            raise UsageError(f"`{tool}` needs `{name}`: {schema['properties'][name]['description']}.")
+    return {name: _check(name, value, schema["properties"][name]) for name, value in given.items()}
+
+
+def _check(name: str, value: Any, schema: Schema) -> Any:
+    kind = schema["type"]
+    if kind == "array" and isinstance(value, str):
+        value = [value]
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    wrong = not isinstance(value, _KINDS[kind]) or (kind == "integer" and isinstance(value, bool))
+    if wrong or (kind == "array" and not all(isinstance(each, str) for each in value)):
+        raise UsageError(f"`{name}` must be {'a list of strings' if kind == 'array' else f'of type {kind}'}, not {value!r}.")
+    if kind == "integer" and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        raise UsageError(
+            f"`{name}` must be at least {schema['minimum']}" + (f" and at most {schema['maximum']}" if "maximum" in schema else "") + "."
+        )
+    if name == "since":
+        return _read_date(value)
+    return read_lines(value) if name == "lines" else value
+
+
+def read_lines(written: str) -> tuple[int, int]:
+    """Read `12-40` or `12` as first and last line."""
+    first, dash, last = written.partition("-")
+    numbers = [part.strip() for part in ((first, last) if dash else (first, first))]
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        raise UsageError(f"`lines` must be written as 12-40, not {written!r}.")
+    start, end = int(numbers[0]), int(numbers[1])
+    if not 1 <= start <= end:
+        raise UsageError(f"`lines` must run from a line to a later one, counted from 1, not {written!r}.")
+    return start, end
+
+
+def _read_date(written: str) -> date:
+    try:
+        return date.fromisoformat(written)
+    except ValueError as error:
+        raise UsageError(f"`since` must be a date as 2026-01-31, not {written!r}.") from error
+
+
+def _hint(name: str, known: Mapping[str, Any]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f": did you mean `{near[0]}`?" if near else "."

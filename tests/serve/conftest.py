@@ -1,0 +1,62 @@
+"""A small vault, indexed with the shipped fakes, as the server and the command line see it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from mcp.server.lowlevel.server import Server
+
+from thumbindex.library import Library
+from thumbindex.serve.background import Background
+from thumbindex.serve.mcp import build_server
+from thumbindex.serve.opening import Opening
+from thumbindex.testing import FakeEmbedder, FakeReranker
+
+NOTES = {
+    "sync.md": "---\ntags: [guide/setup]\ndate: 2026-03-01\n---\n# Sync\n\n## Set up\n\nPress the green button to begin syncing your vault.\n\n"
+    "## Conflicts\n\nWhen two devices edit one note, the newer note wins. See [[plugins/canvas]].\n",
+    "plugins/canvas.md": "# Canvas\n\nDraw boxes and arrows on an endless whiteboard. See [[sync]] and [[nowhere]].\n",
+    "plugins/graph view.md": "---\ndate: 2020-01-01\n---\n# Graph view\n\nShows how notes link to each other as dots and lines.\n",
+}
+
+
+@pytest.fixture(scope="session")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("notes") / "vault"
+    for path, text in NOTES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    (root.parent / "secret.md").write_text("# Secret\n\nNever to be read.\n", encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="session")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("indexes")
+
+
+@pytest.fixture(scope="session")
+def open_fake() -> Callable[[Opening], Library]:
+    """Open as the command line does, with the fakes for models."""
+
+    def open_it(opening: Opening) -> Library:
+        return Library.open(opening.folder, index=opening.index, config=opening.load(), embedder=FakeEmbedder(), reranker=FakeReranker())
+
+    return open_it
+
+
+@pytest.fixture(scope="session")
+def library(vault: Path, indexes: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Library]:
+    with open_fake(Opening((str(vault),), indexes)) as library:
+        library.index()
+        yield library
+
+
+@pytest.fixture
+def server(library: Library) -> Server:
+    return build_server(Background(Opening(), lambda opening: library, command=[]), library.folders)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

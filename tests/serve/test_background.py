@@ -1,0 +1,78 @@
+"""What goes on behind a server's answers."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from thumbindex.errors import ModelError, UnknownFolderError
+from thumbindex.library import Library
+from thumbindex.serve.background import Background, child_command
+from thumbindex.serve.opening import Opening, open_library
+
+
+def until(done: Callable[[], bool]) -> bool:
+    """Wait for a thread's work, ten seconds at most."""
+    end = time.monotonic() + 10
+    while not done() and time.monotonic() < end:
+        time.sleep(0.01)
+    return done()
+
+
+def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Library) -> None:
+    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", "raise SystemExit('The disk is full.')"])
+    assert background.library() is library
+    assert until(lambda: bool(background.notes()))
+    assert until(lambda: "(The disk is full.)" in background.notes()[0])
+    background.stop()
+
+
+def test_without_a_model_the_notes_say_what_to_do(library: Library) -> None:
+    class WithoutModel(Library):
+        def load_models(self) -> None:
+            raise ModelError("Name another.")
+
+    background = Background(Opening(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[])
+    background.start()
+    assert until(lambda: background.notes() == ("Name another. Answers come from keywords alone.",))
+
+
+def test_who_asks_for_a_library_that_cannot_open_gets_the_reason_each_time() -> None:
+    background = Background(Opening(("/nowhere",)), open_library, command=[])
+    for _ in range(2):
+        with pytest.raises(UnknownFolderError, match="/nowhere"):
+            background.library()
+
+
+def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path: Path) -> None:
+    opening = Opening((str(vault),), tmp_path / "index")
+    background = Background(opening, open_library, command=[])
+    began = time.monotonic()
+    background.await_words(0.3)
+    assert 0.3 <= time.monotonic() - began < 5
+    with open_library(opening) as writer:
+        writer.index(words_only=True)
+    began = time.monotonic()
+    background.await_words(60)
+    assert time.monotonic() - began < 5
+
+
+def test_the_child_is_started_with_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
+    opening = Opening(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
+    assert child_command(opening)[1:5] == ["-P", "-m", "thumbindex", "work"]
+    assert opening.arguments() == ["--folder=notes", "--folder=-odd", "--set=query.limit=3", "--index=/ix", "--config=/c.toml"]
+
+
+def test_the_child_indexes_everything_and_ends_well_while_its_server_lives(vault: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom thumbindex.library import Library\nfrom thumbindex.serve.background import work_for_server\n"
+        "from thumbindex.testing import FakeEmbedder\nwork_for_server(Library.open([sys.argv[1]], index=sys.argv[2], embedder=FakeEmbedder()))\n"
+    )
+    command = [sys.executable, "-c", script, str(vault), str(tmp_path / "index")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert (child.wait(30), child.stderr and child.stderr.read()) == (0, "")
+    with open_library(Opening((str(vault),), tmp_path / "index")) as library:
+        assert (library.status()[0].state.documents, library.status()[0].state.pending) == (3, 0)

@@ -1,0 +1,194 @@
+"""The command line: what it prints, and how it ends."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from thumbindex.errors import ModelError, StorageError
+from thumbindex.library import Library
+from thumbindex.serve.cli import app
+from thumbindex.serve.opening import Opening
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(
+    library: Library, vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Run a command over the indexed vault."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def run_it(command: str, *arguments: str, opener: Any = open_fake) -> Result:
+        return CliRunner().invoke(app, [command, "--folder", str(vault), "--index", str(indexes), *arguments], obj=opener)
+
+    return run_it
+
+
+def checked(result: Result, schema: str) -> Any:
+    """Return the JSON that a command printed; it fits its schema."""
+    payload = json.loads(result.stdout)
+    jsonschema.validate(payload, json.loads((SCHEMAS / f"{schema}.json").read_text(encoding="utf-8")))
+    return payload
+
+
+def test_a_found_answer_shows_citation_text_and_what_it_stood_on(run: Run) -> None:
+    result = run("query", "press the green button", "--limit", "1")
+    assert result.exit_code == 0
+    assert "1. sync.md#Set up (lines " in result.stdout
+    assert "\n> Press the green button to begin syncing your vault.\n" in result.stdout
+    assert "index: 3 documents; vectors: " in result.stdout
+
+
+def test_an_answer_as_json_fits_its_schema(run: Run) -> None:
+    answer = checked(run("query", "press the green button", "--json"), "query")
+    assert answer["results"][0]["heading_path"] == ["Sync", "Set up"]
+    assert answer["index"]["pending"] == 0
+
+
+def test_nothing_found_is_exit_code_1_and_no_results(run: Run) -> None:
+    result = run("query", "xyzzyq plughw", "--json")
+    assert (result.exit_code, checked(result, "query")["results"]) == (1, [])
+
+
+def test_filters_narrow_the_answer(run: Run) -> None:
+    text = "press the green button, draw boxes and arrows, shows how notes link to each other"
+    by_tag, by_path, by_date = (
+        checked(run("query", text, "--json", *given), "query")
+        for given in (("--tag", "guide"), ("--path", "plugins/*"), ("--since", "2026-01-01", "--path", "sync.md", "--path", "plugins/g*"))
+    )
+    assert {each["path"] for each in by_tag["results"]} == {"sync.md"}
+    assert {each["path"] for each in by_path["results"]} == {"plugins/canvas.md", "plugins/graph view.md"}
+    assert {each["path"] for each in by_date["results"]} == {"sync.md"}
+
+
+def test_an_explained_answer_shows_every_stage(run: Run) -> None:
+    lines = run("query", "green button", "--explain").stdout.splitlines()
+    stages = [line.split()[0] for line in lines if line.split()[:1] in (["classify"], ["fuse"], ["parents"])]
+    assert stages == ["classify", "fuse", "parents"]
+
+
+def test_text_that_begins_with_a_dash_follows_two_dashes(run: Run) -> None:
+    assert checked(run("query", "--json", "--", "--green button"), "query")["query"] == "--green button"
+
+
+def test_a_second_run_embeds_nothing(run: Run) -> None:
+    report = checked(run("index", "--json"), "index")
+    assert (report["documents"]["unchanged"], report["embedded"]) == (3, 0)
+    assert "documents: 0 added, 0 changed, 0 removed, 3 unchanged" in run("index").stdout
+
+
+def test_status_shows_the_index_and_its_model(run: Run, vault: Path) -> None:
+    status = checked(run("status", "--json"), "status")["folders"][0]
+    assert (status["root"], status["indexed"], status["index"]["model"]) == (str(vault), True, "fake")
+    assert "fake" in run("status").stdout
+
+
+def test_a_forgotten_index_is_gone_and_the_notes_are_not(run: Run, vault: Path, tmp_path: Path) -> None:
+    elsewhere = ("--index", str(tmp_path / "other"))
+    run("index", *elsewhere)
+    assert checked(run("forget", "--json", *elsewhere), "status")["folders"][0]["index"]["documents"] == 3
+    assert checked(run("status", "--json", *elsewhere), "status")["folders"][0]["indexed"] is False
+    assert (vault / "sync.md").is_file()
+
+
+def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_path: Path) -> None:
+    elsewhere = ("--index", str(tmp_path / "other"), "--json")
+    first = run("query", "green button", *elsewhere)
+    assert checked(first, "query")["index"]["vectors"] == 0
+    assert "vault: words 3/3" in first.stderr
+    assert checked(run("query", "green button", "--wait", *elsewhere), "query")["index"]["pending"] == 0
+
+
+def test_an_evaluation_measures_and_writes_its_run(run: Run, tmp_path: Path) -> None:
+    labeled = {"id": "1", "query": "press the green button", "kind": "keyword", "relevant": [{"path": "sync.md", "heading": "Set up", "grade": 2}]}
+    (tmp_path / "queries.jsonl").write_text(json.dumps(labeled), encoding="utf-8")
+    result = run("eval", str(tmp_path / "queries.jsonl"), "--run", str(tmp_path / "run.jsonl"), "--json")
+    scores = checked(result, "eval")["scores"]
+    assert (scores["keyword"]["S@1"], scores["ALL"]["sec@1"]) == (1.0, 1.0)
+    assert json.loads((tmp_path / "run.jsonl").read_text(encoding="utf-8"))["results"][0] == {"path": "sync.md", "heading_path": ["Sync", "Set up"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("query", " "), "The query is empty"),
+        (("query", "x", "--since", "soon"), "--since soon: not a date"),
+        (("query", "x", "--set", "query.limt=3"), "did you mean `query.limit`"),
+        (("query", "x", "--config", "/nowhere.toml"), "/nowhere.toml: the configuration cannot be read"),
+        (("query", "x", "--folder", "/nowhere"), "/nowhere"),
+        (("eval", "/nowhere.jsonl"), "the queries cannot be read"),
+        (("query", "x", "--limit", "0"), "--limit"),
+        (("query",), "TEXT"),
+    ],
+)
+def test_wrong_use_is_exit_code_2_with_a_sentence_on_stderr(run: Run, arguments: tuple[str, ...], says: str) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (StorageError("The disk is full: make room."), 3, "The disk is full: make room.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted: what is committed stays; the next run goes on from there.\n"),
+        (RuntimeError("odd"), 3, "Unexpected RuntimeError: odd (test_cli.py:"),
+    ],
+)
+def test_a_failure_is_one_line_without_a_traceback(run: Run, error: BaseException, code: int, says: str) -> None:
+    def fail(opening: Opening) -> Library:
+        raise error
+
+    result = run("status", opener=fail)
+    assert (result.exit_code, result.stderr.count("\n"), result.stdout) == (code, 1, "")
+    assert says in result.stderr
+
+
+def test_without_a_model_keywords_go_on(run: Run, tmp_path: Path) -> None:
+    class WithoutModel(Library):
+        def load_models(self) -> None:
+            raise ModelError("No model.")
+
+    def open_it(opening: Opening) -> Library:
+        return WithoutModel.open(opening.folder, index=opening.index, config=opening.load())
+
+    result = run("query", "press the green button", opener=open_it)
+    assert result.exit_code == 0
+    assert "No model. Going on with keywords alone." in result.stderr
+
+
+def test_escape_sequences_in_notes_never_reach_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "evil.md").write_text("# Evil\n\nbefore \x1b]0;owned\x07 after marzipan\n", encoding="utf-8")
+    result = CliRunner().invoke(app, ["query", "marzipan", "--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "index")])
+    assert "evil.md" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_the_program_runs_as_a_process_and_ends_quietly_when_its_reader_leaves(vault: Path, tmp_path: Path) -> None:
+    options = f"--folder '{vault}' --index '{tmp_path / 'index'}'"
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "XDG_CONFIG_HOME": str(tmp_path)}
+    program = f"'{sys.executable}' -m thumbindex"
+    script = f"{program} index --words-only {options} && {program} query 'green button' {options} | head -1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {script}"], capture_output=True, text=True, env=environment, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "passage" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = "{'thumbindex.library', 'mcp', 'torch', 'numpy', 'faiss', 'whoosh', 'networkx', 'onnxruntime', 'llama_index'}"
+    script = f"import sys; import thumbindex.__main__; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,196 @@
+"""The server as a client sees it, through the SDK's client in memory."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+
+from thumbindex.serve.tools import TOOLS
+
+pytestmark = pytest.mark.anyio
+
+OUTPUT = {tool["name"]: tool["outputSchema"] for tool in TOOLS}
+EVERYTHING = "press the green button, draw boxes and arrows, shows how notes link to each other"
+TEMPLATE = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
+
+
+async def call(server: Server, tool: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    """Call a tool that must succeed; its structured content fits the schema that it promised."""
+    async with Client(server) as client:
+        result = await client.call_tool(tool, arguments)
+    assert isinstance(result.content[0], types.TextContent)
+    assert not result.is_error, result.content[0].text
+    jsonschema.validate(result.structured_content, OUTPUT[tool])
+    return result.content[0].text, result.structured_content
+
+
+async def refused(server: Server, tool: str, **arguments: Any) -> str:
+    """Call a tool that must refuse; return what it says."""
+    async with Client(server) as client:
+        result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    assert isinstance(result.content[0], types.TextContent)
+    return result.content[0].text
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_both_eras_of_the_protocol_see_five_small_read_only_tools(server: Server, mode: str) -> None:
+    async with Client(server, mode=mode) as client:
+        tools = (await client.list_tools()).tools
+    assert [tool.name for tool in tools] == ["query", "read", "outline", "related", "status"]
+    assert all(tool.annotations and tool.annotations.read_only_hint and tool.annotations.idempotent_hint and tool.title for tool in tools)
+    assert len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in tools])) < 6000
+
+
+async def test_the_instructions_name_the_folders(server: Server) -> None:
+    async with Client(server, mode="legacy") as client:
+        assert "- vault: plugins" in (client.instructions or "")
+
+
+async def test_a_question_is_answered_with_citations(server: Server) -> None:
+    text, answer = await call(server, "query", query="which note wins when two devices edit", limit=1)
+    found = answer["results"][0]
+    assert "sync.md" in found["citation"]
+    assert f"## 1. {found['citation']}\n" in text
+    assert "the newer note wins" in found["text"]
+    assert "index: 3 documents; vectors: " in text
+
+
+async def test_nonsense_gets_an_honest_nothing_found(server: Server) -> None:
+    text, answer = await call(server, "query", query="xyzzyq plughw")
+    assert (answer["answerable"], answer["results"]) == (False, [])
+    assert text.startswith("Nothing found")
+
+
+@pytest.mark.parametrize(
+    ("filters", "paths"),
+    [
+        ({"tag": ["guide"]}, {"sync.md"}),
+        ({"path": ["plugins/**"]}, {"plugins/canvas.md", "plugins/graph view.md"}),
+        ({"path": "sync.md"}, {"sync.md"}),
+        ({"since": "2026-01-01", "path": ["sync.md", "plugins/graph*"]}, {"sync.md"}),
+        ({"folder": ["vault"], "tag": ["guide/setup"]}, {"sync.md"}),
+    ],
+)
+async def test_filters_narrow_a_query(server: Server, filters: dict[str, Any], paths: set[str]) -> None:
+    _, answer = await call(server, "query", query=EVERYTHING, limit=10, **filters)
+    assert {each["path"] for each in answer["results"]} == paths
+
+
+async def test_an_explained_answer_tells_what_each_stage_did(server: Server) -> None:
+    text, answer = await call(server, "query", query="green button", explain=True)
+    assert [step["stage"] for step in answer["trace"]][:3] == ["classify", "correct", "search_vector"]
+    assert answer["results"][0]["sources"]["search_keyword"] == 1
+    assert "\nsearch_keyword: " in text
+
+
+async def test_an_answer_stays_within_its_budget(server: Server) -> None:
+    text, answer = await call(server, "query", query=EVERYTHING, max_tokens=150)
+    assert len(text) <= 600 + len(answer["results"][0]["text"])
+    assert answer["left_out"] >= 1
+
+
+async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -> None:
+    whole, _ = await call(server, "read", path="sync.md")
+    _, by_heading = await call(server, "read", path="sync.md", heading="Conflicts")
+    _, by_lines = await call(server, "read", path="sync.md", lines="11-13", folder="vault")
+    assert whole.startswith("sync.md (lines 1-13 of 13)\n\n---\n")
+    assert by_heading["text"] == by_lines["text"]
+    assert by_lines["text"].startswith("## Conflicts")
+
+
+async def test_an_outline_is_of_everything_a_directory_or_a_document(server: Server) -> None:
+    _, everything = await call(server, "outline")
+    _, directory = await call(server, "outline", path="plugins/")
+    text, _ = await call(server, "outline", path="sync.md", folder="vault")
+    assert len(everything["entries"]) == 3
+    assert [each["path"] for each in directory["entries"]] == ["plugins/canvas.md", "plugins/graph view.md"]
+    assert "  - Set up (line 7)" in text
+
+
+async def test_related_names_links_both_ways_and_the_most_similar(server: Server) -> None:
+    text, related = await call(server, "related", path="plugins/canvas.md")
+    assert (related["links"], related["backlinks"], related["dangling"]) == (["sync.md"], ["sync.md"], ["nowhere"])
+    assert len(related["similar"]) == 2
+    assert "Links that lead nowhere: nowhere" in text
+
+
+async def test_status_tells_how_far_the_index_is(server: Server) -> None:
+    text, status = await call(server, "status")
+    assert status["folders"][0]["index"]["documents"] == 3
+    assert "model fake" in text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("query", {"query": "x", "limt": 3}, "Unknown argument `limt`: did you mean `limit`?"),
+        ("query", {}, "`query` needs `query`"),
+        ("query", {"query": " "}, "`query` needs `query`"),
+        ("query", {"query": "x", "limit": 0}, "`limit` must be at least 1 and at most 100"),
+        ("query", {"query": "x", "limit": "3"}, "`limit` must be of type integer"),
+        ("query", {"query": "x", "explain": 1}, "`explain` must be of type boolean"),
+        ("query", {"query": "x", "tag": [1]}, "`tag` must be a list of strings"),
+        ("query", {"query": "x", "since": "soon"}, "`since` must be a date as 2026-01-31"),
+        ("query", {"query": "x", "folder": ["valt"]}, "vault"),
+        ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),
+        ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),
+        ("read", {"path": "sync.md", "lines": "9-3"}, "from a line to a later one"),
+        ("read", {"path": "sync.md", "lines": "1-2", "heading": "Set up"}, "exclude each other"),
+        ("related", {"path": "sink.md"}, "sync.md"),
+        ("outline", {"path": "plugin"}, "No document"),
+        ("status", {"verbose": True}, "`status` takes no arguments"),
+        ("search", {"query": "x"}, "The tools are query, read, outline, related, status"),
+    ],
+)
+async def test_a_wrong_call_is_told_what_to_do(server: Server, tool: str, arguments: dict[str, Any], says: str) -> None:
+    assert says in await refused(server, tool, **arguments)
+
+
+@pytest.mark.parametrize("path", ["../secret.md", "plugins/../../secret.md", "/etc/passwd", "{root}/../secret.md"])
+async def test_nothing_outside_the_folders_is_ever_read(server: Server, vault: Path, path: str) -> None:
+    path = path.format(root=vault)
+    assert "Never to be read" not in await refused(server, "read", path=path)
+    async with Client(server) as client:
+        with pytest.raises(MCPError, match="No document"):
+            await client.read_resource(f"thumbindex://vault/{path}")
+
+
+async def test_every_document_is_a_resource(server: Server) -> None:
+    async with Client(server) as client:
+        listed = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+        read = (await client.read_resource("thumbindex://vault/plugins/graph%20view.md")).contents[0]
+    assert [each.uri for each in listed] == [f"thumbindex://vault/plugins/{name}.md" for name in ("canvas", "graph%20view")] + [
+        "thumbindex://vault/sync.md"
+    ]
+    assert templates[0].uri_template == TEMPLATE.uri
+    assert isinstance(read, types.TextResourceContents)
+    assert read.text.endswith("dots and lines.")
+
+
+async def test_paths_are_completed_as_one_types(server: Server) -> None:
+    async with Client(server) as client:
+        by_name = await client.complete(TEMPLATE, {"name": "path", "value": "gra"})
+        by_beginning = await client.complete(TEMPLATE, {"name": "path", "value": "plugins/"}, {"folder": "vault"})
+        folder = await client.complete(TEMPLATE, {"name": "folder", "value": "V"})
+    assert by_name.completion.values == ["plugins/graph view.md"]
+    assert by_beginning.completion.total == 2
+    assert folder.completion.values == ["vault"]
+
+
+async def test_the_prompt_carries_the_question(server: Server) -> None:
+    async with Client(server) as client:
+        assert [each.name for each in (await client.list_prompts()).prompts] == ["answer_from_notes"]
+        prompt = await client.get_prompt("answer_from_notes", {"question": "Who wins?"})
+        with pytest.raises(MCPError, match="needs `question`"):
+            await client.get_prompt("answer_from_notes", {})
+    content = prompt.messages[0].content
+    assert isinstance(content, types.TextContent)
+    assert content.text.startswith("Answer this question from my notes: Who wins?")

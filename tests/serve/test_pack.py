@@ -1,0 +1,65 @@
+"""Passages within a token budget."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thumbindex.model import Passage
+from thumbindex.serve.pack import cut_passage, fit_passages
+
+
+def passage(lines: int, width: int = 30, match: tuple[int, int] = (5, 6), rank: int = 1) -> Passage:
+    text = "\n".join(f"line {number} ".ljust(width, ".") for number in range(1, lines + 1))
+    return Passage(rank, "f", "a.md", "A", ("A",), 1, lines, *match, 1.0, text)
+
+
+def as_text(each: Passage) -> str:
+    return f"{each.citation}\n{each.text}"
+
+
+def as_payload(each: Passage) -> dict[str, Any]:
+    return {"citation": each.citation, "text": each.text}
+
+
+def fit(passages: list[Passage], tokens: int) -> tuple[Passage, ...]:
+    return fit_passages(passages, tokens, as_text, as_payload)
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    passages = [passage(3, match=(1, 1)), passage(4, match=(1, 1))]
+    assert fit(passages, 2000) == tuple(passages)
+
+
+def test_the_last_passage_is_cut_to_the_lines_around_its_match() -> None:
+    shown = fit([passage(10), passage(100, match=(50, 51))], 400)
+    assert (shown[0].text, len(shown)) == (passage(10).text, 2)
+    assert shown[1].start_line <= 50 < 51 <= shown[1].end_line
+    assert shown[1].text.startswith(f"line {shown[1].start_line} ")
+    assert len(shown[1].text.splitlines()) == shown[1].end_line - shown[1].start_line + 1
+
+
+def test_the_first_match_is_shown_even_over_budget() -> None:
+    (shown,) = fit([passage(40, width=200, match=(20, 20))], 1)
+    assert (shown.start_line, shown.end_line) == (20, 20)
+    assert shown.text.startswith("line 20 ")
+
+
+def test_an_overlong_line_is_cut_inside() -> None:
+    long = passage(1, width=5000, match=(1, 1))
+    assert len(fit([long], 200)[0].text) < 800
+    assert fit([long], 200)[0].text.endswith("…")
+
+
+def test_a_passage_whose_comments_were_left_out_is_cut_all_the_same() -> None:
+    left_out = Passage(1, "f", "a.md", "A", ("A",), 10, 90, 85, 86, 1.0, "\n".join(["word " * 20] * 20))
+    assert 0 < len(cut_passage(left_out, 300).text) <= 300
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(100, 1500))
+def test_beyond_the_first_match_text_and_json_each_stay_within_the_budget(sizes: list[int], tokens: int) -> None:
+    passages = [passage(size, match=(size, size), rank=n) for n, size in enumerate(sizes, start=1)]
+    shown = fit(passages, tokens)
+    assert sum(len(as_text(each)) for each in shown) <= tokens * 4 + 10
+    assert sum(len(json.dumps(as_payload(each))) for each in shown) <= tokens * 4 + 10

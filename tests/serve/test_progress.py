@@ -1,0 +1,17 @@
+"""Progress where there is no terminal."""
+
+import pytest
+
+from thumbindex.model import Progress
+from thumbindex.serve.progress import ProgressDisplay
+
+
+def test_without_a_terminal_a_phase_is_told_at_its_start_now_and_then_and_at_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    with ProgressDisplay(clock=lambda: now) as show:
+        for done in range(0, 3001, 100):
+            show(Progress("notes", "vectors", done, 3000))
+            now += 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [f"notes: vectors {done}/3,000" for done in ("0", "1,000", "2,000", "3,000")]

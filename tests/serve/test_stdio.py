@@ -1,0 +1,166 @@
+"""The server as a real process: its handshake, its output, its end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.types import TextContent
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+
+HEAVY = "torch transformers sentence_transformers llama_index faiss onnxruntime onnx whoosh networkx numpy thumbindex.library watchdog sqlite3"
+
+# A client in a thread of the server's own process sees what is loaded at the moment when the answer arrives.
+DRIVER = f"""
+import json, os, sys, threading
+requests, answers = os.pipe(), os.pipe()
+keep, messages = os.dup(1), json.loads(sys.argv[1])
+os.dup2(requests[0], 0), os.dup2(answers[1], 1)
+
+def client():
+    out, incoming = os.fdopen(requests[1], "w"), os.fdopen(answers[0])
+    for message in messages:
+        out.write(json.dumps(message) + "\\n")
+        out.flush()
+        answer = json.loads(incoming.readline()) if "id" in message else None
+    loaded = [name for name in {HEAVY!r}.split() if name in sys.modules]
+    os.write(keep, json.dumps([len(answer["result"]["tools"]), loaded]).encode())
+    os._exit(0)
+
+threading.Thread(target=client).start()
+sys.argv = ["thumbindex", "serve", *sys.argv[2:]]
+from thumbindex.__main__ import main
+main()
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "HF_HUB_OFFLINE": "1", "XDG_CONFIG_HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def command(vault: Path, tmp_path: Path) -> list[str]:
+    # No model: these tests are about processes.
+    options = ["--folder", str(vault), "--index", str(tmp_path / "index"), "--set", f"encode.embed.model={tmp_path / 'absent'}"]
+    return [sys.executable, "-m", "thumbindex", "serve", *options]
+
+
+@contextmanager
+def started(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Start a server and shake hands with it."""
+    with subprocess.Popen(
+        command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        try:
+            tell(process, INITIALIZE)
+            assert ask_line(process)["result"]["serverInfo"]["name"] == "thumbindex"
+            tell(process, INITIALIZED)
+            yield process
+        finally:
+            process.kill()
+
+
+def tell(process: subprocess.Popen[str], message: dict[str, Any]) -> None:
+    assert process.stdin
+    process.stdin.write(json.dumps(message) + "\n")
+    process.stdin.flush()
+
+
+def ask_line(process: subprocess.Popen[str]) -> Any:
+    assert process.stdout
+    return json.loads(process.stdout.readline())
+
+
+def test_the_handshake_and_the_list_of_tools_come_before_every_heavy_import(command: list[str], environment: dict[str, str]) -> None:
+    messages = json.dumps([INITIALIZE, INITIALIZED, LIST_TOOLS])
+    driver = [sys.executable, "-c", DRIVER, messages, *command[4:]]
+    done = subprocess.run(driver, env=environment, capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout) == [5, []], done.stderr
+
+
+@pytest.mark.anyio
+async def test_a_real_client_asks_a_real_process(command: list[str], environment: dict[str, str]) -> None:
+    async with Client(StdioServerParameters(command=command[0], args=command[1:], env=environment)) as client:
+        assert len((await client.list_tools()).tools) == 5
+        result = await client.call_tool("query", {"query": "press the green button"})
+    assert isinstance(result.content[0], TextContent)
+    assert "## 1. sync.md#Set up (lines " in result.content[0].text
+    assert result.structured_content["index"]["documents"] == 3
+
+
+def test_closing_the_clients_stdin_ends_the_server_within_two_seconds(command: list[str], environment: dict[str, str]) -> None:
+    with started(command, environment) as process:
+        tell(process, LIST_TOOLS)
+        ask_line(process)
+        time.sleep(0.5)  # the background is at work by now
+        assert process.stdin
+        process.stdin.close()
+        assert process.wait(2) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_within_two_seconds(command: list[str], environment: dict[str, str], number: signal.Signals) -> None:
+    with started(command, environment) as process:
+        tell(process, LIST_TOOLS)
+        ask_line(process)
+        process.send_signal(number)
+        assert process.wait(2) == -number
+
+
+def test_nothing_but_the_protocol_is_ever_written_to_stdout(command: list[str], environment: dict[str, str], tmp_path: Path) -> None:
+    noisy = tmp_path / "noisy.py"
+    noisy.write_text(
+        "import os, sys\nfrom thumbindex.serve import background\nreal = background.open_library\n"
+        "def loud(opening):\n    os.write(1, b'native noise\\n'); print('python noise', flush=True); return real(opening)\n"
+        "background.Background.__init__.__defaults__ = (loud, None)\nfrom thumbindex.__main__ import main\nmain()\n",
+        encoding="utf-8",
+    )
+    with started([sys.executable, str(noisy), *command[3:]], environment) as process:
+        tell(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "status", "arguments": {}}})
+        assert ask_line(process)["id"] == 3
+        assert process.stdin
+        process.stdin.close()
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.read() == ""
+        assert "native noise\npython noise\n" in process.stderr.read()
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
+def test_the_indexing_child_ends_with_a_server_that_is_killed(command: list[str], environment: dict[str, str]) -> None:
+    with started(command, environment) as process:
+        tell(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "status", "arguments": {}}})
+        children = children_of(process.pid)
+        process.kill()
+        process.wait()
+        until = time.monotonic() + 5
+        while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert [child for child in children if Path(f"/proc/{child}").exists()] == []
+
+
+def children_of(parent: int) -> list[int]:
+    """Wait for the process's first child."""
+    found: list[int] = []
+    until = time.monotonic() + 10
+    while not found and time.monotonic() < until:
+        found = [int(each) for task in Path(f"/proc/{parent}/task").iterdir() for each in (task / "children").read_text().split()]
+    assert found
+    return found

@@ -1,0 +1,54 @@
+"""A library as a LlamaIndex retriever, in LlamaIndex's own query engine."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from thumbindex.library import Library
+from thumbindex.testing import FakeEmbedder, FakeReranker
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    vault = tmp_path_factory.mktemp("vault")
+    (vault / "sync.md").write_text("# Sync\n\n## Set up\n\nPress the green button to begin syncing.\n", encoding="utf-8")
+    (vault / "canvas.md").write_text("# Canvas\n\nDraw boxes and arrows on a whiteboard.\n", encoding="utf-8")
+    with Library.open([vault], index=tmp_path_factory.mktemp("index"), embedder=FakeEmbedder(), reranker=FakeReranker()) as library:
+        library.index()
+        yield library
+
+
+def test_a_query_engine_answers_from_cited_passages(library: Library) -> None:
+    from llama_index.core.llms import MockLLM
+    from llama_index.core.query_engine import RetrieverQueryEngine
+
+    from thumbindex.llama_index import ThumbindexRetriever
+
+    engine = RetrieverQueryEngine.from_args(ThumbindexRetriever(library, limit=1), llm=MockLLM())
+    response = engine.query("Where is the green button to begin syncing?")
+    node = response.source_nodes[0]
+    assert node.metadata["citation"].startswith("sync.md#Set up (lines ")
+    assert (node.metadata["path"], node.metadata["heading_path"]) == ("sync.md", ["Sync", "Set up"])
+    # The mock answers with its prompt: what a model would have read.
+    assert f"citation: {node.metadata['citation']}" in str(response)
+    assert "Press the green button to begin syncing." in str(response)
+
+
+def test_what_narrows_a_query_narrows_the_retriever(library: Library) -> None:
+    from thumbindex.llama_index import ThumbindexRetriever
+
+    retriever = ThumbindexRetriever(library, path=("canvas.md",))
+    assert [node.metadata["path"] for node in retriever.retrieve("draw boxes and arrows, press the green button")] == ["canvas.md"]
+
+
+def test_where_there_is_no_answer_there_is_no_node(library: Library) -> None:
+    from thumbindex.llama_index import ThumbindexRetriever
+
+    assert ThumbindexRetriever(library).retrieve("xyzzyq plughw") == []
+
+
+def test_the_same_passage_is_the_same_node_in_every_answer(library: Library) -> None:
+    from thumbindex.llama_index import ThumbindexRetriever
+
+    retriever = ThumbindexRetriever(library, limit=1)
+    assert len({retriever.retrieve("press the green button")[0].node_id for _ in range(2)}) == 1
