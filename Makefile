@@ -27,7 +27,7 @@ lint: .venv/installed
 
 # Write config.toml and docs/configuration.md from the settings' one place.
 docs: .venv/installed
-	$(BIN)/python -m thumbindex.config
+	$(BIN)/python -m thumbindex.reference
 
 clean:
 	rm -rf .venv .cache build dist

@@ -1,15 +1,15 @@
 """One error tree. Each message says what happened, where, and what to do next.
 
-    ThumbindexError
-    ├── UsageError              a wrong argument, query or path: the caller can mend it (exit code 2)
-    │   ├── ConfigError         a key, value or file of the configuration
-    │   ├── UnknownFolderError  a folder that is not configured or not there
-    │   └── UnknownPathError    a document that is not in the index, with the nearest names
-    ├── StorageError            the index on disk
-    │   ├── IndexBusyError      another process holds the writer's lock: wait, it is not damage
-    │   ├── IndexDamagedError   a file that cannot be read as what it is
-    │   └── IndexTooNewError    written by a later version of thumbindex
-    └── ModelError              a model that cannot be had; keyword search goes on
+ThumbindexError
+├── UsageError              a wrong argument, query or path: the caller can mend it (exit code 2)
+│   ├── ConfigError         a key, value or file of the configuration
+│   ├── UnknownFolderError  a folder that is not configured or not there
+│   └── UnknownPathError    a document that is not in the index, with the nearest names
+├── StorageError            the index on disk
+│   ├── IndexBusyError      another process holds the writer's lock: wait, it is not damage
+│   ├── IndexDamagedError   a file that cannot be read as what it is
+│   └── IndexTooNewError    written by a later version of thumbindex
+└── ModelError              a model that cannot be had; keyword search goes on
 """
 
 

@@ -33,7 +33,7 @@ def on_disk(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Pat
         texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in pending]
         writer.keep_vectors(embedder.fingerprint, dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True)))
         writer.sync_vectors(embedder.fingerprint, embedder.dimensions)
-    return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "")
+    return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "").snapshot
 
 
 MAKERS: dict[str, Callable[[Sequence[ParsedDocument], Embedder, Path], Snapshot]] = {"memory": in_memory, "disk": on_disk}

@@ -18,7 +18,7 @@ BODY = KeywordWeights({"body": 1.0})
 
 def found(store, places, word):
     """Return the texts of the chunks that hold a word."""
-    snapshot = open_snapshot(store, places, "notes")
+    snapshot = open_snapshot(store, places, "notes").snapshot
     hits = snapshot.keyword.search([Term(word)], BODY, 10).hits
     return [snapshot.catalog.chunks([hit.chunk])[hit.chunk].text for hit in hits]
 
@@ -82,7 +82,7 @@ def test_links_are_resolved_and_come_and_go_with_their_targets(build, note):
 
 def test_the_graph_knows_both_directions(build, note):
     store, places = build(note("a.md", "text", links=("b",)), note("b.md", "text"))
-    graph = open_snapshot(store, places, "notes").graph
+    graph = open_snapshot(store, places, "notes").snapshot.graph
     assert (graph.linked(0), graph.linking(1), graph.linked(1)) == ((1,), (0,), ())
 
 
@@ -91,7 +91,7 @@ def test_filters_by_path_tag_and_date_select_chunks(build, note):
         note("guides/a.md", "x", tags=("lang/rust",), date="2026-01-01"),
         note("b.md", "x", tags=("language",), date="2020-01-01"),
     )
-    catalog = open_snapshot(store, places, "notes").catalog
+    catalog = open_snapshot(store, places, "notes").snapshot.catalog
     paths = [document.path for document in catalog.documents]
     masks = [catalog.select(Filters(**f)) for f in ({"path": ("guides/**",)}, {"tag": ("lang",)}, {"since": date(2025, 1, 1)})]
     assert paths == ["b.md", "guides/a.md"]
@@ -112,6 +112,6 @@ def test_a_second_writer_waits_for_the_first(tmp_path):
 
 def test_chunks_that_are_gone_are_missing_and_not_an_error(build, note):
     store, places = build(note("a.md", "apples"))
-    catalog = open_snapshot(store, places, "notes").catalog
+    catalog = open_snapshot(store, places, "notes").snapshot.catalog
     build(removed=("a.md",))
     assert dict(catalog.chunks([ChunkId(0)])) == {}

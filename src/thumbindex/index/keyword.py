@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -27,6 +28,9 @@ from thumbindex.text import STOP_WORDS, identifiers, visible, words
 
 VIEW_VERSION = "2"
 """Changes when the analysis changes: a view of another version is built anew."""
+
+STAMP = "stamp"
+"""The file that says which generation the index shows."""
 
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
@@ -89,24 +93,36 @@ def _document_texts(document: Document) -> dict[str, str]:
     }
 
 
+def stamp(folder: Path) -> str:
+    """Return the version of the index and the generation that it shows; empty where there is none."""
+    try:
+        return (folder / STAMP).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
 class KeywordView:
     """The writer's side: keeps the inverted index equal to the store's rows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._ready = folder / "version"
 
     def is_current(self) -> bool:
         """Tell whether there is an index of this version."""
-        return self._ready.is_file() and self._ready.read_text(encoding="utf-8") == VIEW_VERSION and whoosh_index.exists_in(str(self.folder))
+        return stamp(self.folder).startswith(f"{VIEW_VERSION} ") and whoosh_index.exists_in(str(self.folder))
 
     def create(self) -> None:
-        """Begin an empty index."""
+        """Begin an empty index; it does not count until it is stamped."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self.folder.iterdir():
             path.unlink()
         whoosh_index.create_in(str(self.folder), _schema())
-        self._ready.write_text(VIEW_VERSION, encoding="utf-8")
+
+    def write_stamp(self, generation: int) -> None:
+        """Say that the index shows a generation of the store; readers open it anew."""
+        temporary = self.folder / f"stamp.{os.getpid()}"
+        temporary.write_text(f"{VIEW_VERSION} {generation}", encoding="utf-8")
+        temporary.replace(self.folder / STAMP)
 
     def rows(self) -> Positions:
         """Return the row ids that the index holds: chunks', and minus documents'."""
@@ -114,7 +130,7 @@ class KeywordView:
             return _live(reader)[1]
 
     def apply(self, removed: Iterable[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
-        """Remove rows and add rows, in one commit."""
+        """Remove rows and add rows (chunks' row ids, minus documents'), in one commit."""
         try:
             writer = whoosh_index.open_dir(str(self.folder)).writer(limitmb=256, timeout=30.0)
         except LockError as error:
@@ -123,7 +139,7 @@ class KeywordView:
             for row in removed:
                 writer.delete_by_term("key", str(row))
             for row, document in documents:
-                _add(writer, -row, _document_texts(document))
+                _add(writer, row, _document_texts(document))
             for row, chunk in chunks:
                 text = visible(chunk.text)
                 _add(writer, row, {"body": text, "headings": "\n".join(chunk.heading_path[1:]), "code": "\n".join((*chunk.heading_path, chunk.text))})

@@ -10,10 +10,9 @@ import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.graph import NetworkxLinkGraph
-from thumbindex.index.keyword import WhooshKeywordIndex
+from thumbindex.index.keyword import WhooshKeywordIndex, stamp
 from thumbindex.index.store import Store, text_key
 from thumbindex.index.vector import FaissVectorIndex, VectorView, view_file
-from thumbindex.model import DocumentId
 from thumbindex.ports import Calibration, Matrix, Snapshot
 
 
@@ -44,16 +43,53 @@ class Places:
         return self.folder / "writer.lock"
 
 
-def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = False) -> Snapshot:
-    """Open the index at its present generation. Vectors are there where the index knows its model."""
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A snapshot, and what it is a snapshot of."""
+
+    snapshot: Snapshot
+    catalog: StoreCatalog
+    vectors: VectorView
+    words: str  # stamp of the keyword view and generation of the store's last change of words
+    fingerprint: str
+
+    def is_current(self, store: Store, places: Places) -> bool:
+        """Tell whether the index is still as it was opened."""
+        return self.snapshot.generation == store.generation and self.words == _words(store, places)
+
+
+def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = False, last: Opened | None = None) -> Opened:
+    """Open the index at its present generation. Of the last one all is kept that is still true: while vectors fill in, words stay open."""
     with store.reading():
-        generation = store.generation
-        catalog = StoreCatalog(store, folder)
-        keyword = WhooshKeywordIndex(places.keyword, catalog)
-        vector = FaissVectorIndex(current_vectors(store, places), catalog)
-        edges = [(catalog.positions[path], catalog.positions[link.resolved]) for path, _, link in store.links() if link.resolved]
-        graph = NetworkxLinkGraph(len(catalog.documents), [(DocumentId(a), DocumentId(b)) for a, b in edges])
-        return Snapshot(generation, catalog, keyword, vector, graph, _calibration(store), _vocabulary(store) if expand else None)
+        words, fingerprint = _words(store, places), store.meta("fingerprint")
+        vectors = _newer_vectors(store, fingerprint, last) or current_vectors(store, places)
+        vocabulary = _vocabulary(store) if expand else None
+        if last is not None and last.words == words:
+            catalog, keyword, graph = last.catalog, last.snapshot.keyword, last.snapshot.graph
+        else:
+            catalog = StoreCatalog(store, folder)
+            keyword, graph = WhooshKeywordIndex(places.keyword, catalog), _graph(store, catalog)
+        vector = FaissVectorIndex(vectors, catalog)
+        snapshot = Snapshot(store.generation, catalog, keyword, vector, graph, _calibration(store), vocabulary)
+        return Opened(snapshot, catalog, vectors, words, fingerprint)
+
+
+def _words(store: Store, places: Places) -> str:
+    return f"{stamp(places.keyword)}; {store.meta('words')}"
+
+
+def _graph(store: Store, catalog: StoreCatalog) -> NetworkxLinkGraph:
+    edges = [(catalog.positions[path], catalog.positions[link.resolved]) for path, _, link in store.links() if link.resolved]
+    return NetworkxLinkGraph(len(catalog.documents), edges)
+
+
+def _newer_vectors(store: Store, fingerprint: str, last: Opened | None) -> VectorView | None:
+    """Bring a copy of the last snapshot's vectors up to the store; searches that run keep theirs."""
+    if last is None or not fingerprint or last.fingerprint != fingerprint:
+        return None
+    view = last.vectors.copy()
+    bring_up_to_date(view, store, fingerprint)
+    return view
 
 
 def current_vectors(store: Store, places: Places) -> VectorView:

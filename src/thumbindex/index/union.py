@@ -147,10 +147,11 @@ class UnionKeywordIndex:
 
 
 class UnionVectorIndex:
-    """VectorIndex over several of one model."""
+    """VectorIndex over several of one model, some of which may have no vectors yet."""
 
     def __init__(self, parts: Sequence[VectorIndex], offsets: Offsets) -> None:
         self._parts, self._offsets = parts, offsets
+        self._dimensions = max((part.vectors([ChunkId(0)]).shape[1] for part in parts if len(part)), default=1)
 
     def __len__(self) -> int:
         """Count the chunks that have a vector."""
@@ -163,14 +164,11 @@ class UnionVectorIndex:
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return stored vectors; NaN rows for chunks that have none."""
-        parts = {n: self._parts[n].vectors(own) for n, own in self._offsets.split(chunks).items()}
-        dimensions = max((matrix.shape[1] for n, matrix in parts.items() if len(self._parts[n])), default=1)
-        rows = {}
+        rows: dict[int, Vector] = {}
         for n, own in self._offsets.split(chunks).items():
-            usable = parts[n].shape[1] == dimensions
-            for at, chunk in enumerate(own):
-                rows[chunk + self._offsets.chunks[n]] = parts[n][at] if usable else np.full(dimensions, np.nan, dtype=np.float32)
-        return np.stack([rows[n] for n in chunks]) if len(chunks) else np.zeros((0, dimensions), dtype=np.float32)
+            found = self._parts[n].vectors(own) if len(self._parts[n]) else np.full((len(own), self._dimensions), np.nan, dtype=np.float32)
+            rows.update(zip((chunk + self._offsets.chunks[n] for chunk in own), found, strict=True))
+        return np.stack([rows[n] for n in chunks]) if len(chunks) else np.zeros((0, self._dimensions), dtype=np.float32)
 
 
 class UnionLinkGraph:

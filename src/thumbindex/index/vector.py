@@ -45,6 +45,12 @@ class VectorView:
                 view._index = index
         return view
 
+    def copy(self) -> VectorView:
+        """Return a copy that can be changed while this one is searched."""
+        other = VectorView(self.dimensions)
+        other._index = self._faiss.clone_index(self._index)
+        return other
+
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +99,7 @@ class FaissVectorIndex:
     """VectorIndex over one folder's vectors, aligned with a catalog."""
 
     def __init__(self, view: VectorView, catalog: StoreCatalog) -> None:
-        self._view = view
+        self.view = view
         self._catalog = catalog
         self._lock = threading.Lock()
         positions = positions_of(catalog.chunk_rows, view.rows())
@@ -115,7 +121,7 @@ class FaissVectorIndex:
         wanted = limit + 16
         while True:
             with self._lock:
-                found, scores = self._view.search(query, min(wanted, total), rows)
+                found, scores = self.view.search(query, min(wanted, total), rows)
             if wanted >= total or scores[-1] < scores[limit - 1]:
                 break
             wanted *= 4  # the last one taken has an equal that may come before it
@@ -127,8 +133,8 @@ class FaissVectorIndex:
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return stored vectors; NaN rows for chunks that have none."""
         at = self._at[np.array(chunks, dtype=np.int64)]
-        found = np.full((len(chunks), self._view.dimensions), np.nan, dtype=np.float32)
+        found = np.full((len(chunks), self.view.dimensions), np.nan, dtype=np.float32)
         held = at >= 0
         if held.any():
-            found[held] = self._view.matrix()[at[held]]
+            found[held] = self.view.matrix()[at[held]]
         return found

@@ -80,6 +80,7 @@ class Writer:
             if batch.last:
                 self._resolve_links(resolver, None if stale else {state.path for state, _ in batch.documents})
             self.store.set_meta("links", "stale" if stale and not batch.last else "resolved")
+            self.store.set_meta("words", str(self.store.generation + 1))
         self.sync_keyword()
 
     def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None) -> None:
@@ -119,12 +120,13 @@ class Writer:
         wanted = np.array([*(row for row, _, _ in self.store.chunk_rows()), *(-row for row in facts)], dtype=np.int64)
         held = view.rows()
         gone, new = np.setdiff1d(held, wanted).tolist(), np.setdiff1d(wanted, held).tolist()
-        documents = [(-row, document_from_row(*facts[-row], folder="")) for row in new if row < 0]
+        documents = [(row, document_from_row(*facts[-row], folder="")) for row in new if row < 0]
         chunks = [row for row in new if row > 0]
         while gone or documents or chunks:
             part, chunks = chunks[:KEYWORD_BATCH], chunks[KEYWORD_BATCH:]
             view.apply(gone, documents, self.store.chunks(part).items())
             gone, documents = [], []
+        view.write_stamp(self.store.generation)
 
     def sync_vectors(self, fingerprint: str, dimensions: int) -> None:
         """Write the vectors' file where it is behind the store."""

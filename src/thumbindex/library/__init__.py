@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,7 @@ from thumbindex.errors import UnknownFolderError
 from thumbindex.index.writer import Writer, is_writing
 from thumbindex.library.answering import Reader, answer, folder_state
 from thumbindex.library.folders import Folder, place_of
-from thumbindex.library.indexing import Run, index_folder
+from thumbindex.library.indexing import Run, index_folders
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
 from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexReport, OutlineEntry, Progress, Query, Related
 from thumbindex.ports import Embedder, Reranker
@@ -70,7 +70,7 @@ class Library:
         Raises ModelError where no model can be had: the words are kept by then.
         """
         run = Run(words_only, rebuild, verify, progress or (lambda _: None))
-        return _summed([index_folder(reader.folder, run, self._open_embedder) for reader in self._readers])
+        return index_folders([reader.folder for reader in self._readers], run, self._open_embedder)
 
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes; the notes are not touched."""
@@ -179,11 +179,3 @@ def _status(reader: Reader) -> FolderStatus:
     updated = datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds")
     resolved, dangling = reader.store.link_counts()
     return FolderStatus(*base, size, folder_state(reader), reader.store.problems(), resolved, dangling, is_writing(places), updated)
-
-
-def _summed(reports: Sequence[IndexReport]) -> IndexReport:
-    """Add up the folders' reports."""
-    first, *others = reports
-    for other in others:
-        first = replace(first, **{f.name: getattr(first, f.name) + getattr(other, f.name) for f in fields(IndexReport)})
-    return first

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from thumbindex.index.snapshot import open_snapshot
+from thumbindex.index.keyword import stamp
+from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
@@ -26,13 +27,13 @@ class Reader:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._store: Store | None = None
-        self._snapshot: Snapshot | None = None
+        self._opened: Opened | None = None
         self._lock = threading.Lock()
 
     @property
     def indexed(self) -> bool:
         """Tell whether there are words to search."""
-        return (self.folder.places.keyword / "version").is_file()
+        return bool(stamp(self.folder.places.keyword))
 
     @property
     def store(self) -> Store:
@@ -44,16 +45,16 @@ class Reader:
     def snapshot(self) -> Snapshot:
         """Return the index as it is now; a search that runs keeps the snapshot with which it began."""
         with self._lock:
-            if self._snapshot is None or self._snapshot.generation != self.store.generation:
+            if self._opened is None or not self._opened.is_current(self.store, self.folder.places):
                 expand = self.folder.config.query.expand.enabled
-                self._snapshot = open_snapshot(self.store, self.folder.places, self.folder.name, expand=expand)
-            return self._snapshot
+                self._opened = open_snapshot(self.store, self.folder.places, self.folder.name, expand=expand, last=self._opened)
+            return self._opened.snapshot
 
     def close(self) -> None:
         """Close the files."""
         if self._store is not None:
             self._store.close()
-        self._store = self._snapshot = None
+        self._store = self._opened = None
 
 
 def answer(query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Answer:

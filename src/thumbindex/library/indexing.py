@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from thumbindex.corpus.changes import Comparison, find_changes
@@ -19,7 +19,7 @@ from thumbindex.index.vector import view_file
 from thumbindex.index.writer import Batch, Resolve, Writer
 from thumbindex.library.calibrate import calibrate
 from thumbindex.library.folders import Folder
-from thumbindex.model import Document, FileState, IndexReport, ParsedDocument, Problem, Progress
+from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
 from thumbindex.ports import Embedder
 from thumbindex.text import embedded_text
 
@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one call of `index_folder` was asked to do."""
+    """What one call of `index_folders` was asked to do."""
 
     words_only: bool = False
     rebuild: bool = False
@@ -61,14 +61,34 @@ class Embedded:
     truncated: int = 0
 
 
-def index_folder(folder: Folder, run: Run, open_embedder: OpenEmbedder) -> IndexReport:
-    """Bring one folder's index up to the disk: compare, read, keep words, keep vectors."""
+def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
+    """Bring folders' indexes up to the disk: the words of all of them first, then vectors. Raises ModelError with the words kept."""
+    reports = [index_words(folder, run) for folder in folders]
+    if not run.words_only:
+        reports = [index_vectors(folder, run, open_embedder, report) for folder, report in zip(folders, reports, strict=True)]
+    first, *others = reports
+    for other in others:
+        first = replace(first, **{f.name: getattr(first, f.name) + getattr(other, f.name) for f in fields(IndexReport)})
+    return first
+
+
+def index_words(folder: Folder, run: Run) -> IndexReport:
+    """Compare, read what differs, and keep its words."""
     began = time.perf_counter()
     with Writer.open(folder.places.folder, rebuild=run.rebuild) as writer:
         comparison, listing = compare(folder, writer, run)
         keep_words(folder, writer, comparison, listing, run.tell)
-        embedded = Embedded() if run.words_only else keep_vectors(folder, writer, open_embedder, run.tell)
-        return _report(writer, comparison, embedded, time.perf_counter() - began)
+        return _report(writer, comparison.changes, time.perf_counter() - began)
+
+
+def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report: IndexReport) -> IndexReport:
+    """Embed what has no vector yet, and add that to a report."""
+    began = time.perf_counter()
+    with Writer.open(folder.places.folder) as writer:
+        done = keep_vectors(folder, writer, open_embedder, run.tell)
+        seconds = round(report.seconds + time.perf_counter() - began, 3)
+        generation = writer.store.generation
+    return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)
 
 
 def compare(folder: Folder, writer: Writer, run: Run) -> tuple[Comparison, Listing]:
@@ -180,13 +200,12 @@ def _groups(items: Sequence[Item], size: int) -> Iterator[tuple[Sequence[Item], 
         yield items[start : start + size], start + size >= len(items)
 
 
-def _report(writer: Writer, comparison: Comparison, embedded: Embedded, seconds: float) -> IndexReport:
-    changes, store = comparison.changes, writer.store
-    problems = store.problems()
-    failed = {p.path for p in problems} - set(store.manifest())
+def _report(writer: Writer, changes: Changes, seconds: float) -> IndexReport:
+    store = writer.store
+    problems, indexed = store.problems(), set(store.manifest())
     resolved, dangling = store.link_counts()
     return IndexReport(
-        added=len([p for p in changes.added if p not in failed]),
+        added=len(indexed.intersection(changes.added)),
         changed=len(changes.changed),
         removed=len(changes.removed),
         unchanged=changes.unchanged,
@@ -194,9 +213,9 @@ def _report(writer: Writer, comparison: Comparison, embedded: Embedded, seconds:
         links_resolved=resolved,
         links_dangling=dangling,
         chunks=len(store.chunk_rows()),
-        embedded=embedded.asked,
-        reused=embedded.reused,
-        truncated=embedded.truncated,
+        embedded=0,
+        reused=0,
+        truncated=0,
         seconds=round(seconds, 3),
         generation=store.generation,
     )
