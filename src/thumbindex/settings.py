@@ -200,6 +200,7 @@ class FuseSettings:
     method: str = setting("convex", "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)", choices=("convex", "rrf"))
     k: int = setting(10, "RRF's constant", least=0)
     limit: int = setting(100, "candidates that go on, best first", least=1)
+    chunks: int = setting(10, "candidates of one document", least=1)
     spread: float = setting(0.5, "how fast a document's further chunks fall behind its best one", least=0)
 
 
@@ -226,7 +227,7 @@ class ConfidenceSettings:
     enabled: bool = _on()
     abstain: float = setting(0.2, "below this confidence the answer is `not answerable`", least=0, most=1)
     doubt: float = setting(0.5, "below this confidence the level is `low`", least=0, most=1)
-    weakest: float = setting(0.05, "candidates whose score is below this share of the best one's are left out", least=0, most=1)
+    minimum_relevance: float = setting(0.25, "candidates with a normalized score below this are left out", least=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,8 @@ def test_diversify_lets_another_page_come_up(ask) -> None:
 def test_diversify_by_marginal_relevance_puts_a_new_text_before_a_repeated_one(ask) -> None:
     notes = [document("a.md", "sync files now"), document("b.md", "sync files now 2"), document("c.md", "trees and sync, planted in spring")]
     mmr = {"method": "mmr", "relevance": 0.4}
-    on, off = (ask(notes, "sync files now", embedder=FakeEmbedder(), off=name, diversify=mmr) for name in ("", "diversify"))
+    tables = {"diversify": mmr, "confidence": {"minimum_relevance": 0.0}}
+    on, off = (ask(notes, "sync files now", embedder=FakeEmbedder(), off=name, **tables) for name in ("", "diversify"))
     assert (paths(on), paths(off)) == (["a.md", "c.md", "b.md"], ["a.md", "b.md", "c.md"])
 
 
@@ -115,3 +116,50 @@ def test_parents_show_a_section_once_with_its_whole_text(ask) -> None:
     notes = [document("a.md", "# Sync\n\nSync once.\n\nSync twice.\n\nOther words.")]
     on, off = (ask(notes, "sync", off=name) for name in ("", "parents"))
     assert ([(p.start_line, p.end_line, p.match_start) for p in on[0].passages], len(off[0].passages)) == ([(1, 7, 3)], 3)
+
+
+def test_search_vector_finds_what_shares_no_stem_with_the_query(ask) -> None:
+    notes = [document("a.md", "# A\n\nCancel and refund."), document("b.md", "# B\n\nPlant trees.")]
+    on, off = (ask(notes, "refund refunding", embedder=FakeEmbedder(), off=name) for name in ("", "search_vector"))
+    assert ("search_vector" in on[0].passages[0].sources, "search_vector" in off[0].passages[0].sources) == (True, False)
+    assert on[0].confidence != off[0].confidence
+
+
+def test_search_keyword_puts_the_title_before_a_mention(ask) -> None:
+    notes = [document("a.md", "# Other\n\nThere is a backup somewhere, a backup."), document("b.md", "# Backup\n\nIt runs at night.")]
+    on, off = (ask(notes, "backup", off=name) for name in ("search_code", "search_keyword"))
+    assert (paths(on)[0], paths(off)[0]) == ("b.md", "a.md")
+
+
+def test_search_code_finds_an_identifier_by_one_of_its_parts(ask) -> None:
+    notes = [document("a.md", "# A\n\nCall getUserById here."), document("b.md", "# B\n\nPlant trees.")]
+    on, off = (ask(notes, "user", off=name) for name in ("", "search_code"))
+    assert (paths(on), paths(off)) == (["a.md"], [])
+
+
+def test_search_graph_brings_in_what_the_best_document_links_to(ask) -> None:
+    notes = [document("a.md", "# A\n\nInvoices are sent monthly.", links=["b.md"]), document("b.md", "# B\n\nPlant trees.")]
+    tables = {"confidence": {"minimum_relevance": 0.0}}
+    on, off = (ask(notes, "invoices", off=name, **tables) for name in ("", "search_graph"))
+    assert (paths(on), paths(off)) == (["a.md", "b.md"], ["a.md"])
+
+
+def test_aggregate_puts_the_page_on_the_subject_before_a_page_with_one_line_on_it(ask) -> None:
+    page = "# Trees\n\nOak needs water.\n\nOak needs light.\n\nOak needs time."
+    notes = [document("line.md", "# Oak\n\nTrees.\n\nCars and roads.\n\nShips and harbors."), document("page.md", page)]
+    on, off = (ask(notes, "oak trees", embedder=FakeEmbedder(), off=f"search_keyword search_code {name}") for name in ("", "aggregate"))
+    assert (paths(on)[0], paths(off)[0]) == ("page.md", "line.md")
+
+
+def test_fuse_weighs_both_kinds_of_evidence_where_one_list_stands_alone_without_it(ask) -> None:
+    notes = [document("a.md", "# A\n\nRed apples."), document("b.md", "# Red apples\n\nPears, plums and cherries grow on many farms.")]
+    tables = {"search_vector": {"weight": 0.0}}
+    on, off = (ask(notes, "red apples", embedder=FakeEmbedder(), off=f"search_code {name}", **tables) for name in ("", "fuse"))
+    assert (paths(on)[0], paths(off)[0], [step.stage for step in off[1]].count("fuse")) == ("b.md", "a.md", 0)
+
+
+def test_confidence_answers_nonsense_with_nothing(ask) -> None:
+    notes = [document("a.md", "# A\n\nRed apples.")]
+    tables = {"normalize": {"enabled": False}}
+    on, off = (ask(notes, "zeppelin mainframe quark", embedder=FakeEmbedder(dimensions=512), off=name, **tables) for name in ("", "confidence"))
+    assert (on[0].answerable, paths(on), paths(off)) == (False, [], ["a.md"])

@@ -10,17 +10,16 @@ from thumbindex.query.stage import Search, Tools
 
 
 def confidence(search: Search, tools: Tools) -> Search:
-    """Weigh the evidence, abstain where there is next to none, and drop candidates that are far below the best."""
+    """Weigh the evidence, abstain where there is next to none, and drop candidates below the minimum relevance."""
     settings = tools.settings.confidence
     sure = evidence(best_cosine(search), best_coverage(search), tools.snapshot.calibration)
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
     if sure < settings.abstain:
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
         return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False)
-    bar = settings.weakest * search.candidates[0].score if search.candidates else 0.0
-    weak = tuple(c for c in search.candidates if c.score < bar)
-    search = _drop(search, weak, f"score below {settings.weakest:.2f} of the best one's", tools)
-    return replace(search, candidates=tuple(c for c in search.candidates if c.score >= bar))
+    weak = tuple(c for c in search.candidates if c.score < settings.minimum_relevance)
+    search = _drop(search, weak, f"score below the minimum relevance of {settings.minimum_relevance:.2f}", tools)
+    return replace(search, candidates=tuple(c for c in search.candidates if c.score >= settings.minimum_relevance))
 
 
 def best_cosine(search: Search) -> float | None:

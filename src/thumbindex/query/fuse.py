@@ -5,8 +5,8 @@ Convex combination of calibrated scores (Bruch, Gai & Ingber 2023), or reciproca
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -24,14 +24,27 @@ def fuse(search: Search, tools: Tools) -> Search:
     settings = tools.settings
     weights = retriever_weights(search, settings)
     scores = fuse_lists(search.lists, weights, settings)
-    fused = dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[: max(settings.fuse.limit, 3 * search.query.limit)])
+    of = tools.snapshot.catalog.document_of
+    best = first_of_each(sorted(scores, key=lambda n: (-scores[n], n)), of, settings.fuse.chunks)
+    fused = {n: scores[n] for n in best[: max(settings.fuse.limit, 3 * search.query.limit)]}
     chunks = tools.snapshot.catalog.chunks(list(fused))
     sources: dict[ChunkId, dict[str, int]] = defaultdict(dict)
     for name, found in search.lists.items():
         for hit in found.hits:
             sources[hit.chunk][name] = hit.rank
-    candidates = (Candidate(n, tools.snapshot.catalog.document_of(n), chunks[n], fused[n], sources[n]) for n in fused if n in chunks)
+    candidates = (Candidate(n, of(n), chunks[n], fused[n], sources[n]) for n in fused if n in chunks)
     return replace(search, candidates=tuple(candidates))
+
+
+def first_of_each(chunks: Sequence[ChunkId], of: Callable[[ChunkId], DocumentId], count: int) -> list[ChunkId]:
+    """Return the chunks in order, at most `count` of a document: a long page must not crowd out the others."""
+    taken: Counter[DocumentId] = Counter()
+    kept = []
+    for chunk in chunks:
+        taken[of(chunk)] += 1
+        if taken[of(chunk)] <= count:
+            kept.append(chunk)
+    return kept
 
 
 def first_list(search: Search, tools: Tools) -> Search:

@@ -16,7 +16,7 @@ from thumbindex.query.dedup_semantic import dedup_semantic
 from thumbindex.query.deduplicate import deduplicate
 from thumbindex.query.diversify import diversify
 from thumbindex.query.expand import expand
-from thumbindex.query.fuse import fuse
+from thumbindex.query.fuse import first_list, fuse
 from thumbindex.query.normalize import normalize
 from thumbindex.query.parents import as_passages, parents
 from thumbindex.query.recency import recency
@@ -52,11 +52,15 @@ STAGES: tuple[tuple[str, Stage], ...] = (
 )
 """Every stage in the order of the run; its name is its module, its function, its table and its step in the trace."""
 
+AFTER_FUSION = frozenset(name for name, _ in STAGES[[name for name, _ in STAGES].index("fuse") + 1 :])
+
 
 def run(query: Query, tools: Tools, clock: Callable[[], float]) -> tuple[Search, tuple[Step, ...]]:
     """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did."""
     search, steps = begin(query, tools), []
     for name, stage in enabled(tools.settings):
+        if name in AFTER_FUSION and not tools.settings.fuse.enabled and not search.candidates and search.answerable:
+            search = first_list(search, tools)
         began = clock()
         after = stage(search, tools)
         steps.append(compare(name, search, after, clock() - began))

@@ -162,6 +162,8 @@ def evaluate_queries(
 ) -> int:
     """Ask labeled queries and measure the answers."""
     labeled = load_queries(queries)
+    # a ranking is measured to its end: what users are spared for being weak is ranked here
+    overrides = ["query.confidence.minimum_relevance=0", *(overrides or ())]
     with _open(ctx, _opening(folder, index, config, overrides)) as library:
         with ProgressDisplay() as show:
             library.index(progress=show)

@@ -1,0 +1,22 @@
+"""Chunks add up to documents without favoring length or lists of everything."""
+
+import numpy as np
+import pytest
+
+from thumbindex.model import ChunkId, DocumentId, Hit, RankedList
+from thumbindex.query.aggregate import add_whole, best_cosines
+
+
+def test_a_documents_words_count_beside_its_best_chunk():
+    hits = (Hit(ChunkId(0), DocumentId(0), 1, 4.0), Hit(ChunkId(1), DocumentId(0), 2, 3.0))
+    assert add_whole(RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0}), 0.5).documents == {0: 5.0, 1: 0.5}
+
+
+def test_only_the_best_chunks_count_and_missing_ones_cost_nothing():
+    several = best_cosines([ChunkId(n) for n in range(4)], [0.1, 0.9, 0.5, 0.7], 3)
+    alone = best_cosines([ChunkId(9)], [0.8], 3)
+    assert (list(several), np.mean(list(alone.values()))) == ([1, 3, 2], pytest.approx(0.8))
+
+
+def test_a_chunk_without_a_vector_is_left_out():
+    assert best_cosines([ChunkId(0), ChunkId(1)], [float("nan"), 0.3], 3) == {1: 0.3}

@@ -1,0 +1,52 @@
+"""Fusion ranks documents first; their chunks follow."""
+
+import pytest
+
+from thumbindex.model import ChunkId, DocumentId, Hit, RankedList
+from thumbindex.query.fuse import convex, first_of_each, fuse_lists, reciprocal_ranks
+from thumbindex.settings import FuseSettings, QuerySettings
+
+EVEN = {"search_vector": 0.5, "search_keyword": 0.5}
+
+
+def ranked(*hits: tuple[int, int, float], **documents: float) -> RankedList:
+    """Make a list of hits (chunk, document, score) and documents' own scores (d0=…)."""
+    made = tuple(Hit(ChunkId(c), DocumentId(d), rank, score) for rank, (c, d, score) in enumerate(hits, 1))
+    return RankedList(made, {DocumentId(int(name[1:])): score for name, score in documents.items()})
+
+
+def test_convex_adds_shares_of_each_retrievers_best():
+    assert convex({"a": {1: 4.0, 2: 2.0}, "b": {2: 10.0}}, {"a": 0.6, "b": 0.4}) == {1: 0.6, 2: pytest.approx(0.7)}
+
+
+def test_a_rank_starts_at_1():
+    assert reciprocal_ranks({"a": {7: 0.9, 8: 0.1}}, {"a": 1.0}, k=10) == {7: 1.0, 8: pytest.approx(11 / 12)}
+
+
+def test_a_chunk_found_twice_beats_one_found_once():
+    fused = reciprocal_ranks({"a": {1: 3.0, 2: 2.0}, "b": {2: 3.0, 3: 2.0}}, {"a": 0.5, "b": 0.5}, k=60)
+    assert max(fused, key=fused.__getitem__) == 2
+
+
+def test_negative_cosines_count_as_nothing():
+    assert convex({"a": {1: 0.5, 2: -0.5}}, {"a": 1.0}) == {1: 1.0, 2: 0.0}
+
+
+def test_a_documents_best_chunk_takes_its_score_and_the_others_follow():
+    lists = {"search_vector": ranked((0, 0, 0.8), (1, 0, 0.4), d0=0.6)}
+    fused = fuse_lists(lists, {"search_vector": 1.0}, QuerySettings(fuse=FuseSettings(spread=1.0)))
+    assert fused == {0: 1.0, 1: pytest.approx(0.5)}
+
+
+def test_a_document_that_is_good_as_a_whole_beats_one_with_a_single_good_chunk():
+    lists = {
+        "search_vector": ranked((0, 0, 0.9), (1, 1, 0.8), d0=0.5, d1=0.8),
+        "search_keyword": ranked((1, 1, 5.0), d1=5.0),
+    }
+    fused = fuse_lists(lists, EVEN, QuerySettings())
+    assert fused[ChunkId(1)] > fused[ChunkId(0)]
+
+
+def test_a_long_page_does_not_crowd_out_the_others():
+    of = {0: 0, 1: 0, 2: 0, 3: 1}
+    assert first_of_each([0, 1, 2, 3], of.__getitem__, 2) == [0, 1, 3]

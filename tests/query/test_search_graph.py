@@ -1,0 +1,32 @@
+"""Links lead to neighbors, a bounded and ordered number of them."""
+
+from dataclasses import replace
+
+from thumbindex.model import DocumentId, Hit, RankedList
+from thumbindex.query.search_graph import first_documents, spread
+from thumbindex.settings import SearchGraphSettings
+from thumbindex.testing import document, memory_snapshot
+
+HUB = [document("hub.md", "# Hub\n\nStart.", links=[f"{n}.md" for n in range(9)]), *(document(f"{n}.md", f"# {n}\n\nText.") for n in range(9))]
+SETTINGS = SearchGraphSettings(direction="out")
+
+
+def test_documents_that_several_retrievers_rank_high_come_first():
+    lists = {
+        "search_vector": RankedList((Hit(0, 0, 1, 0.9), Hit(1, 1, 2, 0.8))),
+        "search_keyword": RankedList((Hit(1, 1, 1, 9.0), Hit(2, 2, 2, 8.0))),
+    }
+    assert first_documents(lists, 2) == (1, 0)
+
+
+def test_a_hubs_neighbors_are_bounded_and_in_order():
+    graph = memory_snapshot(HUB).graph
+    hub = next(DocumentId(n) for n in range(10) if len(graph.linked(DocumentId(n))) > 1)
+    assert list(spread([hub], graph, replace(SETTINGS, neighbors=3))) == [0, 1, 2]
+
+
+def test_the_direction_is_a_setting():
+    graph = memory_snapshot(HUB).graph
+    hub = next(DocumentId(n) for n in range(10) if len(graph.linked(DocumentId(n))) > 1)
+    found = {way: len(spread([hub], graph, replace(SETTINGS, direction=way))) for way in ("out", "in", "both")}
+    assert found == {"out": 9, "in": 0, "both": 9}
