@@ -359,3 +359,11 @@ def test_the_order_of_files_on_disk_does_not_matter(vault, tmp_path, library):
         other.index()
         assert dump(other) == dump(library)
     shutil.rmtree(copy)
+
+
+def test_three_lines_of_python_are_enough(vault, tmp_path):
+    from thumbindex import Library as Public
+
+    with Public.open([vault], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder()) as library:
+        library.index()
+        assert library.query("cellar").passages[0].citation == "fruit/apples.md#Storing (lines 1-7)"

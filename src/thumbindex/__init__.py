@@ -1,1 +1,22 @@
-"""Thumbindex: a retrieval server for folders of Markdown."""
+"""Thumbindex: a retrieval server for folders of Markdown. `from thumbindex import Library` is all of it."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+__all__ = ["Library"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the library when it is first asked for: every part of the package passes here, the handshake too."""
+    if name == "Library":
+        from thumbindex.library import Library
+
+        return Library
+    if name == "__version__":
+        return version("thumbindex")
+    raise AttributeError(f"module 'thumbindex' has no attribute {name!r}")
