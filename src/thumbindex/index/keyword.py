@@ -29,6 +29,9 @@ from thumbindex.text import STOP_WORDS, identifiers, visible, words
 VIEW_VERSION = "2"
 """Changes when the analysis changes: a view of another version is built anew."""
 
+WRITER_MEGABYTES = 64
+"""What Whoosh gathers in memory before it writes a run to disk: more was no faster."""
+
 STAMP = "stamp"
 """The file that says which generation the index shows."""
 
@@ -132,7 +135,7 @@ class KeywordView:
     def apply(self, removed: Iterable[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
         """Remove rows and add rows (chunks' row ids, minus documents'), in one commit."""
         try:
-            writer = whoosh_index.open_dir(str(self.folder)).writer(limitmb=256, timeout=30.0)
+            writer = whoosh_index.open_dir(str(self.folder)).writer(limitmb=WRITER_MEGABYTES, timeout=30.0)
         except LockError as error:
             raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
         try:

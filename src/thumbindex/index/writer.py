@@ -16,14 +16,14 @@ from thumbindex.index.keyword import KeywordView, WhooshKeywordIndex
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file
-from thumbindex.model import Document, FileState, Link, ParsedDocument, Problem
+from thumbindex.model import Chunk, Document, FileState, Link, ParsedDocument, Problem
 from thumbindex.ports import Vector
 
 Resolve = Callable[[Link, str], str | None]
 """Says to which path a link of the document at a path leads, or None."""
 
-KEYWORD_BATCH = 20_000
-"""Chunks in one commit to the keyword view: bounds memory when a view is built anew."""
+CHUNKS_AT_ONCE = 500
+"""Chunks in memory while a keyword view is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +122,13 @@ class Writer:
         gone, new = np.setdiff1d(held, wanted).tolist(), np.setdiff1d(wanted, held).tolist()
         documents = [(row, document_from_row(*facts[-row], folder="")) for row in new if row < 0]
         chunks = [row for row in new if row > 0]
-        while gone or documents or chunks:
-            part, chunks = chunks[:KEYWORD_BATCH], chunks[KEYWORD_BATCH:]
-            view.apply(gone, documents, self.store.chunks(part).items())
-            gone, documents = [], []
+        if gone or documents or chunks:
+            view.apply(gone, documents, self._read_chunks(chunks))
         view.write_stamp(self.store.generation)
+
+    def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk]]:
+        for start in range(0, len(rows), CHUNKS_AT_ONCE):
+            yield from self.store.chunks(rows[start : start + CHUNKS_AT_ONCE]).items()
 
     def sync_vectors(self, fingerprint: str, dimensions: int) -> None:
         """Write the vectors' file where it is behind the store."""
