@@ -209,7 +209,7 @@ class RecencySettings:
     """Newer documents gain a little."""
 
     enabled: bool = _on()
-    bias: float = setting(0.05, "gain of a document of today", least=0, most=1)
+    bias: float = setting(0.02, "gain of a document of today", least=0, most=1)
     half_life_days: float = setting(180.0, "days after which the gain is half", least=0.1)
 
 
@@ -280,9 +280,9 @@ class DiversifySettings:
 class RerankSettings:
     """A second look at the first few."""
 
-    enabled: bool = _on()
+    enabled: bool = _off()
     top: int = setting(10, "candidates that are scored again", least=1, most=50)
-    weight: float = setting(0.1, "share of the reranker's score in the blend", least=0, most=1)
+    weight: float = setting(0.2, "share of the reranker's score in the blend", least=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,11 +322,23 @@ class QuerySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """Following changes while a server runs."""
+
+    enabled: bool = setting(True, "follow changes; false indexes once, when the server starts")
+    quiet_ms: int = setting(300, "changes are taken in after this long without another one, in milliseconds", least=0, most=60_000)
+    longest_ms: int = setting(2000, "and at the latest this long after the first one, in milliseconds", least=0, most=600_000)
+    poll_seconds: float = setting(5.0, "how often a folder is looked for that is gone, or looked through where it cannot be watched", least=0.05)
+    reconcile_seconds: float = setting(60.0, "how often all files are compared, whatever was watched: network drives report nothing", least=0.1)
+
+
+@dataclass(frozen=True, slots=True)
 class ServeSettings:
     """The MCP server."""
 
     max_tokens: int = setting(2000, "budget of an answer's text, in tokens estimated at four characters each", least=100)
     read_tokens: int = setting(6000, "budget of `read` and `outline`, in tokens estimated at four characters each", least=100)
+    watch: WatchSettings = field(default_factory=WatchSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from thumbindex.testing import document, memory_snapshot
 def test_a_weak_best_hit_stays_weak(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot, 0.21, 0.105))
-    assert [each.score for each in normalize(search, Tools(snapshot)).candidates] == pytest.approx([0.2, 0.1])
+    ceiling = attainable(QuerySettings())
+    assert [each.score for each in normalize(search, Tools(snapshot)).candidates] == pytest.approx([0.21 / ceiling, 0.105 / ceiling])
 
 
 def test_scores_lie_between_0_and_1(candidates) -> None:
@@ -22,5 +23,5 @@ def test_scores_lie_between_0_and_1(candidates) -> None:
 
 
 def test_the_ceiling_counts_recency_s_gain_only_where_it_is_on() -> None:
-    off = replace(QuerySettings(), recency=RecencySettings(enabled=False))
-    assert (attainable(QuerySettings()), attainable(off)) == (1.05, 1.0)
+    on, off = (replace(QuerySettings(), recency=RecencySettings(enabled=enabled, bias=0.05)) for enabled in (True, False))
+    assert (attainable(on), attainable(off)) == (1.05, 1.0)

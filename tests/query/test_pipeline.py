@@ -30,7 +30,7 @@ def test_every_table_is_a_stage_in_the_order_of_the_run() -> None:
 
 def test_the_trace_has_a_step_for_each_stage_that_is_on(ask) -> None:
     _, trace = ask(DOCUMENTS, "sync")
-    assert [step.stage for step in trace] == [name for name in NAMES if name not in {"expand", "deduplicate"}]
+    assert [step.stage for step in trace] == [name for name in NAMES if name not in {"expand", "deduplicate", "rerank"}]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -51,7 +51,7 @@ def test_normalize_lets_the_reranker_weigh_against_scores_of_its_own_scale(ask) 
         document("new.md", "# Note\n\nAlpha beta.", aliases=("alpha beta gamma delta",), date="2026-01-01"),
         document("old.md", "# List\n\nAlpha, beta, gamma and delta.", date="2000-01-01"),
     ]
-    tables = {"recency": {"bias": 1.0}, "rerank": {"weight": 0.6}}
+    tables = {"recency": {"bias": 1.0}, "rerank": {"enabled": True, "weight": 0.6}}
     on, off = (ask(notes, "alpha beta gamma delta", reranker=FakeReranker(), off=f"search_code {name}", **tables) for name in ("", "normalize"))
     assert (paths(on), paths(off)) == (["old.md", "new.md"], ["new.md", "old.md"])
 
@@ -108,7 +108,7 @@ def test_rerank_puts_the_fuller_answer_first(ask) -> None:
         document("a.md", "# Note\n\nVault.", aliases=("sync vault",)),
         document("b.md", "# Other\n\nThe app can sync every vault of yours, we think."),
     ]
-    on, off = (ask(notes, "sync vault", reranker=FakeReranker(), off=name, rerank={"weight": 0.9}) for name in ("", "rerank"))
+    on, off = (ask(notes, "sync vault", reranker=FakeReranker(), rerank={"enabled": on, "weight": 0.9}) for on in (True, False))
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
