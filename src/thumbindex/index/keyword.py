@@ -110,9 +110,10 @@ class KeywordView:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def is_current(self) -> bool:
-        """Tell whether there is an index of this version."""
-        return stamp(self.folder).startswith(f"{VIEW_VERSION} ") and whoosh_index.exists_in(str(self.folder))
+    def is_current(self, generation: int = 0) -> bool:
+        """Tell whether there is an index of this version that shows at least a generation of the store."""
+        version, _, shown = stamp(self.folder).partition(" ")
+        return version == VIEW_VERSION and int(shown or 0) >= generation and whoosh_index.exists_in(str(self.folder))
 
     def create(self) -> None:
         """Begin an empty index; it does not count until it is stamped."""

@@ -39,7 +39,9 @@ class Store:
         self.path = path
         self._lock = threading.RLock()
         try:
-            self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            # a reader never makes a file: where there is none, there is no index
+            source, uri = (f"{path.absolute().as_uri()}?mode=ro", True) if read_only else (str(path), False)
+            self._db = sqlite3.connect(source, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=uri)
         except sqlite3.Error as error:
             raise _translated(error, path) from error
         try:
@@ -85,7 +87,8 @@ class Store:
                     self.set_meta("generation", str(self.generation + 1))
                     self._db.execute("COMMIT")
                 except BaseException:
-                    self._db.execute("ROLLBACK")
+                    if self._db.in_transaction:  # a full disk has rolled back by itself
+                        self._db.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
                 raise _translated(error, self.path) from error
@@ -206,10 +209,10 @@ class Store:
         )
         return {row[0]: Section(*row[1:]) for row in self._in(sql, rows)}
 
-    def _in(self, sql: str, rows: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    def _in(self, sql: str, rows: Sequence[int], first: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         for start in range(0, len(rows), 500):
             part = [int(row) for row in rows[start : start + 500]]
-            yield from self._rows(sql.format(",".join("?" * len(part))), part)
+            yield from self._rows(sql.format(",".join("?" * len(part))), (*first, *part))
 
     # -------------------------------------------------------------- links and problems
 
@@ -278,8 +281,13 @@ class Store:
 
     def chunk_vectors(self, fingerprint: str, rows: Sequence[int]) -> dict[int, bytes]:
         """Load the vectors of chunks by row id, as bytes of float32."""
-        sql = "SELECT c.id, v.vector FROM chunks c JOIN vectors v ON v.fingerprint = '{}' AND v.key = c.key WHERE c.id IN ({{}})"
-        return {row[0]: row[1] for row in self._in(sql.format(fingerprint.replace("'", "''")), rows)}
+        # CROSS JOIN keeps SQLite from walking over all vectors of the model for each few hundred chunks
+        sql = "SELECT c.id, v.vector FROM chunks c CROSS JOIN vectors v ON v.fingerprint = ? AND v.key = c.key WHERE c.id IN ({})"
+        return {row[0]: row[1] for row in self._in(sql, rows, (fingerprint,))}
+
+    def count_vectors(self, fingerprint: str) -> int:
+        """Count the vectors of a model, needed or not."""
+        return int(self._rows("SELECT count(*) FROM vectors WHERE fingerprint = ?", (fingerprint,))[0][0])
 
     def drop_orphan_vectors(self, fingerprint: str, keep: Iterable[bytes]) -> int:
         """Delete vectors that no chunk and no key of `keep` needs; return how many."""
@@ -311,6 +319,10 @@ def document_from_row(path: str, title: str, modified: float, facts: str, folder
 
 def _translated(error: sqlite3.Error, path: Path) -> Exception:
     text = str(error)
+    if isinstance(error, sqlite3.ProgrammingError):
+        return StorageError(f"{path} was closed while it was read ({text}): ask again.")
+    if "unable to open" in text:
+        return StorageError(f"There is no index at {path}, or it may not be opened: run `thumbindex index`, or check the permissions.")
     if "locked" in text or "busy" in text:
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if isinstance(error, sqlite3.OperationalError) and "malformed" not in text:

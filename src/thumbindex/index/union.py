@@ -23,10 +23,8 @@ def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
     if len(snapshots) == 1:
         return snapshots[0]
     offsets = Offsets([len(s.catalog) for s in snapshots], [len(s.catalog.documents) for s in snapshots])
-    calibration = Calibration(
-        max(s.calibration.noise_cosine for s in snapshots),
-        max(s.calibration.signal_cosine for s in snapshots),
-    )
+    measured = [s.calibration for s in snapshots if len(s.vector)] or [Calibration()]
+    calibration = Calibration(max(c.noise_cosine for c in measured), max(c.signal_cosine for c in measured))
     return Snapshot(
         sum(s.generation for s in snapshots),
         UnionCatalog([s.catalog for s in snapshots], offsets),

@@ -38,8 +38,8 @@ class VectorView:
         view = cls(dimensions)
         if path.is_file():
             try:
-                index = view._faiss.read_index(str(path))
-            except RuntimeError:
+                index = view._faiss.deserialize_index(np.frombuffer(path.read_bytes(), dtype=np.uint8))
+            except (RuntimeError, OSError):
                 return view
             if isinstance(index, view._faiss.IndexIDMap2) and index.d == dimensions:
                 view._index = index
@@ -54,8 +54,11 @@ class VectorView:
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        self._faiss.write_index(self._index, str(temporary))
+        temporary = path.with_suffix(".partial")  # there is one writer
+        with temporary.open("wb") as file:
+            file.write(self._faiss.serialize_index(self._index).data)  # faiss opens no path of its own: not every system's names suit it
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
 
     def rows(self) -> Positions:

@@ -11,7 +11,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from thumbindex.errors import IndexDamagedError, StorageError
-from thumbindex.index.catalog import StoreCatalog
+from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.keyword import KeywordView, WhooshKeywordIndex
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
@@ -24,6 +24,9 @@ Resolve = Callable[[Link, str], str | None]
 
 CHUNKS_AT_ONCE = 500
 """Chunks in memory while a keyword view is written."""
+
+BEHIND_SHARE = 0.05
+"""Of the rows in the vectors' file: with fewer that differ, an edit does not write the whole file again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Writer:
     def open(cls, folder: Path, waiting: Callable[[], None] | None = None, *, rebuild: bool = False) -> Iterator[Writer]:
         """Take the lock (waiting for another writer, calling `waiting` now and then) and open the store.
 
-        To rebuild, a damaged store is put aside as `index.sqlite3.damaged` and a new one begun; views are built anew.
+        To rebuild, a damaged store is put aside as `index.sqlite3.damaged` and a new one begun.
         """
         places = Places(folder)
         try:
@@ -59,8 +62,6 @@ class Writer:
         with _locked(places.lock, waiting):
             store = _open_or_begin(places.store) if rebuild else Store(places.store)
             try:
-                if rebuild:
-                    KeywordView(places.keyword).create()
                 yield cls(places, store)
             finally:
                 store.close()
@@ -79,7 +80,8 @@ class Writer:
             stale = self.store.meta("links") == "stale" or names != _names(self.store)
             if batch.last:
                 self._resolve_links(resolver, None if stale else {state.path for state, _ in batch.documents})
-            self.store.set_meta("links", "stale" if stale and not batch.last else "resolved")
+            unresolved = not batch.last and bool(stale or batch.documents or batch.removed)
+            self.store.set_meta("links", "stale" if unresolved else "resolved")
             self.store.set_meta("words", str(self.store.generation + 1))
         self.sync_keyword()
 
@@ -103,9 +105,11 @@ class Writer:
                     self.store.set_meta(name, fact)
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
-        """Tell whether nothing is left to do for words: problems as they were, links resolved, the keyword view there."""
-        known = {p for p in self.store.problems() if p.path not in self.store.manifest()}
-        return known == set(problems) and self.store.meta("links") == "resolved" and KeywordView(self.places.keyword).is_current()
+        """Tell whether nothing is left to do for words: problems as they were, links resolved, the keyword view up to the store."""
+        indexed = self.store.manifest()
+        known = {problem for problem in self.store.problems() if problem.path not in indexed}
+        shown = KeywordView(self.places.keyword).is_current(int(self.store.meta("words", "0")))
+        return shown and known == set(problems) and self.store.meta("links") == "resolved"
 
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
@@ -114,11 +118,9 @@ class Writer:
     def sync_keyword(self) -> None:
         """Bring the keyword view up to the store, from whatever state it is in."""
         view = KeywordView(self.places.keyword)
-        if not view.is_current():
-            view.create()
+        held = self._held_rows(view)
         facts = {row: (path, title, modified, rest) for row, path, title, modified, rest in self.store.documents()}
         wanted = np.array([*(row for row, _, _ in self.store.chunk_rows()), *(-row for row in facts)], dtype=np.int64)
-        held = view.rows()
         gone, new = np.setdiff1d(held, wanted).tolist(), np.setdiff1d(wanted, held).tolist()
         documents = [(row, document_from_row(*facts[-row], folder="")) for row in new if row < 0]
         chunks = [row for row in new if row > 0]
@@ -126,15 +128,26 @@ class Writer:
             view.apply(gone, documents, self._read_chunks(chunks))
         view.write_stamp(self.store.generation)
 
+    def _held_rows(self, view: KeywordView) -> Positions:
+        """Return the rows that the view holds; one that is missing, damaged or of another version is begun anew."""
+        try:
+            if view.is_current():
+                return view.rows()
+        except IndexDamagedError:
+            pass
+        view.create()
+        return np.zeros(0, dtype=np.int64)
+
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk]]:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):
             yield from self.store.chunks(rows[start : start + CHUNKS_AT_ONCE]).items()
 
     def sync_vectors(self, fingerprint: str, dimensions: int) -> None:
-        """Write the vectors' file where it is behind the store."""
+        """Write the vectors' file where it is far behind the store; readers add the rest from there."""
         path = view_file(self.places.vector, fingerprint)
         view = VectorView.load(path, dimensions)
-        if bring_up_to_date(view, self.store, fingerprint) or not path.is_file():
+        held = len(view.rows())
+        if bring_up_to_date(view, self.store, fingerprint) > held * BEHIND_SHARE or not path.is_file():
             view.save(path)
 
     def keep_vectors(self, fingerprint: str, vectors: Mapping[bytes, Vector]) -> None:
@@ -172,14 +185,16 @@ def _locked(path: Path, waiting: Callable[[], None] | None) -> Iterator[None]:
         except OSError as error:
             raise StorageError(f"The index in {path.parent} cannot be written ({error.strerror}): check its permissions.") from error
     try:
+        _mark(path).touch()
         yield
     finally:
+        _mark(path).unlink(missing_ok=True)
         lock.release()
 
 
 def is_writing(places: Places) -> bool:
-    """Tell whether some process holds the writer's lock."""
-    if not places.lock.exists():
+    """Tell whether some process holds the writer's lock; a mark that a killed one left is seen through."""
+    if not _mark(places.lock).exists():
         return False
     lock = FileLock(places.lock)
     try:
@@ -190,3 +205,8 @@ def is_writing(places: Places) -> bool:
         return False
     lock.release()
     return False
+
+
+def _mark(lock: Path) -> Path:
+    """Return the file that stands beside a lock while it is held: looking is cheap and disturbs nobody."""
+    return lock.with_suffix(".writing")

@@ -32,6 +32,7 @@ class Library:
         self.config = config
         self._readers = tuple(Reader(folder) for folder in folders)
         self._embedder, self._reranker = embedder, reranker
+        self._for_indexing: dict[str, Embedder] = {}  # by the name that was asked for, and its own
         self._loading = threading.Lock()
 
     @classmethod
@@ -55,6 +56,11 @@ class Library:
         """Name and absolute path of each folder."""
         return tuple((reader.folder.name, reader.folder.root) for reader in self._readers)
 
+    @property
+    def opened(self) -> tuple[Folder, ...]:
+        """Each folder with the place of its index and the configuration that holds for it."""
+        return tuple(reader.folder for reader in self._readers)
+
     # -------------------------------------------------------------- indexing
 
     def index(
@@ -64,13 +70,17 @@ class Library:
         rebuild: bool = False,
         verify: bool = False,
         progress: Callable[[Progress], None] | None = None,
+        folder: Sequence[str] = (),
+        interrupted: Callable[[], bool] = lambda: False,
     ) -> IndexReport:
         """Bring the indexes up to the disk; another process that writes is waited for.
 
+        `interrupted` is asked between two batches of vectors: where it says so, the rest is left for the next call.
         Raises ModelError where no model can be had: the words are kept by then.
         """
-        run = Run(words_only, rebuild, verify, progress or (lambda _: None))
-        return index_folders([reader.folder for reader in self._readers], run, self._open_embedder)
+        self._known(folder)
+        run = Run(words_only, rebuild, verify, progress or (lambda _: None), interrupted)
+        return index_folders([each for each in self.opened if not folder or each.name in folder], run, self._open_embedder)
 
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes; the notes are not touched."""
@@ -105,7 +115,10 @@ class Library:
         settings = self.config.encode.embed
         if known and settings.model == "auto":
             settings = replace(settings, model=known)
-        return open_embedder(settings, offline=offline())
+        if settings.model not in self._for_indexing:
+            embedder = open_embedder(settings, offline=offline())
+            self._for_indexing.update({settings.model: embedder, embedder.name: embedder})
+        return self._for_indexing[settings.model]
 
     # -------------------------------------------------------------- answering
 

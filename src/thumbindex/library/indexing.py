@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,23 +12,16 @@ from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import walk
-from thumbindex.index.snapshot import current_vectors
-from thumbindex.index.store import text_key
-from thumbindex.index.vector import view_file
 from thumbindex.index.writer import Batch, Resolve, Writer
-from thumbindex.library.calibrate import calibrate
+from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
 from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
-from thumbindex.ports import Embedder
-from thumbindex.text import embedded_text
-
-OpenEmbedder = Callable[[str], Embedder]
-"""Opens the model that the configuration asks for; the argument is the one that the index was made with, or empty."""
-
-Tell = Callable[[Progress], None]
 
 DOCUMENTS_A_COMMIT = 1000
 """Few enough that a new vault answers early, many enough that a commit's own cost does not count."""
+
+PARSE_VERSION = 1
+"""Changes when the same file would be cut another way: every file is read again."""
 
 Item = TypeVar("Item")
 
@@ -41,7 +33,9 @@ class Run:
     words_only: bool = False
     rebuild: bool = False
     verify: bool = False
-    tell: Tell = lambda progress: None
+    tell: Callable[[Progress], None] = lambda progress: None
+    interrupted: Callable[[], bool] = lambda: False  # asked between two batches of vectors: what is left is left for the next run
+    documents_a_commit: int = DOCUMENTS_A_COMMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +44,6 @@ class Listing:
 
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """What became of the texts that needed vectors."""
-
-    asked: int = 0  # texts that the model was asked for
-    reused: int = 0  # chunks whose vector was there already
-    truncated: int = 0
 
 
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
@@ -77,17 +62,17 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
     began = time.perf_counter()
     with Writer.open(folder.places.folder, rebuild=run.rebuild) as writer:
         comparison, listing = compare(folder, writer, run)
-        keep_words(folder, writer, comparison, listing, run.tell)
+        keep_words(folder, writer, comparison, listing, run)
         return _report(writer, comparison.changes, time.perf_counter() - began)
 
 
 def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report: IndexReport) -> IndexReport:
     """Embed what has no vector yet, and add that to a report."""
     began = time.perf_counter()
+    done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
     with Writer.open(folder.places.folder) as writer:
-        done = keep_vectors(folder, writer, open_embedder, run.tell)
-        seconds = round(report.seconds + time.perf_counter() - began, 3)
         generation = writer.store.generation
+    seconds = round(report.seconds + time.perf_counter() - began, 3)
     return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)
 
 
@@ -106,12 +91,13 @@ def compare(folder: Folder, writer: Writer, run: Run) -> tuple[Comparison, Listi
 
 def keep_unlisted(comparison: Comparison, listing: Listing) -> Comparison:
     """Take back removals under folders that could not be listed: what cannot be seen is not gone."""
-    hidden = tuple(f"{problem.path.rstrip('/')}/" for problem in listing.problems)
-    removed = tuple(path for path in comparison.changes.removed if not path.startswith(hidden))
+    problems = {problem.path for problem in listing.problems}
+    hidden = ("",) if "." in problems else tuple(f"{path.rstrip('/')}/" for path in problems)
+    removed = tuple(path for path in comparison.changes.removed if path not in problems and not path.startswith(hidden))
     return replace(comparison, changes=replace(comparison.changes, removed=removed))
 
 
-def keep_words(folder: Folder, writer: Writer, comparison: Comparison, listing: Listing, tell: Tell) -> None:
+def keep_words(folder: Folder, writer: Writer, comparison: Comparison, listing: Listing, run: Run) -> None:
     """Read what is new or changed and commit it, a batch at a time, newest files first; the removed go with the first batch."""
     changes, states = comparison.changes, {state.path: state for state in comparison.states}
     paths = sorted((*changes.added, *changes.changed), key=lambda path: (-listing.modified[path], path))
@@ -119,57 +105,14 @@ def keep_words(folder: Folder, writer: Writer, comparison: Comparison, listing: 
         return
     touched = [(states[path], listing.modified[path]) for path in comparison.touched]
     unread: list[Problem] = []
-    for group, last in _groups(paths, DOCUMENTS_A_COMMIT):
+    for group, last in _parts(paths, run.documents_a_commit):
         documents, failed = _read(folder, [states[path] for path in group], listing)
         unread += failed
         removed = [*changes.removed, *(problem.path for problem in failed)]
         batch = Batch(documents, removed, touched, (*listing.problems, *unread)) if last else Batch(documents, removed, last=False)
         writer.apply(batch, _resolver)
-        tell(Progress(folder.name, "words", paths.index(group[-1]) + 1 if group else 0, len(paths)))
+        run.tell(Progress(folder.name, "words", paths.index(group[-1]) + 1 if group else 0, len(paths)))
     writer.note("corpus", _cutting(folder))
-
-
-def keep_vectors(folder: Folder, writer: Writer, open_embedder: OpenEmbedder, tell: Tell) -> Embedded:
-    """Embed the texts that have no vector yet and commit them, a batch at a time; a model is opened only when there is one."""
-    store, settings = writer.store, folder.config.encode.embed
-    known = store.meta("model")
-    wanted = settings.model in {"auto", known, store.meta("model_setting")}
-    fingerprint = store.meta("fingerprint") if wanted else ""
-    pending = store.pending(fingerprint)
-    total = len(store.chunk_rows())
-    if fingerprint and not pending and view_file(writer.places.vector, fingerprint).is_file():
-        return Embedded(0, total)
-    embedder = open_embedder(known if wanted else "")
-    if embedder.fingerprint != fingerprint:
-        writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name, model_setting=settings.model)
-        pending = store.pending(embedder.fingerprint)
-    _, _, had = store.counts(embedder.fingerprint)
-    truncated, done = 0, 0
-    for group, _ in _groups(pending, settings.batch):
-        chunks = store.chunks([row for _, row in group])
-        texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in group]
-        matrix = embedder.embed_passages(texts)
-        writer.keep_vectors(embedder.fingerprint, {key: vector for (key, _), vector in zip(group, matrix, strict=True)})
-        truncated, done = truncated + embedder.count_truncated(texts), done + len(group)
-        tell(Progress(folder.name, "vectors", done, len(pending)))
-    writer.sync_vectors(embedder.fingerprint, embedder.dimensions)
-    asked = keep_vocabulary(folder, writer, embedder) + calibrate(writer, embedder, current_vectors(store, writer.places))
-    return Embedded(len(pending) + asked, had, truncated)
-
-
-def keep_vocabulary(folder: Folder, writer: Writer, embedder: Embedder) -> int:
-    """Embed the most frequent words for `expand`, only the new ones, where it is on; return how many."""
-    settings = folder.config.query.expand
-    if not settings.enabled:
-        return 0
-    words = writer.words()
-    terms = sorted((w for w in words if len(w) >= 3), key=lambda w: (-words[w], w))[: settings.vocabulary]
-    known = writer.store.vectors(embedder.fingerprint, [text_key(term) for term in terms])
-    new = [term for term in terms if text_key(term) not in known]
-    for group, _ in _groups(new, folder.config.encode.embed.batch):
-        writer.keep_vectors(embedder.fingerprint, dict(zip(map(text_key, group), embedder.embed_passages(group), strict=True)))
-    writer.note("vocabulary", json.dumps(terms, ensure_ascii=False))
-    return len(new)
 
 
 def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem]]:
@@ -191,10 +134,10 @@ def _resolver(documents: Sequence[Document]) -> Resolve:
 
 def _cutting(folder: Folder) -> str:
     """Return what decides how a file is cut: another value means that every file is read again."""
-    return repr(folder.config.corpus.chunk)
+    return f"{PARSE_VERSION} {folder.config.corpus.chunk!r}"
 
 
-def _groups(items: Sequence[Item], size: int) -> Iterator[tuple[Sequence[Item], bool]]:
+def _parts(items: Sequence[Item], size: int) -> Iterator[tuple[Sequence[Item], bool]]:
     """Yield parts of at most `size` items, one empty part where there are none; True with the last."""
     for start in range(0, max(len(items), 1), size):
         yield items[start : start + size], start + size >= len(items)

@@ -1,0 +1,143 @@
+"""Texts that have no vector yet get one; the writer's lock is taken for each commit only, so that words never wait for vectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from thumbindex.index.snapshot import current_vectors
+from thumbindex.index.store import text_key
+from thumbindex.index.writer import Writer
+from thumbindex.library.calibrate import calibrate, probe_keys
+from thumbindex.library.folders import Folder
+from thumbindex.model import Progress
+from thumbindex.ports import Embedder
+from thumbindex.text import embedded_text
+
+OpenEmbedder = Callable[[str], Embedder]
+"""Opens the model that the configuration asks for; the argument is the one that the index was made with, or empty."""
+
+CALIBRATED_SHARE = 0.01
+"""Fewer new texts than this share do not move a median enough to measure it again."""
+
+ORPHAN_FACTOR = 2
+"""Vectors without a text are kept for what may come back (a checkout, a sync), up to as many as there are with one."""
+
+Pending = Sequence[tuple[bytes, int]]
+"""Keys of texts with a chunk's row that has the text."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What became of the texts that needed vectors."""
+
+    asked: int = 0  # texts that the model was asked for
+    reused: int = 0  # chunks whose vector was there already
+    truncated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be embedded in one folder, and by what."""
+
+    embedder: Embedder
+    pending: Pending
+    had: int  # chunks that have a vector
+
+
+def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Progress], None], interrupted: Callable[[], bool]) -> Embedded:
+    """Embed what is pending, newest files first; a model is opened only when something is. `interrupted` leaves the rest for the next call."""
+    task = _begin(folder, open_embedder)
+    if isinstance(task, Embedded):
+        return task
+    done = truncated = 0
+    for group in groups(task.pending, folder.config.encode.embed.batch):
+        truncated += embed_group(folder, task.embedder, group)
+        done += len(group)
+        tell(Progress(folder.name, "vectors", done, len(task.pending)))
+        if done < len(task.pending) and interrupted():
+            return Embedded(done, task.had, truncated)
+    return Embedded(done + _finish(folder, task.embedder), task.had, truncated)
+
+
+def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
+    """Decide on the model and find what has no vector of it; where nothing is left to do, say so without opening one."""
+    settings = folder.config.encode.embed
+    setting = f"{settings.model} {settings.runtime}"
+    with Writer.open(folder.places.folder) as writer:
+        store = writer.store
+        known, fingerprint = store.meta("model"), store.meta("fingerprint")
+        wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
+        if wanted and not store.pending(fingerprint) and not _vocabulary_due(folder, writer) and store.meta("calibration_due") != "yes":
+            writer.sync_vectors(fingerprint, int(store.meta("dimensions")))
+            return Embedded(0, len(store.chunk_rows()))
+    embedder = open_embedder(known if wanted or settings.model == "auto" else "")
+    with Writer.open(folder.places.folder) as writer:
+        writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name, model_setting=setting)
+        pending = writer.store.pending(embedder.fingerprint)
+        _, chunks, had = writer.store.counts(embedder.fingerprint)
+        if len(pending) > chunks * CALIBRATED_SHARE:
+            writer.note("calibration_due", "yes")
+        return Task(embedder, pending, had)
+
+
+def embed_group(folder: Folder, embedder: Embedder, group: Pending) -> int:
+    """Embed one batch and commit it; chunks that went meanwhile are passed over. Return how many texts the model saw only in part."""
+    with Writer.open(folder.places.folder) as writer:
+        chunks = writer.store.chunks([row for _, row in group])
+    texts = {key: embedded_text(chunks[row].heading_path, chunks[row].text) for key, row in group if row in chunks}
+    if not texts:
+        return 0
+    matrix = embedder.embed_passages(list(texts.values()))
+    with Writer.open(folder.places.folder) as writer:
+        writer.keep_vectors(embedder.fingerprint, dict(zip(texts, matrix, strict=True)))
+    return embedder.count_truncated(list(texts.values()))
+
+
+def _finish(folder: Folder, embedder: Embedder) -> int:
+    """Write the view, embed the vocabulary where `expand` is on, calibrate where it is due; return the texts that were embedded for it."""
+    with Writer.open(folder.places.folder) as writer:
+        writer.sync_vectors(embedder.fingerprint, embedder.dimensions)
+        asked = keep_vocabulary(folder, writer, embedder) if _vocabulary_due(folder, writer) else 0
+        if writer.store.meta("calibration_due") == "yes":
+            asked += calibrate(writer, embedder, current_vectors(writer.store, writer.places))
+            writer.note("calibration_due", "no")
+        drop_orphans(writer, embedder)
+    return asked
+
+
+def _vocabulary_due(folder: Folder, writer: Writer) -> bool:
+    seen = f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {writer.store.meta('fingerprint')}"
+    return folder.config.query.expand.enabled and writer.store.meta("vocabulary_of") != seen
+
+
+def keep_vocabulary(folder: Folder, writer: Writer, embedder: Embedder) -> int:
+    """Embed the most frequent words for `expand`, only the new ones; return how many."""
+    words = writer.words()
+    terms = sorted((w for w in words if len(w) >= 3), key=lambda w: (-words[w], w))[: folder.config.query.expand.vocabulary]
+    known = writer.store.vectors(embedder.fingerprint, [text_key(term) for term in terms])
+    new = [term for term in terms if text_key(term) not in known]
+    for group in groups(new, folder.config.encode.embed.batch):
+        writer.keep_vectors(embedder.fingerprint, dict(zip(map(text_key, group), embedder.embed_passages(group), strict=True)))
+    seen = f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {embedder.fingerprint}"
+    writer.note("vocabulary", json.dumps(terms, ensure_ascii=False), vocabulary_of=seen)
+    return len(new)
+
+
+def drop_orphans(writer: Writer, embedder: Embedder) -> None:
+    """Delete vectors that no text has, when they have become more than those that one has."""
+    store = writer.store
+    needed = [*probe_keys(), *(text_key(term) for term in json.loads(store.meta("vocabulary", "[]")))]
+    _, chunks, _ = store.counts(embedder.fingerprint)
+    if store.count_vectors(embedder.fingerprint) > ORPHAN_FACTOR * (chunks + len(needed)):
+        with store.transaction():
+            store.drop_orphan_vectors(embedder.fingerprint, needed)
+
+
+def groups(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Yield parts of at most `size` items."""
+    return (items[start : start + size] for start in range(0, len(items), size))
