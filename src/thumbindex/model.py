@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from enum import StrEnum
 from typing import Any, NewType
 
@@ -71,6 +71,19 @@ class Document:
     type: str = ""
     date: str = ""  # ISO date from front matter `updated` or `date`, else empty
     modified: float = 0.0  # seconds since the epoch, from the file system
+
+
+def day_of(document: Document) -> date:
+    """Return a document's day: front matter's date, else the modified time (UTC: the same on every machine)."""
+    try:
+        return date.fromisoformat(document.date[:10])
+    except ValueError:
+        return day_modified(document)
+
+
+def day_modified(document: Document) -> date:
+    """Return the day (UTC) on which a document's file was last modified."""
+    return date(1970, 1, 1) + timedelta(seconds=document.modified)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +256,7 @@ class Passage:
     sources: Mapping[str, int] = field(default_factory=dict)
     cluster_size: int = 1
     also_in: tuple[Place, ...] = ()
+    match: str = ""  # text of the chunk that matched
 
     @property
     def citation(self) -> str:

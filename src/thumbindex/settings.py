@@ -104,6 +104,7 @@ class ClassifySettings:
 
     enabled: bool = _on()
     factual_keyword: float = setting(1.5, "factual queries: weight of search_keyword and search_code", least=0)
+    factual_vector: float = setting(0.5, "factual queries: weight of search_vector", least=0)
     navigational_graph: float = setting(1.5, "navigational queries: weight of search_graph", least=0)
     navigational_keyword: float = setting(1.5, "navigational queries: weight of search_keyword", least=0)
     exploratory_vector: float = setting(1.3, "exploratory queries: weight of search_vector", least=0)
@@ -168,7 +169,7 @@ class SearchCodeSettings:
     weight: float = setting(0.1, "weight in fusion", least=0)
     k1: float = setting(1.2, "how soon a repeated identifier stops counting", least=0)
     b: float = setting(0.75, "how much length counts, 0 to 1", least=0, most=1)
-    whole: float = setting(3.0, "weight of a whole identifier against one of its parts", least=1)
+    whole: float = setting(4.0, "weight of a whole identifier against all of its parts together", least=1)
 
 
 @dataclass(frozen=True, slots=True)

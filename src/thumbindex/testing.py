@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
 from math import log
 from typing import Any
 
@@ -29,6 +28,7 @@ from thumbindex.model import (
     RankedList,
     Section,
     Term,
+    day_of,
 )
 from thumbindex.ports import Embedder, KeywordWeights, Mask, Matrix, Snapshot, Vector
 from thumbindex.text import STOP_WORDS, embedded_text, identifiers, visible, words
@@ -205,11 +205,14 @@ class MemoryKeywordIndex:
         return Counter(word for fields in self._chunks for word in set(fields["code"]) if word.isalpha())
 
 
-def memory_snapshot(documents: Sequence[ParsedDocument], embedder: Embedder | None = None, vocabulary: Sequence[str] = ()) -> Snapshot:
-    """Return a snapshot in memory; without an embedder no chunk has a vector, with a vocabulary `expand` has one."""
+def memory_snapshot(
+    documents: Sequence[ParsedDocument], embedder: Embedder | None = None, vocabulary: Sequence[str] = (), pending: Sequence[str] = ()
+) -> Snapshot:
+    """Return a snapshot in memory; without an embedder no chunk has a vector, nor have those at `pending` paths; `expand` reads the vocabulary."""
     catalog = MemoryCatalog(documents)
     texts = [embedded_text(chunk.heading_path, chunk.text) for each in catalog.parsed for chunk in each.chunks]
     matrix = np.full((len(texts), 1), np.nan, dtype=np.float32) if embedder is None else embedder.embed_passages(texts)
+    matrix[[n for n in range(len(texts)) if catalog.documents[catalog.document_of(ChunkId(n))].path in pending]] = np.nan
     terms = (tuple(vocabulary), embedder.embed_passages(vocabulary)) if vocabulary and embedder else None
     graph, keyword = MemoryLinkGraph(catalog), MemoryKeywordIndex(catalog)
     return Snapshot(1, catalog, keyword, MemoryVectorIndex(catalog, matrix), graph, vocabulary=terms)
@@ -255,12 +258,11 @@ def _chunk(ordinal: int, section: int, heading: tuple[str, ...], first: int, blo
 def _passes(document: Document, filters: Filters) -> bool:
     globs = [glob if glob.startswith(("/", "*")) else f"/{glob}" for glob in filters.path]
     tags = [tag.lstrip("#") for tag in filters.tag]
-    day = date.fromisoformat(document.date) if document.date else datetime.fromtimestamp(document.modified, UTC).date()
     return (
         (not filters.folder or document.folder in filters.folder)
         and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
         and all(any(f"{tag}/".casefold().startswith(f"{wanted}/".casefold()) for tag in document.tags) for wanted in tags)
-        and (filters.since is None or day >= filters.since)
+        and (filters.since is None or day_of(document) >= filters.since)
     )
 
 

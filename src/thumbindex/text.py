@@ -21,6 +21,7 @@ _CODE = re.compile(
     r"|[^\W\d][\w$]*|\$[\w$]+"  # names
     r"|\d[\w]*"
 )
+_VERSION = re.compile(r"v?\d+\.\d")
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
 _SHAPE = re.compile(r"^--?[A-Za-z]|[a-z\d][A-Z]|[A-Z]{2,}[a-z]|\w_\w|\w\.\w|::|->|\(\)$|^v?\d+(?:\.\d+)+|^[A-Z]+[-_]?\d+$|^[A-Z]{2,}_")
 
@@ -89,7 +90,9 @@ def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
         if not token.isascii():
             found.extend((word, ()) for word in words(token))
             continue
-        if looks_like_code(token) or "-" in token[1:] or "/" in token:
+        if _VERSION.match(token):
+            found.append((fold(token.removeprefix("v")), ()))  # its numbers alone say nothing
+        elif looks_like_code(token) or "-" in token[1:] or "/" in token:
             parts = tuple(split_identifier(token))
             found.append((fold(token.removesuffix("()")), parts if len(parts) > 1 or parts[:1] != (fold(token),) else ()))
         else:
@@ -97,14 +100,28 @@ def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
-HEADING_BUDGET = 300
-"""Characters of a heading path that are embedded: about a third of the smallest window (256 tokens)."""
+HEADING_TOKENS = 85
+"""Estimated tokens of a heading path that are embedded: a third of the smallest window (256)."""
 
 
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
     """Return exactly what is embedded for a chunk: `Title > H2 > H3`, a blank line, its visible text; no ids, no paths."""
-    path = " > ".join(heading_path)
-    if len(path) > HEADING_BUDGET:
-        half = (HEADING_BUDGET - 3) // 2
-        path = f"{path[:half]} … {path[-half:]}"
-    return f"{path}\n\n{visible(text)}".strip()
+    return f"{shortened(' > '.join(heading_path))}\n\n{visible(text)}".strip()
+
+
+def shortened(path: str) -> str:
+    """Return a heading path, cut in the middle where it would take more than its share of a model's window."""
+    costs = [0.25 if c.isascii() and (c.isalpha() or c == " ") else 1.0 for c in path]  # word pieces of English; a token a character otherwise
+    if sum(costs) <= HEADING_TOKENS:
+        return path
+    return f"{path[: _reach(costs)]} … {path[len(path) - _reach(costs[::-1]) :]}"
+
+
+def _reach(costs: list[float]) -> int:
+    """Count the characters that half of the heading's tokens pay for."""
+    spent = 0.0
+    for count, cost in enumerate(costs):
+        spent += cost
+        if spent > (HEADING_TOKENS - 3) / 2:
+            return count
+    return len(costs)

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from thumbindex.query.correct import closest, correct_text, correction
-from thumbindex.query.stage import Tools
+from thumbindex.model import Query
+from thumbindex.query.correct import closest, correct, correct_text, correction
+from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import MemoryKeywordIndex, document, memory_snapshot
 
 LEXICON: Mapping[str, int] = {"subscription": 9, "account": 20, "accounts": 3, "preview": 7, "live": 30, "plugin": 40, "lumen": 1, "sync": 50}
@@ -81,3 +82,11 @@ def test_endings_are_no_mistakes_and_suffixes_no_words() -> None:
 
 def test_a_short_word_keeps_its_first_letter() -> None:
     assert (closest("memo", {"demo": 9}, 8), closest("meno", {"demo": 9, "menu": 1}, 8)) == (None, "menu")
+
+
+def test_no_more_than_twenty_unknown_words_are_corrected() -> None:
+    tools = Tools(memory_snapshot([document("a.md", "Cancel a subscription.")]))
+    mistakes = [f"{'subscription'[:at]}{letter}{'subscription'[at + 1 :]}" for at in range(1, 12) for letter in "xyz"]
+    text = " ".join(["cancel", *mistakes, "cancel", *mistakes])
+    searched = correct(Search(Query(text), text), tools).text.split()
+    assert searched == ["cancel", *["subscription"] * 20, *mistakes[20:]] * 2

@@ -5,6 +5,7 @@ import pytest
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList
 from thumbindex.query.fuse import convex, first_of_each, fuse_lists, reciprocal_ranks
 from thumbindex.settings import FuseSettings, QuerySettings
+from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 EVEN = {"search_vector": 0.5, "search_keyword": 0.5}
 
@@ -50,3 +51,22 @@ def test_a_document_that_is_good_as_a_whole_beats_one_with_a_single_good_chunk()
 def test_a_long_page_does_not_crowd_out_the_others():
     of = {0: 0, 1: 0, 2: 0, 3: 1}
     assert first_of_each([0, 1, 2, 3], of.__getitem__, 2) == [0, 1, 3]
+
+
+@pytest.mark.parametrize("method", ["convex", "rrf"])
+def test_what_has_no_vector_yet_is_scored_by_the_other_retrievers_alone(method):
+    lists = {"search_vector": ranked((0, 0, 0.9), d0=0.9), "search_keyword": ranked((1, 1, 5.0), (0, 0, 1.0), d1=5.0, d0=1.0)}
+    fused = fuse_lists(lists, EVEN, QuerySettings(fuse=FuseSettings(method=method)), pending=frozenset({ChunkId(1)}))
+    assert fused == {1: 1.0, 0: pytest.approx(0.6 if method == "convex" else 0.5 + 0.5 * 11 / 12)}
+
+
+def test_a_document_with_one_vector_is_scored_by_meaning_as_a_whole():
+    lists = {"search_vector": ranked((0, 0, 0.9), d0=0.9), "search_keyword": ranked((1, 0, 5.0), (2, 1, 5.0), d0=4.0, d1=5.0)}
+    fused = fuse_lists(lists, EVEN, QuerySettings(), pending=frozenset({ChunkId(1), ChunkId(2)}))
+    assert (fused[ChunkId(1)], fused[ChunkId(2)]) == (pytest.approx(0.9), 1.0)
+
+
+def test_while_vectors_fill_in_the_document_that_holds_the_words_is_not_lost(ask):
+    notes = [document("a.md", "# Money\n\nInvoices are sent monthly."), document("b.md", "# Trees\n\nPlant invoices of trees.")]
+    answers = [ask(memory_snapshot(notes, FakeEmbedder(), pending=late), "invoices sent", embedder=FakeEmbedder()) for late in ((), ("a.md",))]
+    assert [search.passages[0].path for search, _ in answers] == ["a.md", "a.md"]

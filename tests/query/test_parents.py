@@ -23,7 +23,7 @@ def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
 
 def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None:
     passage = as_passages([candidate(2)], CATALOG.sections(ALL), CATALOG)[0]
-    assert (passage.path, passage.text, passage.citation) == ("a.md", "## B\n\nthree", "a.md#B (lines 7-9)")
+    assert (passage.path, passage.text, passage.match, passage.citation) == ("a.md", "## B\n\nthree", "three", "a.md#B (lines 7-9)")
 
 
 def test_a_child_without_its_parent_stays_with_its_own_lines() -> None:

@@ -33,6 +33,13 @@ def test_the_trace_has_a_step_for_each_stage_that_is_on(ask) -> None:
     assert [step.stage for step in trace] == [name for name in NAMES if name not in {"expand", "deduplicate", "rerank"}]
 
 
+def test_without_fusion_what_a_stage_has_dropped_stays_dropped(ask) -> None:
+    tables = {"confidence": {"minimum_relevance": 1.0, "abstain": 0.0}}
+    search, trace = ask(DOCUMENTS, "vaults", embedder=FakeEmbedder(), off="fuse normalize recency", **tables)
+    steps = {step.stage: step for step in trace}
+    assert (steps["confidence"].size_out, steps["dedup_hash"].size_in, search.passages) == (0, 0, ())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stage_that_is_off_is_absent(ask, name: str) -> None:
     _, trace = ask(DOCUMENTS, "sync vaults", embedder=FakeEmbedder(), off=name)

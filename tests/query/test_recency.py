@@ -2,8 +2,8 @@ from datetime import date
 
 import pytest
 
-from thumbindex.model import Candidate, Document
-from thumbindex.query.recency import best_first, day_of, raise_score
+from thumbindex.model import Candidate, Document, day_of
+from thumbindex.query.recency import best_first, days, raise_score
 from thumbindex.settings import RecencySettings
 from thumbindex.testing import document, memory_snapshot
 
@@ -17,12 +17,30 @@ def test_the_gain_halves_every_half_life(age: float, score: float) -> None:
 
 @pytest.mark.parametrize("written", ["2024-02-29", "2024-02-29T10:00:00"])
 def test_front_matter_s_date_counts_before_the_modified_time(written: str) -> None:
-    assert day_of(Document("a.md", "A", date=written, modified=1e9)) == date(2024, 2, 29).toordinal()
+    assert day_of(Document("a.md", "A", date=written, modified=1e9)) == date(2024, 2, 29)
 
 
 @pytest.mark.parametrize("written", ["", "someday"])
 def test_without_a_readable_date_the_modified_time_counts(written: str) -> None:
-    assert day_of(Document("a.md", "A", date=written, modified=86_400 * 1.5)) == date(1970, 1, 2).toordinal() + 0.5
+    assert day_of(Document("a.md", "A", date=written, modified=86_400 * 2 - 1)) == date(1970, 1, 2)
+
+
+def test_a_day_far_after_every_modified_time_does_not_count() -> None:
+    facts = (("9999-01-01", 86_400.0), ("1970-03-03", 86_400 * 5.0), ("", 86_400 * 4.0))
+    made = [Document(f"{n}.md", "A", date=written, modified=modified) for n, (written, modified) in enumerate(facts)]
+    assert days(made) == [date(1970, 1, 2), date(1970, 3, 3), date(1970, 1, 5)]
+
+
+def test_where_modified_times_are_not_kept_dates_count_as_written() -> None:
+    made = [Document(f"{written}.md", "A", date=written, modified=1.0) for written in ("2020-01-01", "2026-01-01")]
+    assert days(made) == [date(2020, 1, 1), date(2026, 1, 1)]
+
+
+def test_one_document_of_the_far_future_does_not_take_the_others_gain(ask) -> None:
+    notes = [document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", date=f"20{n}-01-01", modified=1.8e9) for n in (10, 25)]
+    late = document("z.md", "# Z\n\nPlant trees.", date="9999-01-01", modified=1.8e9)
+    scores = [[passage.score for passage in ask(asked, "sync vaults")[0].passages] for asked in (notes, [*notes, late])]
+    assert scores[1][0] > scores[1][1] * 1.001
 
 
 def test_ties_go_by_path_then_line(candidates) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from thumbindex.model import DocumentId, Hit, RankedList
 from thumbindex.query.search_graph import first_documents, spread
 from thumbindex.settings import SearchGraphSettings
-from thumbindex.testing import document, memory_snapshot
+from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 HUB = [document("hub.md", "# Hub\n\nStart.", links=[f"{n}.md" for n in range(9)]), *(document(f"{n}.md", f"# {n}\n\nText.") for n in range(9))]
 SETTINGS = SearchGraphSettings(direction="out")
@@ -30,3 +30,9 @@ def test_the_direction_is_a_setting():
     hub = next(DocumentId(n) for n in range(10) if len(graph.linked(DocumentId(n))) > 1)
     found = {way: len(spread([hub], graph, replace(SETTINGS, direction=way))) for way in ("out", "in", "both")}
     assert found == {"out": 9, "in": 0, "both": 9}
+
+
+def test_a_neighbor_without_vectors_is_stood_for_by_the_chunk_that_the_words_found(ask):
+    notes = [document("a.md", "# A\n\nOak trees.", links=["b.md"]), document("b.md", "# B\n\nRoads and cars.\n\nAn oak forest.")]
+    search, _ = ask(memory_snapshot(notes, FakeEmbedder(), pending=["b.md"]), "oak", embedder=FakeEmbedder(), off="fuse confidence")
+    assert [hit.chunk for hit in search.lists["search_graph"].hits] == [2]

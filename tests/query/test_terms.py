@@ -21,12 +21,12 @@ def test_quotes_around_nothing_ask_for_nothing() -> None:
 
 
 def test_a_whole_identifier_outweighs_its_parts() -> None:
-    expected = (Term("getuserbyid", 3.0), Term("get"), Term("user"), Term("by"), Term("id"), Term("fails"))
+    expected = (Term("getuserbyid", 3.0), *(Term(part, 0.25) for part in ("get", "user", "by", "id")), Term("fails"))
     assert code_terms("getUserById fails", 3.0) == expected
 
 
 def test_a_word_that_is_also_a_part_keeps_its_weight() -> None:
-    assert code_terms("parse parse_json", 3.0) == (Term("parse"), Term("parse_json", 3.0), Term("json"))
+    assert code_terms("parse parse_json", 3.0) == (Term("parse"), Term("parse_json", 3.0), Term("json", 0.5))
 
 
 @pytest.mark.parametrize(

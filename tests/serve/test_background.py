@@ -10,6 +10,7 @@ import pytest
 
 from thumbindex.errors import ModelError, UnknownFolderError
 from thumbindex.library import Library
+from thumbindex.model import FolderStatus
 from thumbindex.serve.background import Background, child_command
 from thumbindex.serve.opening import Opening, open_library
 
@@ -27,6 +28,18 @@ def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Li
     assert background.library() is library
     assert until(lambda: bool(background.notes()))
     assert until(lambda: "(The disk is full.)" in background.notes()[0])
+    background.stop()
+
+
+def test_a_child_that_cannot_be_started_is_named_and_the_server_goes_on(vault: Path, tmp_path: Path) -> None:
+    opening = Opening((str(vault),), tmp_path / "index")
+    background = Background(opening, open_library, command=["/nowhere/program"])
+    background.start()
+    assert until(lambda: bool(background.notes()))
+    assert background.notes()[0].startswith("Indexing cannot be started ([Errno 2] No such file or directory: '/nowhere/program')")
+    began = time.monotonic()
+    background.await_words(60)
+    assert time.monotonic() - began < 5
     background.stop()
 
 
@@ -60,16 +73,27 @@ def test_a_query_waits_for_the_first_words_but_not_forever(vault: Path, tmp_path
     assert time.monotonic() - began < 5
 
 
+def test_waiting_for_words_never_probes_the_writers_lock(vault: Path, tmp_path: Path) -> None:
+    class Unprobed(Library):
+        def status(self) -> tuple[FolderStatus, ...]:
+            raise AssertionError("status() takes the lock for a moment")
+
+    background = Background(Opening(), lambda opening: Unprobed.open([vault], index=tmp_path / "index"), command=[])
+    background.await_words(0.3)
+
+
 def test_the_child_is_started_with_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
     opening = Opening(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
     assert child_command(opening)[1:5] == ["-P", "-m", "thumbindex", "work"]
     assert opening.arguments() == ["--folder=notes", "--folder=-odd", "--set=query.limit=3", "--index=/ix", "--config=/c.toml"]
 
 
-def test_the_child_indexes_everything_and_ends_well_while_its_server_lives(vault: Path, tmp_path: Path) -> None:
+def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(vault: Path, tmp_path: Path) -> None:
     script = (
         "import sys\nfrom thumbindex.library import Library\nfrom thumbindex.serve.background import work_for_server\n"
-        "from thumbindex.testing import FakeEmbedder\nwork_for_server(Library.open([sys.argv[1]], index=sys.argv[2], embedder=FakeEmbedder()))\n"
+        "from thumbindex.config import load_config\nfrom thumbindex.testing import FakeEmbedder\n"
+        "config = load_config(overrides=['serve.watch.enabled=false'])\n"
+        "work_for_server(Library.open([sys.argv[1]], index=sys.argv[2], config=config, embedder=FakeEmbedder()))\n"
     )
     command = [sys.executable, "-c", script, str(vault), str(tmp_path / "index")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:

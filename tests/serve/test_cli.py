@@ -4,7 +4,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from thumbindex.errors import ModelError, StorageError
+from thumbindex.index.writer import Writer
 from thumbindex.library import Library
+from thumbindex.model import FolderStatus
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
 
@@ -111,6 +116,21 @@ def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_
     assert checked(run("query", "green button", "--wait", *elsewhere), "query")["index"]["pending"] == 0
 
 
+def test_a_query_waits_for_a_writers_pass_and_finds_what_is_new(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    notes, index = tmp_path / "notes", tmp_path / "index"
+    notes.mkdir()
+    (notes / "old.md").write_text("# Old\n\nmarzipan\n", encoding="utf-8")
+    with open_fake(Opening((str(notes),), index)) as library, ThreadPoolExecutor() as threads:
+        library.index()
+        (notes / "new.md").write_text("# New\n\nnougat\n", encoding="utf-8")
+        with Writer.open(library.opened[0].places.folder):
+            options = ["--folder", str(notes), "--index", str(index)]
+            asked = threads.submit(CliRunner().invoke, app, ["query", "nougat", *options], obj=open_fake)
+            time.sleep(0.3)
+            assert not asked.done()
+        assert "new.md" in asked.result(30).stdout
+
+
 def test_an_evaluation_measures_and_writes_its_run(run: Run, tmp_path: Path) -> None:
     labeled = {"id": "1", "query": "press the green button", "kind": "keyword", "relevant": [{"path": "sync.md", "heading": "Set up", "grade": 2}]}
     (tmp_path / "queries.jsonl").write_text(json.dumps(labeled), encoding="utf-8")
@@ -124,6 +144,7 @@ def test_an_evaluation_measures_and_writes_its_run(run: Run, tmp_path: Path) -> 
     ("arguments", "says"),
     [
         (("query", " "), "The query is empty"),
+        (("query", "word " * 2001), "10,000 characters"),
         (("query", "x", "--since", "soon"), "--since soon: not a date"),
         (("query", "x", "--set", "query.limt=3"), "did you mean `query.limit`"),
         (("query", "x", "--config", "/nowhere.toml"), "/nowhere.toml: the configuration cannot be read"),
@@ -175,6 +196,34 @@ def test_escape_sequences_in_notes_never_reach_the_terminal(tmp_path: Path) -> N
     result = CliRunner().invoke(app, ["query", "marzipan", "--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "index")])
     assert "evil.md" in result.stdout
     assert "\x1b" not in result.stdout
+
+
+def test_a_byte_that_is_no_utf8_in_a_query_is_replaced(run: Run) -> None:
+    result = run("query", "press the green \udcff button", "--json")
+    assert checked(result, "query")["query"] == "press the green \ufffd button"
+    assert result.exit_code == 0
+
+
+def test_a_passage_with_odd_line_ends_has_its_matching_line_marked(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "odd.md").write_text("# Odd\n\nfirst\u2028second\n\n## B\n\nmarzipan\n", encoding="utf-8")
+    result = CliRunner().invoke(app, ["query", "marzipan", "--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "index")])
+    assert "\n> marzipan\n" in result.stdout
+
+
+def test_a_name_that_is_no_utf8_is_printed_with_escapes(run: Run) -> None:
+    class Odd(Library):
+        def status(self) -> tuple[FolderStatus, ...]:
+            return tuple(replace(each, folder="n\udcff", root="/n\udcff") for each in super().status())
+
+    result = run("status", opener=lambda opening: Odd.open(opening.folder, index=opening.index))
+    assert (result.exit_code, result.stdout.count("n\\udcff")) == (0, 3)
+
+
+def test_json_is_json_in_every_encoding(vault: Path, indexes: Path, library: Library, open_fake: Callable[[Opening], Library]) -> None:
+    options = ["--folder", str(vault), "--index", str(indexes), "--json"]
+    result = CliRunner(charset="latin-1").invoke(app, ["query", "green button \u00e9 \U0001f600", *options], obj=open_fake)
+    assert json.loads(result.stdout_bytes)["query"] == "green button \u00e9 \U0001f600"
 
 
 def test_the_program_runs_as_a_process_and_ends_quietly_when_its_reader_leaves(vault: Path, tmp_path: Path) -> None:

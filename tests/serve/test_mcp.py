@@ -1,6 +1,7 @@
 """The server as a client sees it, through the SDK's client in memory."""
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ from mcp import Client
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
+from thumbindex.library import Library
+from thumbindex.serve.background import Background
+from thumbindex.serve.mcp import build_server
+from thumbindex.serve.opening import Opening
 from thumbindex.serve.tools import TOOLS
 
 pytestmark = pytest.mark.anyio
@@ -114,6 +119,39 @@ async def test_an_outline_is_of_everything_a_directory_or_a_document(server: Ser
     assert "  - Set up (line 7)" in text
 
 
+@pytest.fixture
+def crowded(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[Server]:
+    """Serve one document of 402 headings, whose lines end in more than one way, with little room for answers."""
+    (tmp_path / "notes").mkdir()
+    text = "# Long\n\n" + "".join(f"## Heading number {number}\n\nodd\u2028end\x0cof a line\n\n" for number in range(1, 402))
+    (tmp_path / "notes" / "long.md").write_text(text, encoding="utf-8")
+    opening = Opening((str(tmp_path / "notes"),), tmp_path / "index", overrides=("serve.read_tokens=1000",))
+    with open_fake(opening) as library:
+        library.index(words_only=True)
+        yield build_server(Background(opening, lambda opening: library, command=[]), library.folders)
+
+
+async def test_one_long_document_is_outlined_by_its_headings(crowded: Server) -> None:
+    text, outline = await call(crowded, "outline", path="long.md")
+    assert [each["heading"] for each in outline["entries"][:3]] == ["Long", "Long", "Heading number 1"]
+    assert outline["left_out"] == 403 - len(outline["entries"])
+    assert "documents" not in text
+
+
+async def test_a_cut_reading_goes_on_at_the_next_line(crowded: Server) -> None:
+    text, part = await call(crowded, "read", path="long.md")
+    _, next_line = await call(crowded, "read", path="long.md", lines=str(part["end_line"] + 1))
+    assert f"go on with lines {part['end_line'] + 1}-" in text
+    whole = (await call(crowded, "read", path="long.md", lines=f"1-{part['end_line']}"))[1]["text"]
+    assert (part["text"], next_line["text"]) == (whole, next_line["text"])
+    assert len(part["text"].split("\n")) == part["end_line"]
+
+
+async def test_half_a_character_in_a_call_is_replaced(server: Server) -> None:
+    assert "green" in (await call(server, "query", query="press the green \udcff button"))[0]
+    assert "No document 'n\ufffd'" in await refused(server, "read", path="n\udcff")
+
+
 async def test_related_names_links_both_ways_and_the_most_similar(server: Server) -> None:
     text, related = await call(server, "related", path="plugins/canvas.md")
     assert (related["links"], related["backlinks"], related["dangling"]) == (["sync.md"], ["sync.md"], ["nowhere"])
@@ -130,6 +168,7 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "says"),
     [
+        ("query", {"query": "word " * 2001}, "10,000 characters"),
         ("query", {"query": "x", "limt": 3}, "Unknown argument `limt`: did you mean `limit`?"),
         ("query", {}, "`query` needs `query`"),
         ("query", {"query": " "}, "`query` needs `query`"),

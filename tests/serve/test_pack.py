@@ -6,13 +6,23 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thumbindex.corpus.parse import parse_document
 from thumbindex.model import Passage
-from thumbindex.serve.pack import cut_passage, fit_passages
+from thumbindex.serve.pack import cut_passage, fit_passages, match_lines
+from thumbindex.settings import CorpusSettings
 
 
 def passage(lines: int, width: int = 30, match: tuple[int, int] = (5, 6), rank: int = 1) -> Passage:
     text = "\n".join(f"line {number} ".ljust(width, ".") for number in range(1, lines + 1))
     return Passage(rank, "f", "a.md", "A", ("A",), 1, lines, *match, 1.0, text)
+
+
+def parsed(text: str, match: str) -> Passage:
+    """Return a document's one section as a passage, with the chunk that holds `match` marked."""
+    parts = parse_document("a.md", text.encode(), CorpusSettings())
+    (section,), chunk = parts.sections, next(each for each in parts.chunks if match in each.text)
+    lines = (section.start_line, section.end_line, chunk.start_line, chunk.end_line)
+    return Passage(1, "f", "a.md", "A", ("A",), *lines, 1.0, section.text, match=chunk.text)
 
 
 def as_text(each: Passage) -> str:
@@ -55,6 +65,53 @@ def test_an_overlong_line_is_cut_inside() -> None:
 def test_a_passage_whose_comments_were_left_out_is_cut_all_the_same() -> None:
     left_out = Passage(1, "f", "a.md", "A", ("A",), 10, 90, 85, 86, 1.0, "\n".join(["word " * 20] * 20))
     assert 0 < len(cut_passage(left_out, 300).text) <= 300
+
+
+PARAGRAPH = "Some words that fill a paragraph. " * 8
+COMMENTED = f"# A\n\n{PARAGRAPH}\n\n<!-- not\n\nto\nbe\nseen -->\n\n{PARAGRAPH}\n\n## B\n\nThe needle lies here.\n\n## C\n\n{PARAGRAPH}"
+
+
+def test_below_a_left_out_comment_the_match_is_found_by_its_text() -> None:
+    whole = parsed(COMMENTED, "needle")
+    shown = cut_passage(whole, 200)
+    first, last = match_lines(whole) or (0, 0)
+    assert whole.text.split("\n")[first : last + 1] == ["The needle lies here."]
+    assert "The needle lies here." in shown.text
+    assert len(shown.text) <= 200
+
+
+def test_lines_that_a_left_out_comment_makes_uncertain_are_not_claimed() -> None:
+    whole = parsed(COMMENTED, "needle")
+    shown = cut_passage(whole, 200)
+    assert (shown.start_line, shown.end_line) == (whole.start_line, whole.end_line) == (1, 19)
+
+
+def test_of_equal_texts_around_a_comment_the_one_in_reach_is_the_match() -> None:
+    twice = Passage(1, "f", "a.md", "A", ("A",), 1, 9, 9, 9, 1.0, "same\n\nother\n\n\n\nsame", match="same")
+    assert match_lines(twice) == (6, 6)
+
+
+def test_a_row_whose_header_is_repeated_from_further_up_is_found() -> None:
+    rows = "\n".join(f"| row {number} | {'x' * 60} |" for number in range(12))
+    whole = parsed(f"# A\n\n%% not\nseen %%\n\n| a | b |\n| - | - |\n{rows}\n", "row 9")
+    first, last = match_lines(whole) or (0, 0)
+    assert whole.match.startswith("| a | b |\n| - | - |\n| row ")
+    assert "\n".join(whole.text.split("\n")[first : last + 1]) == whole.match.split("\n", 2)[2]
+
+
+def test_a_match_far_inside_an_overlong_line_is_shown_whole() -> None:
+    line = "".join(f"Sentence number {number} goes on for some time. " for number in range(40))
+    whole = parsed(f"# A\n\n{line}\n", "number 35 ")
+    (shown,) = fit([whole], 100)
+    assert whole.match in shown.text
+    assert (shown.start_line, shown.end_line, shown.text[0]) == (3, 3, "…")
+
+
+def test_only_a_line_feed_ends_a_line() -> None:
+    odd = "line\u2028with\x0cmany\x85ends " * 10
+    whole = parsed("# A\n\n" + "\n\n".join([odd] * 3) + "\n\n## B\n\nThe needle.\n\n## C\n\n" + odd, "needle")
+    shown = cut_passage(whole, 40)
+    assert (shown.text.split("\n")[shown.match_start - shown.start_line], shown.match_start) == ("The needle.", 11)
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(100, 1500))

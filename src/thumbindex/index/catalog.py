@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from pathspec import GitIgnoreSpec
 
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Place, Section
+from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
 from thumbindex.ports import Mask
 
 Positions = npt.NDArray[np.int64]
@@ -99,14 +98,6 @@ def passes(document: Document, filters: Filters) -> bool:
         if not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in tags):
             return False
     return filters.since is None or day_of(document) >= filters.since
-
-
-def day_of(document: Document) -> date:
-    """Return a document's date: from its front matter, else its modified time."""
-    try:
-        return date.fromisoformat(document.date[:10])
-    except ValueError:
-        return datetime.fromtimestamp(document.modified).date()
 
 
 @lru_cache(maxsize=64)

@@ -26,7 +26,7 @@ from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, RankedLi
 from thumbindex.ports import KeywordWeights, Mask
 from thumbindex.text import STOP_WORDS, identifiers, visible, words
 
-VIEW_VERSION = "2"
+VIEW_VERSION = "3"
 """Changes when the analysis changes: a view of another version is built anew."""
 
 WRITER_MEGABYTES = 64
@@ -115,6 +115,10 @@ class KeywordView:
         version, _, shown = stamp(self.folder).partition(" ")
         return version == VIEW_VERSION and int(shown or 0) >= generation and whoosh_index.exists_in(str(self.folder))
 
+    def is_at(self, generation: int) -> bool:
+        """Tell whether it shows just this generation: its rows are the store's."""
+        return stamp(self.folder) == f"{VIEW_VERSION} {generation}" and whoosh_index.exists_in(str(self.folder))
+
     def create(self) -> None:
         """Begin an empty index; it does not count until it is stamped."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -137,6 +141,8 @@ class KeywordView:
         """Remove rows and add rows (chunks' row ids, minus documents'), in one commit."""
         try:
             writer = whoosh_index.open_dir(str(self.folder)).writer(limitmb=WRITER_MEGABYTES, timeout=30.0)
+        except (EmptyIndexError, ValueError) as error:
+            raise _damaged(self.folder, error) from error
         except LockError as error:
             raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
         try:
@@ -163,16 +169,36 @@ def open_reader(folder: Path) -> Any:
     try:
         return whoosh_index.open_dir(str(folder)).reader()
     except (EmptyIndexError, OSError, ValueError) as error:
-        raise IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.") from error
+        raise _damaged(folder, error) from error
+
+
+def _damaged(folder: Path, error: Exception) -> IndexDamagedError:
+    return IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.")
 
 
 def _live(reader: Any) -> tuple[Positions, Positions]:
     """Return the document numbers that are not deleted, and their row ids."""
-    numbers = np.fromiter(reader.all_doc_ids(), dtype=np.int64)
-    if not len(numbers):
-        return numbers, numbers
-    rows = np.array(reader.column_reader("row").load(), dtype=np.int64)
-    return numbers, rows[numbers]
+    live = np.ones(reader.doc_count_all(), dtype=np.bool_)
+    for leaf, offset in _segments(reader):
+        live[[offset + number for number in leaf.segment().deleted_docs()]] = False
+    numbers = np.flatnonzero(live)
+    return numbers, _column(reader, "row", ">i8").astype(np.int64)[numbers]
+
+
+def _segments(reader: Any) -> Any:
+    """Return a reader a segment with the number of its first document; an index that was just begun has none."""
+    return [(leaf, offset) for leaf, offset in reader.leaf_readers() if leaf.segment() is not None]
+
+
+def _column(reader: Any, name: str, kind: str) -> Any:
+    """Return a numeric column, a value a document number: whole segments at once, where Whoosh would unpack value after value."""
+    found = np.zeros(reader.doc_count_all(), dtype=kind)
+    for leaf, offset in _segments(reader):
+        column = leaf.column_reader(name, translate=False)
+        if isinstance(column, columns.NumericColumn.Reader):
+            held = np.frombuffer(column._dbfile.get(column._basepos, column._count * found.itemsize), dtype=kind)
+            found[offset : offset + len(held)] = held
+    return found
 
 
 class WhooshKeywordIndex:
@@ -265,7 +291,7 @@ class WhooshKeywordIndex:
             lengths = np.zeros(len(self._catalog.documents) if whole else len(self._catalog), dtype=np.float32)
             numbers = self._numbers[self._is_chunk[self._numbers] != whole]
             if len(numbers):
-                loaded = np.array(self._reader.column_reader(f"length_{name}").load(), dtype=np.float32)
+                loaded = _column(self._reader, f"length_{name}", ">i4").astype(np.float32)
                 lengths[self._position[numbers]] = loaded[numbers]
             self._lengths[name] = lengths
         return self._lengths[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -16,11 +17,16 @@ NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.
 
 def index_location(directory: str, root: Path) -> Path:
     """Return the folder that holds the index of `root`: a readable name and a digest of the absolute path."""
-    parent = Path(directory).expanduser().resolve() if directory else user_data_path("thumbindex") / "indexes"
+    parent = index_parent(directory)
     if parent == root or parent.is_relative_to(root):
         raise UsageError(f"The index directory {parent} lies inside the indexed folder {root}: choose another one with --index.")
     name = re.sub(r"[^\w.-]+", "-", root.name).strip("-")[:40] or "root"
-    return parent / f"{name}-{hashlib.sha256(str(root).encode()).hexdigest()[:12]}"
+    return parent / f"{name}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
+
+
+def index_parent(directory: str) -> Path:
+    """Return the folder that holds all indexes: the one that is set, else the platform's."""
+    return (Path(directory).expanduser() if directory else user_data_path("thumbindex") / "indexes").resolve()
 
 
 def refuse_network_drive(location: Path, mounts: str | None = None) -> None:

@@ -79,7 +79,9 @@ def _words(store: Store, places: Places) -> str:
 
 
 def _graph(store: Store, catalog: StoreCatalog) -> NetworkxLinkGraph:
-    edges = [(catalog.positions[path], catalog.positions[link.resolved]) for path, _, link in store.links() if link.resolved]
+    at = catalog.positions
+    # between two batches of one run a link may still name a document that went with the first
+    edges = [(at[path], at[resolved]) for path, resolved in store.edges() if path in at and resolved in at]
     return NetworkxLinkGraph(len(catalog.documents), edges)
 
 

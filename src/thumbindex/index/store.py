@@ -144,7 +144,8 @@ class Store:
 
     def manifest(self) -> dict[str, FileState]:
         """Return each path's file state when it was read."""
-        return {row[0]: FileState(*row) for row in self._rows("SELECT path, size, mtime_ns, inode, digest FROM documents")}
+        rows = self._rows("SELECT path, size, mtime_ns, inode, digest FROM documents")
+        return {path: FileState(path, size, mtime, inode % 2**64, digest) for path, size, mtime, inode, digest in rows}
 
     def remove_documents(self, paths: Iterable[str]) -> None:
         """Remove documents with all that hangs on them."""
@@ -159,7 +160,7 @@ class Store:
         facts = json.dumps({name: getattr(document, name) for name in _FACTS}, ensure_ascii=False, sort_keys=True)
         cursor = self._db.execute(
             "INSERT INTO documents (path, size, mtime_ns, inode, digest, title, modified, facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (state.path, state.size, state.mtime_ns, state.inode, state.digest, document.title, document.modified, facts),
+            (state.path, state.size, state.mtime_ns, _signed(state.inode), state.digest, document.title, document.modified, facts),
         )
         row = cursor.lastrowid
         self._db.executemany(
@@ -178,17 +179,29 @@ class Store:
 
     def touch_document(self, state: FileState, modified: float) -> None:
         """Refresh the file state of a document whose text is as it was."""
-        facts = (state.size, state.mtime_ns, state.inode, state.digest, modified, state.path)
+        facts = (state.size, state.mtime_ns, _signed(state.inode), state.digest, modified, state.path)
         self._db.execute("UPDATE documents SET size = ?, mtime_ns = ?, inode = ?, digest = ?, modified = ? WHERE path = ?", facts)
 
-    def documents(self) -> list[tuple[int, str, str, float, str]]:
-        """Return row id, path, title, modified time and facts (JSON) of every document, by path."""
-        rows = self._rows("SELECT id, path, title, modified, facts FROM documents")
-        return sorted(((r[0], r[1], r[2], r[3], r[4]) for r in rows), key=lambda row: row[1])
+    def documents(self, rows: Sequence[int] | None = None) -> list[tuple[int, str, str, float, str]]:
+        """Return row id, path, title, modified time and facts (JSON) of every document, or of those with these row ids, by path."""
+        sql = "SELECT id, path, title, modified, facts FROM documents"
+        found = self._rows(sql) if rows is None else self._in(f"{sql} WHERE id IN ({{}})", rows)
+        return sorted(((r[0], r[1], r[2], r[3], r[4]) for r in found), key=lambda row: row[1])
 
-    def names(self) -> list[Document]:
-        """Return every document by path, with no more than links can name: path, title and aliases."""
-        return [Document(path, title, aliases=tuple(json.loads(facts)["aliases"])) for _, path, title, _, facts in self.documents()]
+    def names(self, paths: Iterable[str] | None = None) -> list[Document]:
+        """Return every document, or those at these paths, by path, with no more than links can name: path, title and aliases."""
+        found = self.documents(None if paths is None else self._ids(paths))
+        return [Document(path, title, aliases=tuple(json.loads(facts)["aliases"])) for _, path, title, _, facts in found]
+
+    def rows(self, paths: Iterable[str] | None = None) -> set[int]:
+        """Return the row ids of chunks, and minus those of documents: all of them, or those of the documents at these paths."""
+        if paths is None:
+            return {row for (row,) in self._rows("SELECT id FROM chunks UNION ALL SELECT -id FROM documents")}
+        ids = self._ids(paths)
+        return {-row for row in ids}.union(row for (row,) in self._in("SELECT id FROM chunks WHERE document IN ({})", ids))
+
+    def _ids(self, paths: Iterable[str]) -> list[int]:
+        return [row for (row,) in self._in("SELECT id FROM documents WHERE path IN ({})", list(paths))]
 
     # -------------------------------------------------------------- chunks and sections
 
@@ -209,19 +222,22 @@ class Store:
         )
         return {row[0]: Section(*row[1:]) for row in self._in(sql, rows)}
 
-    def _in(self, sql: str, rows: Sequence[int], first: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(rows), 500):
-            part = [int(row) for row in rows[start : start + 500]]
+    def _in(self, sql: str, keys: Sequence[int] | Sequence[str], first: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        for start in range(0, len(keys), 500):
+            part = [key if isinstance(key, str) else int(key) for key in keys[start : start + 500]]
             yield from self._rows(sql.format(",".join("?" * len(part))), (*first, *part))
 
     # -------------------------------------------------------------- links and problems
 
-    def links(self) -> list[tuple[str, int, Link]]:
-        """Return every link with its document's path and its ordinal there."""
-        rows = self._rows(
-            "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l JOIN documents d ON d.id = l.document"
-        )
+    def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
+        """Return every link, or those in the documents at these paths, with its document's path and its ordinal there."""
+        sql = "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l JOIN documents d ON d.id = l.document"
+        rows = self._rows(sql) if paths is None else self._in(f"{sql} WHERE d.path IN ({{}})", list(paths))
         return sorted(((r[0], r[1], Link(LinkKind(r[2]), *r[3:])) for r in rows), key=lambda row: row[:2])
+
+    def edges(self) -> list[tuple[str, str]]:
+        """Return the paths that each resolved link leads from and to."""
+        return [(a, b) for a, b in self._rows("SELECT d.path, l.resolved FROM links l JOIN documents d ON d.id = l.document WHERE l.resolved <> ''")]
 
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
         """Write where a link leads."""
@@ -298,6 +314,11 @@ class Store:
             "DELETE FROM vectors WHERE fingerprint <> ? OR (key NOT IN (SELECT key FROM chunks) AND key NOT IN (SELECT key FROM kept))",
             (fingerprint,),
         ).rowcount
+
+
+def _signed(inode: int) -> int:
+    """Return an inode of 64 bits as SQLite counts."""
+    return inode - 2**64 if inode >= 2**63 else inode
 
 
 def _chunk_values(chunk: Chunk) -> tuple[Any, ...]:

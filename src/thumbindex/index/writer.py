@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from thumbindex.errors import IndexDamagedError, StorageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.keyword import KeywordView, WhooshKeywordIndex
 from thumbindex.index.snapshot import Places, bring_up_to_date
@@ -68,8 +69,10 @@ class Writer:
 
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> None:
         """Commit a batch to the store and the keyword view, links resolved."""
+        paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
+        shown = KeywordView(self.places.keyword).is_at(int(self.store.meta("words", "0")))
         with self.store.transaction():
-            names = _names(self.store)
+            names, rows = _names(self.store, paths), self.store.rows(paths)
             self.store.remove_documents(batch.removed)
             for state, parsed in batch.documents:
                 self.store.add_document(state, parsed)
@@ -77,24 +80,24 @@ class Writer:
                 self.store.touch_document(state, modified)
             if batch.problems is not None:
                 self.store.replace_walk_problems(batch.problems)
-            stale = self.store.meta("links") == "stale" or names != _names(self.store)
+            stale = self.store.meta("links") == "stale" or names != _names(self.store, paths)
             if batch.last:
                 self._resolve_links(resolver, None if stale else {state.path for state, _ in batch.documents})
             unresolved = not batch.last and bool(stale or batch.documents or batch.removed)
             self.store.set_meta("links", "stale" if unresolved else "resolved")
             self.store.set_meta("words", str(self.store.generation + 1))
-        self.sync_keyword()
+            differing = (rows - (now := self.store.rows(paths)), now - rows)
+        self.sync_keyword(differing if shown else None)
 
     def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None) -> None:
         """Resolve the links of some documents; of all (None) where names came or went."""
         if only == set():
             return
         resolve = resolver(self.store.names())
-        for path, ordinal, link in self.store.links():
-            if only is None or path in only:
-                resolved = resolve(link, path)
-                if resolved != link.resolved:
-                    self.store.resolve_link(path, ordinal, resolved)
+        for path, ordinal, link in self.store.links(only):
+            resolved = resolve(link, path)
+            if resolved != link.resolved:
+                self.store.resolve_link(path, ordinal, resolved)
 
     def note(self, key: str, value: str, **more: str) -> None:
         """Commit facts about the index, where they differ."""
@@ -115,18 +118,28 @@ class Writer:
         """Return every word form with the number of chunks that hold it."""
         return WhooshKeywordIndex(self.places.keyword, StoreCatalog(self.store, "")).words()
 
-    def sync_keyword(self) -> None:
-        """Bring the keyword view up to the store, from whatever state it is in."""
+    def sync_keyword(self, differing: tuple[set[int], set[int]] | None = None) -> None:
+        """Bring the keyword view up to the store, from whatever state it is in; `differing` says which rows went and came, where that is known."""
         view = KeywordView(self.places.keyword)
-        held = self._held_rows(view)
-        facts = {row: (path, title, modified, rest) for row, path, title, modified, rest in self.store.documents()}
-        wanted = np.array([*(row for row, _, _ in self.store.chunk_rows()), *(-row for row in facts)], dtype=np.int64)
-        gone, new = np.setdiff1d(held, wanted).tolist(), np.setdiff1d(wanted, held).tolist()
-        documents = [(row, document_from_row(*facts[-row], folder="")) for row in new if row < 0]
+        gone, new = self._differing_rows(view) if differing is None else map(sorted, differing)
+        known = self.store.documents([-row for row in new if row < 0])
+        documents = [(-row, document_from_row(path, title, modified, facts, folder="")) for row, path, title, modified, facts in known]
         chunks = [row for row in new if row > 0]
-        if gone or documents or chunks:
-            view.apply(gone, documents, self._read_chunks(chunks))
+        try:
+            if gone or documents or chunks:
+                view.apply(gone, documents, self._read_chunks(chunks))
+        except IndexDamagedError:
+            if differing is None:
+                raise
+            return self.sync_keyword()
         view.write_stamp(self.store.generation)
+        return None
+
+    def _differing_rows(self, view: KeywordView) -> tuple[list[int], list[int]]:
+        """Compare the view with the store: rows that it should not hold, and rows that it lacks."""
+        held = self._held_rows(view)
+        wanted = np.array(list(self.store.rows()), dtype=np.int64)
+        return np.setdiff1d(held, wanted).tolist(), np.setdiff1d(wanted, held).tolist()
 
     def _held_rows(self, view: KeywordView) -> Positions:
         """Return the rows that the view holds; one that is missing, damaged or of another version is begun anew."""
@@ -157,8 +170,8 @@ class Writer:
                 self.store.add_vectors(fingerprint, list(vectors), np.stack(list(vectors.values())))
 
 
-def _names(store: Store) -> set[tuple[str, str, tuple[str, ...]]]:
-    return {(document.path, document.title, document.aliases) for document in store.names()}
+def _names(store: Store, paths: Sequence[str]) -> set[tuple[str, str, tuple[str, ...]]]:
+    return {(document.path, document.title, document.aliases) for document in store.names(paths)}
 
 
 def _open_or_begin(path: Path) -> Store:
@@ -190,6 +203,39 @@ def _locked(path: Path, waiting: Callable[[], None] | None) -> Iterator[None]:
     finally:
         _mark(path).unlink(missing_ok=True)
         lock.release()
+
+
+def delete_index(places: Places) -> None:
+    """Delete one folder's index, the lock last; raise IndexBusyError where another process is writing."""
+
+    def busy() -> None:
+        raise IndexBusyError(f"The index in {places.folder} is being written by another process: try again when it is done.")
+
+    if not places.folder.is_dir():
+        return
+    with _locked(places.lock, busy):
+        for path in places.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path not in (places.lock, _mark(places.lock)):
+                path.unlink()
+    shutil.rmtree(places.folder)
+
+
+def indexed_root(places: Places) -> Path | None:
+    """Return the folder that an index was made of; None where there is no index, a damaged one's name where it cannot say."""
+    if not places.store.is_file():
+        return None
+    try:
+        store = Store(places.store, read_only=True)
+    except StorageError:
+        return Path(places.folder.name)
+    try:
+        return Path(store.meta("root") or places.folder.name)
+    except StorageError:
+        return Path(places.folder.name)
+    finally:
+        store.close()
 
 
 def is_writing(places: Places) -> bool:

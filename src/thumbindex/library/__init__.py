@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,24 +14,35 @@ from typing import Self
 from thumbindex.config import load_config, offline, resolve_folders, with_folder_file
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.rerank import open_reranker
-from thumbindex.errors import UnknownFolderError
-from thumbindex.index.writer import Writer, is_writing
-from thumbindex.library.answering import Reader, answer, folder_state
-from thumbindex.library.folders import Folder, place_of
+from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.index.writer import delete_index, is_writing
+from thumbindex.library.answering import Reader, answer, checked, folder_state
+from thumbindex.library.folders import Folder, find_indexes, place_of
 from thumbindex.library.indexing import Run, index_folders
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
-from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexReport, OutlineEntry, Progress, Query, Related
+from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexReport, IndexState, OutlineEntry, Problem, Progress, Query, Related
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.settings import Config
+
+_LOG = logging.getLogger(__name__)
 
 
 class Library:
     """Some folders of Markdown, indexed and asked as one. Cheap to open; safe to ask from several threads."""
 
-    def __init__(self, folders: Sequence[Folder], config: Config, embedder: Embedder | None = None, reranker: Reranker | None = None) -> None:
+    def __init__(
+        self,
+        folders: Sequence[Folder],
+        config: Config,
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+        wait_for_models: bool = True,
+    ) -> None:
         self.config = config
         self._readers = tuple(Reader(folder) for folder in folders)
         self._embedder, self._reranker = embedder, reranker
+        self._given = embedder is not None
+        self._wait_for_models = wait_for_models
         self._for_indexing: dict[str, Embedder] = {}  # by the name that was asked for, and its own
         self._loading = threading.Lock()
 
@@ -44,12 +55,26 @@ class Library:
         config: Config | None = None,
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        wait_for_models: bool = True,
     ) -> Library:
-        """Open folders by path or configured name; with none, the configured ones, else the current folder."""
+        """Open folders by path or configured name; with none, the configured ones, else the current folder.
+
+        The first query loads the index's model; a server does not wait (`wait_for_models=False`) and loads it behind its answers.
+        """
+        if isinstance(folders, str):
+            raise UsageError(f"Folders are a list: Library.open([{folders!r}]).")
         config = config or load_config()
         directory = str(index) if index is not None else config.index.directory
         found = [Folder(name, root, place_of(directory, root), with_folder_file(config, root)) for name, root in resolve_folders(config, folders)]
-        return cls(found, found[0].config if len(found) == 1 else config, embedder, reranker)
+        return cls(found, found[0].config if len(found) == 1 else config, embedder, reranker, wait_for_models)
+
+    @classmethod
+    def everywhere(cls, *, index: str | Path | None = None, config: Config | None = None, only: Sequence[str | Path] = ()) -> Library:
+        """Open every index in the index directory, those of folders that are gone too; `only` names some by folder path or name."""
+        config = config or load_config()
+        found = find_indexes(str(index) if index is not None else config.index.directory, config)
+        wanted = {str(one) for one in only} | {str(Path(one).expanduser().absolute()) for one in only}
+        return cls([each for each in found if not only or wanted & {str(each.root), each.name}], config)
 
     @property
     def folders(self) -> tuple[tuple[str, Path], ...]:
@@ -60,6 +85,11 @@ class Library:
     def opened(self) -> tuple[Folder, ...]:
         """Each folder with the place of its index and the configuration that holds for it."""
         return tuple(reader.folder for reader in self._readers)
+
+    @property
+    def indexed(self) -> bool:
+        """Tell whether every folder has words to search."""
+        return all(reader.indexed for reader in self._readers)
 
     # -------------------------------------------------------------- indexing
 
@@ -83,14 +113,11 @@ class Library:
         return index_folders([each for each in self.opened if not folder or each.name in folder], run, self._open_embedder)
 
     def forget(self) -> tuple[FolderStatus, ...]:
-        """Delete these folders' indexes; the notes are not touched."""
-        gone = tuple(status for status in self.status() if status.indexed)
+        """Delete these folders' indexes; the notes are not touched. Raises IndexBusyError where another process is writing."""
+        gone = tuple(status for status in self.status() if Path(status.location).is_dir())
         for reader in self._readers:
             reader.close()
-            if reader.folder.places.folder.is_dir():
-                with Writer.open(reader.folder.places.folder):
-                    pass
-                shutil.rmtree(reader.folder.places.folder)
+            delete_index(reader.folder.places)
         return gone
 
     # -------------------------------------------------------------- models
@@ -101,16 +128,30 @@ class Library:
         return self._embedder is not None
 
     def load_models(self) -> None:
-        """Load what queries need: the model that the indexes were made with. Without one, words alone are searched."""
+        """Load what queries need: the model that the indexes were made with. Without one, words alone are searched.
+
+        Called again it does nothing, unless the indexes have come to another model meanwhile. Raises ModelError.
+        """
         with self._loading:
-            name = next((state.model for reader in self._readers if (state := folder_state(reader)).model), "")
-            if self._embedder is None and name:
+            made_with = {(store.meta("model"), store.meta("fingerprint")) for reader in self._readers if reader.indexed for store in (reader.store,)}
+            fitting = self._given or (self._embedder is not None and self._embedder.fingerprint in {fingerprint for _, fingerprint in made_with})
+            name = min((name for name, _ in made_with if name), default="")
+            if not fitting and name:
                 self._embedder = self._open_embedder(name)
             if self._reranker is None and self._embedder is not None and self.config.query.rerank.enabled:
                 self._reranker = open_reranker(self.config.encode.rerank, self._embedder, offline=offline())
 
+    def _models_for_query(self) -> None:
+        """Load the models with the first query where a query may wait for them; without them, words alone are searched."""
+        if self._wait_for_models and self._embedder is None:
+            try:
+                self.load_models()
+            except ModelError as error:
+                self._wait_for_models = False
+                _LOG.warning("%s Answers come from words alone.", error)
+
     def _open_embedder(self, known: str) -> Embedder:
-        if self._embedder is not None:
+        if self._given and self._embedder is not None:
             return self._embedder
         settings = self.config.encode.embed
         if known and settings.model == "auto":
@@ -132,28 +173,27 @@ class Library:
         tag: Sequence[str] = (),
         since: date | None = None,
     ) -> Answer:
-        """Answer from what is indexed now; indexes nothing and waits for no model."""
+        """Answer from what is indexed now; indexes nothing."""
         self._known(folder)
-        filters = Filters(tuple(folder), tuple(path), tuple(tag), since)
-        query = Query(text, limit or self.config.query.limit, filters)
+        self._models_for_query()
+        limit = self.config.query.limit if limit is None else limit
+        query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since)))
         return answer(query, self._readers, self.config.query, self._embedder, self._reranker)
 
     def read(self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None) -> Excerpt:
-        """Return a document's lines: all of them, those under a heading, or a range."""
-        reader, _, document = find_document(path, self._within(folder))
-        return read_excerpt(reader, document, heading, lines)
+        """Return a document's lines: all of them, those under a heading (`path#heading` will do), or a range."""
+        found = find_document(path, self._within(folder))
+        return read_excerpt(found, heading if heading is not None or lines is not None else found.fragment, lines)
 
     def outline(self, path: str | None = None, *, folder: str | None = None) -> tuple[OutlineEntry, ...]:
         """Return a document's headings, or every document."""
         if path is None:
             return outline_documents(self._within(folder))
-        reader, _, document = find_document(path, self._within(folder))
-        return outline_headings(reader, document)
+        return outline_headings(find_document(path, self._within(folder)))
 
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
         """Return what links to a document, what it links to, and what is most like it."""
-        reader, own, document = find_document(path, self._within(folder))
-        return related_to(reader, own, document, limit)
+        return related_to(find_document(path, self._within(folder)), limit)
 
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
@@ -184,11 +224,17 @@ class Library:
 
 
 def _status(reader: Reader) -> FolderStatus:
+    """Return the state of one folder's index; a damaged one says so and hides none of the others."""
     folder, places = reader.folder, reader.folder.places
     base = (folder.name, str(folder.root), str(places.folder), reader.indexed)
+    nothing = IndexState(0, 0, 0, 0, "", 0)
     if not reader.indexed:
-        return FolderStatus(*base, 0, folder_state(reader), (), 0, 0, is_writing(places), "")
+        return FolderStatus(*base, 0, nothing, (), 0, 0, is_writing(places), "")
     size = sum(path.stat().st_size for path in places.folder.rglob("*") if path.is_file())
-    updated = datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds")
-    resolved, dangling = reader.store.link_counts()
-    return FolderStatus(*base, size, folder_state(reader), reader.store.problems(), resolved, dangling, is_writing(places), updated)
+    updated = datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds") if places.store.exists() else ""
+    try:
+        resolved, dangling = reader.store.link_counts()
+        state, problems = folder_state(reader), reader.store.problems()
+    except StorageError as error:
+        return FolderStatus(*base, size, nothing, (Problem(str(places.store), None, str(error)),), 0, 0, is_writing(places), updated)
+    return FolderStatus(*base, size, state, problems, resolved, dangling, is_writing(places), updated)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from thumbindex.index.location import index_location, refuse_network_drive
+from thumbindex.index.location import index_location, index_parent, refuse_network_drive
 from thumbindex.index.snapshot import Places
+from thumbindex.index.writer import indexed_root
 from thumbindex.settings import Config
 
 
@@ -25,3 +26,14 @@ def place_of(directory: str, root: Path) -> Places:
     location = index_location(directory, root)
     refuse_network_drive(location)
     return Places(location)
+
+
+def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:
+    """Return the folders whose indexes lie in the index directory, by name, whether the folders are still there or not."""
+    parent = index_parent(directory)
+    found = []
+    for place in sorted(parent.iterdir()) if parent.is_dir() else ():
+        root = indexed_root(Places(place))
+        if root is not None:
+            found.append(Folder(root.name or "root", root, Places(place), config))
+    return tuple(sorted(found, key=lambda folder: (folder.name, folder.root)))

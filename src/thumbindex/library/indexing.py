@@ -112,7 +112,7 @@ def keep_words(folder: Folder, writer: Writer, comparison: Comparison, listing: 
         batch = Batch(documents, removed, touched, (*listing.problems, *unread)) if last else Batch(documents, removed, last=False)
         writer.apply(batch, _resolver)
         run.tell(Progress(folder.name, "words", paths.index(group[-1]) + 1 if group else 0, len(paths)))
-    writer.note("corpus", _cutting(folder))
+    writer.note("corpus", _cutting(folder), root=str(folder.root))
 
 
 def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem]]:

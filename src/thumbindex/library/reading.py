@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
@@ -16,16 +17,33 @@ from thumbindex.model import ChunkId, Document, DocumentId, Excerpt, OutlineEntr
 from thumbindex.ports import Snapshot, Vector
 
 
-def find_document(path: str, readers: Sequence[Reader]) -> tuple[Reader, DocumentId, Document]:
-    """Return the indexed document at a path; nothing that is not in an index is ever looked for on disk."""
-    known: list[str] = []
-    for reader in readers:
-        if reader.indexed:
-            documents = reader.snapshot().catalog.documents
-            for n, document in enumerate(documents):
-                if document.path == path:
-                    return reader, DocumentId(n), document
-            known += [document.path for document in documents]
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A document in the snapshot in which it was found."""
+
+    reader: Reader
+    snapshot: Snapshot
+    id: DocumentId
+    document: Document
+    fragment: str | None = None  # what stood behind "#" in the path that was asked for
+
+
+def find_document(path: str, readers: Sequence[Reader]) -> Found:
+    """Return the indexed document at a path (`path#heading` too); nothing that is not in an index is ever looked for on disk."""
+    snapshots = [(reader, reader.snapshot()) for reader in readers if reader.indexed]
+    for wanted, fragment in ((path, None), (path.partition("#")[0], path.partition("#")[2])):
+        found = [
+            Found(reader, snapshot, DocumentId(n), document, fragment or None)
+            for reader, snapshot in snapshots
+            for n, document in enumerate(snapshot.catalog.documents)
+            if document.path == wanted
+        ]
+        if len(found) > 1:
+            names = ", ".join(each.reader.folder.name for each in found)
+            raise UsageError(f"{wanted!r} is in several folders ({names}): say which one with `folder`.")
+        if found:
+            return found[0]
+    known = [document.path for _, snapshot in snapshots for document in snapshot.catalog.documents]
     raise UnknownPathError(f"No document {path!r} in the index.{nearest(path, known)}")
 
 
@@ -38,8 +56,9 @@ def nearest(path: str, known: Sequence[str]) -> str:
     return f" Nearest: {', '.join(close)}." if close else " `outline` without a path lists all documents."
 
 
-def read_excerpt(reader: Reader, document: Document, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
+def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
     """Return a document's lines as they stand on disk: all, those under a heading, or a range."""
+    reader, document = found.reader, found.document
     text = _text(reader, document.path)
     rows = text.split("\n")
     if rows and not rows[-1]:
@@ -65,16 +84,17 @@ def outline_documents(readers: Sequence[Reader]) -> tuple[OutlineEntry, ...]:
     )
 
 
-def outline_headings(reader: Reader, document: Document) -> tuple[OutlineEntry, ...]:
+def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
     """List a document's title and headings."""
+    reader, document = found.reader, found.document
     headings = headings_of(document.path, _text(reader, document.path))
     title = OutlineEntry(reader.folder.name, document.path, 0, document.title, 1)
     return (title, *(OutlineEntry(reader.folder.name, document.path, level, text, line) for level, text, line in headings))
 
 
-def related_to(reader: Reader, own: DocumentId, document: Document, limit: int) -> Related:
+def related_to(found: Found, limit: int) -> Related:
     """Return a document's links both ways and the documents whose mean vectors are nearest to its own."""
-    snapshot = reader.snapshot()
+    reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
     paths = [d.path for d in snapshot.catalog.documents]
     dangling = sorted({link.target for path, _, link in reader.store.links() if path == document.path and not link.resolved})
     return Related(

@@ -8,11 +8,15 @@ from thumbindex.model import Candidate, Dropped
 from thumbindex.ports import Calibration
 from thumbindex.query.stage import Search, Tools
 
+WORDS_ALONE = 0.49
+"""The most that words alone can say: every word of a question may stand in a text that does not answer it."""
+
 
 def confidence(search: Search, tools: Tools) -> Search:
     """Weigh the evidence, abstain where there is next to none, and drop candidates below the minimum relevance."""
     settings = tools.settings.confidence
-    sure = evidence(best_cosine(search), best_coverage(search), tools.snapshot.calibration)
+    partial = len(tools.snapshot.vector) < len(tools.snapshot.catalog)
+    sure = evidence(best_cosine(search), best_coverage(search), tools.snapshot.calibration, partial=partial)
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
     if sure < settings.abstain:
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
@@ -35,13 +39,17 @@ def best_coverage(search: Search) -> float:
     )
 
 
-def evidence(cosine: float | None, coverage: float, calibration: Calibration) -> float:
-    """Return a confidence from 0 to 1: cosine on the index's own scale, helped by coverage; coverage alone without vectors."""
+def evidence(cosine: float | None, coverage: float, calibration: Calibration, *, partial: bool = False) -> float:
+    """Return a confidence from 0 to 1: cosine on the index's own scale, helped by coverage; coverage alone without vectors.
+
+    Where vectors are `partial`, coverage alone is enough: a low cosine may be that of other chunks.
+    """
     if cosine is None:
-        return coverage
+        return min(coverage, WORDS_ALONE)
     span = max(calibration.signal_cosine - calibration.noise_cosine, 0.05)
     meaning = min(max((cosine - calibration.noise_cosine) / span, 0.0), 1.0)
-    return 0.7 * meaning + 0.3 * coverage
+    blended = 0.7 * meaning + 0.3 * coverage
+    return max(blended, min(coverage, WORDS_ALONE)) if partial else blended
 
 
 def _drop(search: Search, candidates: tuple[Candidate, ...], reason: str, tools: Tools) -> Search:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from rapidfuzz.distance import OSA
 from rapidfuzz.process import extract
@@ -32,13 +33,19 @@ _HALF = 4
 _COMPARED = 3
 """The chunks by whose equal scores two words are seen to be one to stemming."""
 
+_MOST = 20
+"""The unknown words that are corrected: each is compared with the whole lexicon, and a text of many is no question."""
+
 _FREQUENT = 5
 """The fewest chunks that hold each half of a word that is taken apart: two rare halves are a coincidence."""
 
 
 def correct(search: Search, tools: Tools) -> Search:
     """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked."""
-    text = correct_text(search.text, lambda word: correction(word, tools), tools.settings.correct.shortest)
+    shortest = tools.settings.correct.shortest
+    unknown = (word for word in dict.fromkeys(correctable(search.text, shortest)) if not tools.snapshot.keyword.frequency(word))
+    corrections = {word: correction(word, tools) for word in islice(unknown, _MOST)}
+    text = correct_text(search.text, corrections.get, shortest)
     if text == search.text:
         return search
     terms, identifiers = read_terms(text, tools.settings.search_code.whole)
@@ -49,13 +56,23 @@ def correct_text(text: str, correction: Callable[[str], str | None], shortest: i
     """Replace each plain word that has a correction; quotes, code, links, numbers and short words stay."""
 
     def corrected(match: re.Match[str]) -> str:
-        parts = _WORD.fullmatch(match[0])
-        if parts is None or not is_correctable(parts[2], text, shortest):
-            return match[0]
-        found = correction(fold(parts[2]))
-        return match[0] if found is None else f"{parts[1]}{found}{parts[3]}"
+        parts = _parts(match[0], text, shortest)
+        found = correction(fold(parts[2])) if parts else None
+        return f"{parts[1]}{found}{parts[3]}" if parts and found is not None else match[0]
 
     return _TOKEN.sub(corrected, text)
+
+
+def correctable(text: str, shortest: int) -> Iterator[str]:
+    """Yield the words, folded, that `correct_text` asks a correction for."""
+    found = (_parts(match[0], text, shortest) for match in _TOKEN.finditer(text))
+    return (fold(parts[2]) for parts in found if parts)
+
+
+def _parts(token: str, text: str, shortest: int) -> re.Match[str] | None:
+    """Return what stands before a word, the word, and what stands after it; None for what is left alone."""
+    parts = _WORD.fullmatch(token)
+    return parts if parts and is_correctable(parts[2], text, shortest) else None
 
 
 def is_correctable(token: str, text: str, shortest: int) -> bool:

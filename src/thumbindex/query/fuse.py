@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TypeVar
+
+import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, DocumentId, RankedList
 from thumbindex.query.stage import Search, Tools
@@ -23,7 +26,7 @@ def fuse(search: Search, tools: Tools) -> Search:
     """Fuse the lists into candidates, best first; ties by path, then line."""
     settings = tools.settings
     weights = retriever_weights(search, settings)
-    scores = fuse_lists(search.lists, weights, settings)
+    scores = fuse_lists(search.lists, weights, settings, without_vector(search, tools))
     of = tools.snapshot.catalog.document_of
     best = first_of_each(sorted(scores, key=lambda n: (-scores[n], n)), of, settings.fuse.chunks)
     fused = {n: scores[n] for n in best[: max(settings.fuse.limit, 3 * search.query.limit)]}
@@ -65,14 +68,33 @@ def retriever_weights(search: Search, settings: QuerySettings) -> dict[str, floa
     return {name: weight / total for name, weight in raw.items()} if total else raw
 
 
-def fuse_lists(lists: Mapping[str, RankedList], weights: Mapping[str, float], settings: QuerySettings) -> dict[ChunkId, float]:
-    """Fuse documents and chunks; a document's best chunk takes its score, the others follow by their share of the best one's."""
+def without_vector(search: Search, tools: Tools) -> frozenset[ChunkId]:
+    """Return the chunks in the running that search_vector could not score, as their vectors are not there yet."""
+    vector = tools.snapshot.vector
+    if "search_vector" not in search.lists or len(vector) == len(tools.snapshot.catalog):
+        return frozenset()
+    chunks = sorted({hit.chunk for found in search.lists.values() for hit in found.hits})
+    missing = np.flatnonzero(np.isnan(vector.vectors(chunks)[:, 0]))
+    return frozenset(chunks[at] for at in missing)
+
+
+def fuse_lists(
+    lists: Mapping[str, RankedList], weights: Mapping[str, float], settings: QuerySettings, pending: AbstractSet[ChunkId] = frozenset()
+) -> dict[ChunkId, float]:
+    """Fuse documents and chunks; a document's best chunk takes its score, the others follow by their share of the best one's.
+
+    What is `pending`, without a vector yet, is scored by the other retrievers alone: their weights are raised to the sum of all.
+    """
     fusion = _fusion(settings.fuse.method, settings.fuse.k)
+    of = {hit.chunk: hit.document for found in lists.values() for hit in found.hits}
     chunk_scores: dict[ChunkId, float] = fusion({name: {hit.chunk: hit.score for hit in found.hits} for name, found in lists.items()}, weights)
+    raised = gain_of_others(weights)
+    chunk_scores = {chunk: score * raised if chunk in pending else score for chunk, score in chunk_scores.items()}
     if not settings.aggregate.enabled:
         return chunk_scores
-    of = {hit.chunk: hit.document for found in lists.values() for hit in found.hits}
     document_scores: dict[DocumentId, float] = fusion({name: found.documents for name, found in lists.items()}, weights)
+    for document in {of[chunk] for chunk in pending} - {of[chunk] for chunk in of.keys() - pending}:
+        document_scores[document] = document_scores.get(document, 0.0) * raised
     best: dict[DocumentId, float] = {}
     for chunk, score in chunk_scores.items():
         best[of[chunk]] = max(best.get(of[chunk], 0.0), score)
@@ -80,6 +102,12 @@ def fuse_lists(lists: Mapping[str, RankedList], weights: Mapping[str, float], se
         chunk: document_scores.get(of[chunk], 0.0) * ((score / best[of[chunk]]) ** settings.fuse.spread if best[of[chunk]] > 0 else 1.0)
         for chunk, score in chunk_scores.items()
     }
+
+
+def gain_of_others(weights: Mapping[str, float]) -> float:
+    """Return the factor that raises all weights but search_vector's to the sum of all; 1 where there are no others."""
+    others = sum(weight for name, weight in weights.items() if name != "search_vector")
+    return sum(weights.values()) / others if others > 0 else 1.0
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[Item, float]]:

@@ -105,6 +105,7 @@ def reading(markdown: str) -> Reading:
     return Reading(folded, frozenset(marked | in_code | {fold(name) for name in _names(text)}), plain)
 
 
+@lru_cache(maxsize=8192)
 def comparable(markdown: str) -> tuple[str, tuple[str, ...]]:
     """Return the visible text with code verbatim in it, and the pieces of code."""
     code: list[str] = []

@@ -47,6 +47,7 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
         sources=_best_ranks(family),
         cluster_size=1 + sum(child.cluster_size - 1 for child in family),
         also_in=tuple(place for place in also_in if not _is_inside(place, document.folder, document.path, start, end)),
+        match=best.chunk.text,
     )
 
 

@@ -27,7 +27,6 @@ from thumbindex.query.search_keyword import search_keyword
 from thumbindex.query.search_vector import search_vector
 from thumbindex.query.stage import Search, Stage, Tools
 from thumbindex.query.terms import read_terms
-from thumbindex.settings import QuerySettings
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("classify", classify),
@@ -52,19 +51,18 @@ STAGES: tuple[tuple[str, Stage], ...] = (
 )
 """Every stage in the order of the run; its name is its module, its function, its table and its step in the trace."""
 
-AFTER_FUSION = frozenset(name for name, _ in STAGES[[name for name, _ in STAGES].index("fuse") + 1 :])
-
 
 def run(query: Query, tools: Tools, clock: Callable[[], float]) -> tuple[Search, tuple[Step, ...]]:
     """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did."""
     search, steps = begin(query, tools), []
-    for name, stage in enabled(tools.settings):
-        if name in AFTER_FUSION and not tools.settings.fuse.enabled and not search.candidates and search.answerable:
+    for name, stage in STAGES:
+        if getattr(tools.settings, name).enabled:
+            began = clock()
+            after = stage(search, tools)
+            steps.append(compare(name, search, after, clock() - began))
+            search = after
+        elif name == "fuse":  # without it, the later stages still need candidates
             search = first_list(search, tools)
-        began = clock()
-        after = stage(search, tools)
-        steps.append(compare(name, search, after, clock() - began))
-        search = after
     return finish(search, tools), tuple(steps)
 
 
@@ -72,11 +70,6 @@ def begin(query: Query, tools: Tools) -> Search:
     """Return a search with the query's terms and what its filters let through."""
     terms, identifiers = read_terms(query.text, tools.settings.search_code.whole)
     return Search(query, query.text, terms=terms, identifiers=identifiers, mask=tools.snapshot.catalog.select(query.filters))
-
-
-def enabled(settings: QuerySettings) -> tuple[tuple[str, Stage], ...]:
-    """Return the stages that are switched on."""
-    return tuple((name, stage) for name, stage in STAGES if getattr(settings, name).enabled)
 
 
 def finish(search: Search, tools: Tools) -> Search:
@@ -94,7 +87,7 @@ def size(search: Search) -> int:
     """Count the passages, else the candidates, else the chunks that retrievers have found so far."""
     if search.passages:
         return len(search.passages)
-    if search.candidates or not search.answerable:
+    if search.candidates or search.dropped or not search.answerable:  # only candidates are dropped: none are left then
         return len(search.candidates)
     return len({hit.chunk for found in search.lists.values() for hit in found.hits})
 

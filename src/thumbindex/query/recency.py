@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 
-from thumbindex.model import Candidate, Document
+from thumbindex.model import Candidate, Document, day_modified, day_of
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import RecencySettings
 
-_EPOCH = date(1970, 1, 1).toordinal()
-_SECONDS = 86_400
+_AHEAD = timedelta(days=366)
+"""How far a date may lie after every modified time: an archive may give all its files one time, older than what they say."""
 
 
 def recency(search: Search, tools: Tools) -> Search:
     """Raise scores by age, counted from the newest document: the same corpus gives the same answer on any day."""
-    documents = tools.snapshot.catalog.documents
-    newest = max(map(day_of, documents), default=0.0)
-    raised = (raise_score(each, newest - day_of(documents[each.document]), tools.settings.recency) for each in search.candidates)
+    day = days(tools.snapshot.catalog.documents)
+    newest = max(day, default=date.min)
+    raised = (raise_score(each, (newest - day[each.document]).days, tools.settings.recency) for each in search.candidates)
     return replace(search, candidates=best_first(raised))
+
+
+def days(documents: Sequence[Document]) -> list[date]:
+    """Return each document's day; where that is far after all modified times it is a mistake, and the document's own one counts."""
+    written = list(map(day_of, documents))
+    latest = max(map(day_modified, documents), default=date.min) + _AHEAD
+    if min(written, default=latest) > latest:
+        return written  # images of systems keep no modified times: nothing to tell a mistake by
+    return [day_modified(document) if day > latest else day for document, day in zip(documents, written, strict=True)]
 
 
 def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
@@ -30,11 +39,3 @@ def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> 
 def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Sort by score, ties by path, then line."""
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
-
-
-def day_of(document: Document) -> float:
-    """Return a document's day since year 1: front matter's date, else the modified time (UTC)."""
-    try:
-        return float(date.fromisoformat(document.date[:10]).toordinal())
-    except ValueError:
-        return _EPOCH + document.modified / _SECONDS

@@ -58,9 +58,10 @@ def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tool
 
 
 def _best_chunk(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> ChunkId:
-    """Return the nearest by meaning; without vectors the one that the words found first, else the document's first."""
+    """Return the nearest by meaning; where none has a vector the one that the words found first, else the document's first."""
     if search.vector is not None:
-        cosines = np.nan_to_num(tools.snapshot.vector.vectors(chunks) @ search.vector, nan=-1.0)
-        return chunks[int(np.argmax(cosines))]
+        cosines = tools.snapshot.vector.vectors(chunks) @ search.vector
+        if not np.isnan(cosines).all():
+            return chunks[int(np.nanargmax(cosines))]
     ranks = {hit.chunk: hit.rank for found in search.lists.values() for hit in reversed(found.hits)}
     return min(chunks, key=lambda n: (ranks.get(n, len(ranks) + 1), n))

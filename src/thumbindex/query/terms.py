@@ -43,9 +43,9 @@ def code_terms(text: str, whole: float) -> tuple[Term, ...]:
         if not parts and token in STOP_WORDS:
             stopped.append(token)
             continue
-        weights[token] = max(weights.get(token, 0.0), whole if parts else 1.0)
-        for part in parts:
-            weights.setdefault(part, 1.0)
+        weights[token] = max(weights.get(token, 0.0), whole if parts or is_identifier(token) else 1.0)
+        for part in parts:  # all parts together weigh what one word does: they must not outrank the whole
+            weights[part] = max(weights.get(part, 0.0), 1.0 / len(parts))
     return tuple(Term(token, weight) for token, weight in (weights or dict.fromkeys(stopped, 1.0)).items())
 
 

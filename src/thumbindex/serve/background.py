@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 WORDS_SECONDS = 20.0
 """The longest that a query waits for the first words: clients give up after 30 to 60 s."""
 
+NOTED, OVER = "note: ", "over: "
+"""How a line of the child begins that says what the user should know, and that it holds no longer."""
+
 _POLL_SECONDS = 0.1
 
 _MODEL_POLL_SECONDS = 1.0
@@ -39,6 +42,8 @@ class Background:
         self._library: Future[Library] = Future()
         self._child: subprocess.Popen[str] | None = None
         self._said: deque[str] = deque(maxlen=20)
+        self._noted: dict[str, None] = {}  # what the child said that still holds, in order
+        self._start_note = ""
         self._model_note = ""
         self._started = False
         self._lock = threading.Lock()
@@ -66,8 +71,8 @@ class Background:
         """Wait until there are words to search, the child has ended, or the time is up."""
         library = self.library()
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not all(each.indexed for each in library.status()):
-            if self._child is not None and self._child.poll() is not None:
+        while time.monotonic() < until and not library.indexed:
+            if self._start_note or (self._child is not None and self._child.poll() is not None):
                 return
             time.sleep(_POLL_SECONDS)
 
@@ -76,7 +81,8 @@ class Background:
         failed = self._child is not None and self._child.poll() not in (None, 0)
         last = self._said[-1] if self._said else "it left no message"
         indexing = f"Indexing stopped ({last}); answers come from what is indexed so far. Run `thumbindex index` to try again." if failed else ""
-        return tuple(note for note in (indexing, self._model_note) if note)
+        noted = () if indexing else tuple(self._noted)
+        return tuple(note for note in (self._start_note, indexing, *noted, self._model_note) if note)
 
     def stop(self) -> None:
         """End the child."""
@@ -111,9 +117,13 @@ class Background:
             library.load_models()
 
     def _start_child(self) -> None:
-        self._child = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
-        )
+        try:
+            self._child = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
+            )
+        except OSError as error:
+            self._start_note = f"Indexing cannot be started ({error}); answers come from what is indexed so far. Run `thumbindex index`."
+            return
         threading.Thread(target=self._listen, args=(self._child.stderr,), name="child's messages", daemon=True).start()
 
     def _listen(self, messages: IO[str]) -> None:
@@ -121,6 +131,10 @@ class Background:
             for line in messages:
                 if line.strip():
                     self._said.append(line.strip())
+                if line.startswith(NOTED):
+                    self._noted[line.removeprefix(NOTED).strip()] = None
+                if line.startswith(OVER):
+                    self._noted.pop(line.removeprefix(OVER).strip(), None)
                 sys.stderr.write(line)
 
 
@@ -131,12 +145,23 @@ def child_command(opening: Opening) -> list[str]:
 
 
 def work_for_server(library: Library) -> None:
-    """Index words, then vectors, until done or until the server at the other end of standard input is gone."""
+    """Keep the indexes up to the disk until the server at the other end of standard input is gone; without `serve.watch` only once."""
+    # Imported here: the server, which imports this module for its handshake, must not pay for watchdog.
+    from thumbindex.serve.live import Live
+
     threading.Thread(target=_leave_with_server, name="server watch", daemon=True).start()
     if hasattr(os, "nice"):
         os.nice(_NICE)
-    library.index(words_only=True)
-    library.index()
+    if library.config.serve.watch.enabled:
+        Live(library, _say).run()
+    else:
+        library.index(words_only=True)
+        library.index()
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()
 
 
 def _leave_with_server() -> None:

@@ -17,6 +17,7 @@ from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, evaluation_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_answer, print_evaluation, print_json, print_report, print_status
+from thumbindex.serve.tools import replace_surrogates
 from thumbindex.study.evaluate import evaluate, load_queries, write_run
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def query(
     filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_date(since))
     with _open(ctx, _opening(folder, index, config, overrides)) as library:
         _make_ready(library, wait)
-        answer = library.query(text, limit=limit, path=filters.path, tag=filters.tag, since=filters.since)
+        answer = library.query(replace_surrogates(text), limit=limit, path=filters.path, tag=filters.tag, since=filters.since)
     if as_json:
         print_json(answer_payload(answer))
     else:
@@ -206,10 +207,8 @@ def _open(ctx: typer.Context, opening: Opening) -> Library:
 def _make_ready(library: Library, wait: bool) -> None:
     """Bring the words up to date, the vectors too with `wait`, and load the models where there are vectors to search."""
     try:
-        # A server that is embedding holds the lock for long, and keeps the words up to date itself.
-        if wait or not all(each.indexed and each.writing for each in library.status()):
-            with ProgressDisplay() as show:
-                library.index(words_only=not wait, progress=show)
+        with ProgressDisplay() as show:
+            library.index(words_only=not wait, progress=show)
         if wait or any(each.state.vectors for each in library.status()):
             library.load_models()
     except ModelError as error:

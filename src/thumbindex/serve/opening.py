@@ -39,4 +39,4 @@ def open_library(opening: Opening) -> Library:
     # Imported here: the handshake and `--help` must not pay for the rooms behind it.
     from thumbindex.library import Library
 
-    return Library.open(opening.folder, index=opening.index, config=opening.load())
+    return Library.open(opening.folder, index=opening.index, config=opening.load(), wait_for_models=False)

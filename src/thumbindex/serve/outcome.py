@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import sys
 import traceback
@@ -22,6 +23,8 @@ def reported(command: Callable[..., int]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            _escape_unwritable(stream)
         raise typer.Exit(_outcome(functools.partial(command, *args, **kwargs)))
 
     return run
@@ -30,6 +33,12 @@ def reported(command: Callable[..., int]) -> Callable[..., None]:
 def say_error(message: str) -> None:
     """Print one line on stderr."""
     typer.secho(" ".join(message.split("\n")), fg=typer.colors.RED, err=True)
+
+
+def _escape_unwritable(stream: object) -> None:
+    """Have characters that a stream's encoding lacks written as escapes: a path may hold bytes that are no UTF-8."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
 
 
 def _outcome(command: Callable[[], int]) -> int:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from thumbindex.model import Answer, FolderStatus, IndexReport, Passage, Problem, Step
+from thumbindex.serve.pack import match_lines
 from thumbindex.serve.sentences import also_in, confidence, stood_on
 from thumbindex.study.evaluate import MEASURES, Evaluation
 
@@ -89,8 +90,8 @@ def print_evaluation(evaluation: Evaluation) -> None:
 
 
 def print_json(payload: Mapping[str, Any]) -> None:
-    """Print JSON: UTF-8 as it is; a file name that is not UTF-8 comes out escaped, not as an error."""
-    text = json.dumps(payload, ensure_ascii=False, indent=2)
+    """Print JSON: UTF-8 as it is, any other encoding as ASCII; a file name that is not UTF-8 comes out escaped, not as an error."""
+    text = json.dumps(payload, ensure_ascii=sys.stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2)
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
@@ -99,11 +100,9 @@ def _print_passage(passage: Passage, several: bool) -> None:
     heading.append(_plain(passage.citation), style="bold cyan")
     heading.append(f"  {passage.score:.2f}", style="dim")
     _console().print(heading)
-    lines = passage.text.splitlines()
-    # Where comments were left out of a passage, its lines cannot be told apart by counting.
-    counted = len(lines) == passage.end_line - passage.start_line + 1
-    for number, line in enumerate(lines, start=passage.start_line):
-        matched = counted and passage.match_start <= number <= passage.match_end
+    first, last = match_lines(passage) or (-1, -1)
+    for number, line in enumerate(passage.text.split("\n")):
+        matched = first <= number <= last
         _say(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
     if passage.also_in:
         _say(f"  also in: {also_in(passage.also_in)}", "dim")

@@ -61,7 +61,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
         raise UsageError("`heading` and `lines` exclude each other: give one of them.")
     excerpt = library.read(arguments["path"], folder=arguments.get("folder"), heading=arguments.get("heading"), lines=arguments.get("lines"))
     text = _cut_lines(excerpt.text, library.config.serve.read_tokens * CHARACTERS_A_TOKEN)
-    end = excerpt.start_line + max(0, len(text.splitlines()) - 1) if text != excerpt.text else excerpt.end_line
+    end = excerpt.start_line + text.count("\n") if text != excerpt.text else excerpt.end_line
     rest = f"\n\n(cut here: go on with lines {end + 1}-{excerpt.end_line})" if end < excerpt.end_line else ""
     structured = {
         "folder": excerpt.folder,
@@ -80,7 +80,8 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     directory = (arguments.get("path") or "").strip("/").removeprefix("./")
     entries = _outline(library, directory, arguments.get("folder"))
     room = library.config.serve.read_tokens * CHARACTERS_A_TOKEN
-    if entries and entries[0].level == 0 and len(json.dumps([_entry(each) for each in entries], ensure_ascii=False)) > room:
+    # A document's own entries begin with its title, at level 0 too.
+    if all(each.level == 0 for each in entries) and len(json.dumps([_entry(each) for each in entries], ensure_ascii=False)) > room:
         entries = _directories(entries, f"{directory}/" if directory else "")
     shown = _first_that_fit(entries, room)
     structured: dict[str, Any] = {"entries": [_entry(each) for each in shown]}

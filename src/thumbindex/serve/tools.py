@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date
 from difflib import get_close_matches
@@ -135,15 +136,24 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {tool["name"]: tool["inputSchema"] f
 _KINDS: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list}
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def replace_surrogates(text: str) -> str:
+    """Return a text that can be written as UTF-8: what stands for a byte that is none, or for half a character, is replaced."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
 def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the arguments as the tool takes them: null left out, a lone string as a list where a list is due.
 
     Raises UsageError that says what is wrong and what the tool takes.
     """
+    tool, arguments = replace_surrogates(tool), _whole(dict(arguments or {}))
     if tool not in _SCHEMAS:
         raise UsageError(f"Unknown tool `{tool}`{_hint(tool, _SCHEMAS)} The tools are {', '.join(_SCHEMAS)}.")
     schema = _SCHEMAS[tool]
-    given = {name: value for name, value in (arguments or {}).items() if value is not None}
+    given = {name: value for name, value in arguments.items() if value is not None}
     for name in given.keys() - schema["properties"].keys():
         takes = ", ".join(schema["properties"]) or "no arguments"
         raise UsageError(f"Unknown argument `{name}`{_hint(name, schema['properties'])} `{tool}` takes {takes}.")
@@ -151,6 +161,15 @@ def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str,
         if name not in given or not str(given[name]).strip():
             raise UsageError(f"`{tool}` needs `{name}`: {schema['properties'][name]['description']}.")
     return {name: _check(name, value, schema["properties"][name]) for name, value in given.items()}
+
+
+def _whole(value: Any) -> Any:
+    """Replace surrogates in all of a JSON value's texts: they come back in answers and errors, which leave as UTF-8."""
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return {_whole(name): _whole(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _check(name: str, value: Any, schema: Schema) -> Any:

@@ -1,0 +1,184 @@
+"""What broke once, or would have: crashes between two commits, indexes replaced under a reader, names that mean two things."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thumbindex.config import load_config
+from thumbindex.corpus.changes import Comparison
+from thumbindex.errors import IndexBusyError, UsageError
+from thumbindex.index.snapshot import Places
+from thumbindex.index.store import Store
+from thumbindex.index.writer import Batch, Writer
+from thumbindex.library import Library
+from thumbindex.library.indexing import Listing, Run, index_words, keep_unlisted
+from thumbindex.model import Changes, Problem
+from thumbindex.testing import FakeEmbedder, document
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def opened(tmp_path: Path, *folders: str, overrides: tuple[str, ...] = (), embedder: FakeEmbedder | None = None) -> Library:
+    config = load_config(user_file=tmp_path / "none", overrides=overrides)
+    roots = [tmp_path / folder for folder in folders or ("vault",)]
+    return Library.open(roots, index=tmp_path / "index", config=config, embedder=embedder or FakeEmbedder())
+
+
+def first(library: Library, text: str) -> str:
+    return next((passage.path for passage in library.query(text).passages), "")
+
+
+def test_a_crash_between_the_stores_commit_and_the_keyword_view_is_mended_by_the_next_run(tmp_path):
+    write(tmp_path / "vault/a.md", "apples")
+    with opened(tmp_path) as library:
+        library.index()
+        (folder,) = library.opened
+        parsed = document("b.md", "# B\n\nzeppelins")
+        write(tmp_path / "vault/b.md", "# B\n\nzeppelins")
+        with Writer.open(folder.places.folder) as writer, writer.store.transaction():  # and then the power went
+            writer.store.add_document(library_state(tmp_path / "vault/b.md"), parsed)
+            writer.store.set_meta("words", str(writer.store.generation + 1))
+        library.index()
+        assert first(library, "zeppelins") == "b.md"
+
+
+def library_state(path: Path):
+    """Return the state of a file as the walk and the reading would."""
+    from thumbindex.corpus.read import digest_of
+    from thumbindex.model import FileState
+
+    facts = path.stat()
+    return FileState(path.name, facts.st_size, facts.st_mtime_ns, facts.st_ino, digest_of(path.read_bytes()))
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_links_are_resolved_however_many_batches_a_run_has(tmp_path, rebuild):
+    for n in range(5):
+        write(tmp_path / f"vault/{n}.md", f"[[{(n + 1) % 5}]]")
+    with opened(tmp_path) as library:
+        (folder,) = library.opened
+        for run in (Run(documents_a_commit=2), Run(documents_a_commit=2, rebuild=rebuild)):
+            report = index_words(folder, run)
+        assert (report.links_resolved, report.links_dangling) == (5, 0)
+
+
+def test_vectors_of_some_chunks_are_found_by_the_chunks_and_not_by_walking_over_all_vectors(tmp_path):
+    store = Store(tmp_path / "s")
+    sql = "EXPLAIN QUERY PLAN SELECT c.id, v.vector FROM chunks c CROSS JOIN vectors v ON v.fingerprint = ? AND v.key = c.key WHERE c.id IN (1, 2)"
+    plan = [row[3] for row in store._rows(sql, ("m",))]
+    assert plan[0].startswith("SEARCH c ")
+
+
+def test_an_index_that_was_forgotten_and_made_anew_is_read_anew(tmp_path):
+    write(tmp_path / "vault/a.md", "bananas")
+    with opened(tmp_path) as reading, opened(tmp_path) as writing:
+        writing.index()
+        before = first(reading, "bananas")
+        writing.forget()
+        (tmp_path / "vault/a.md").unlink()
+        write(tmp_path / "vault/z.md", "zucchini")
+        writing.index()
+        assert (before, first(reading, "bananas"), first(reading, "zucchini")) == ("a.md", "", "z.md")
+
+
+def test_forget_waits_for_no_writer_and_deletes_nothing_under_it(tmp_path):
+    write(tmp_path / "vault/a.md", "bananas")
+    with opened(tmp_path) as library:
+        library.index()
+        (folder,) = library.opened
+        with Writer.open(folder.places.folder), pytest.raises(IndexBusyError, match="another process"):
+            library.forget()
+        assert first(library, "bananas") == "a.md"
+
+
+def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_it_is_damaged(tmp_path):
+    for name in ("one", "two"):
+        write(tmp_path / name / "a.md", "apples")
+        with opened(tmp_path, name) as library:
+            library.index()
+    (tmp_path / "one/a.md").unlink()
+    (tmp_path / "one").rmdir()
+    Path(library.status()[0].location, "index.sqlite3").write_bytes(b"damaged" * 999)
+    config = load_config(user_file=tmp_path / "none")
+    everywhere = Library.everywhere(index=tmp_path / "index", config=config)
+    assert sorted(bool(status.problems) for status in everywhere.status()) == [False, True]
+    Library.everywhere(index=tmp_path / "index", config=config, only=[tmp_path / "one"]).forget()
+    assert len(Library.everywhere(index=tmp_path / "index", config=config).status()) == 1
+
+
+@pytest.mark.parametrize(("problem", "removed"), [(".", ()), ("d", ("a.md",)), ("a.md", ("d/b.md",))])
+def test_what_cannot_be_seen_is_not_gone(problem, removed):
+    comparison = Comparison(Changes(removed=("a.md", "d/b.md")), ())
+    assert keep_unlisted(comparison, Listing((Problem(problem, None, "cannot be listed"),), {})).changes.removed == removed
+
+
+def test_expand_can_be_switched_on_for_a_complete_index(tmp_path):
+    write(tmp_path / "vault/a.md", "apples and oranges")
+    with opened(tmp_path) as library:
+        library.index()
+    with opened(tmp_path, overrides=("query.expand.enabled=true",)) as library:
+        assert (library.index().embedded > 0, library.index().embedded) == (True, 0)
+
+
+def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path):
+    write(tmp_path / "one/a.md", "apples")
+    write(tmp_path / "two/b.md", "Pears, and one day apples too.")
+    for name, dimensions in (("one", 64), ("two", 32)):
+        with opened(tmp_path, name, embedder=FakeEmbedder(dimensions)) as library:
+            library.index()
+    with opened(tmp_path, "one", "two") as library:
+        answer = library.query("apples")
+    assert (answer.index.vectors, sorted(passage.path for passage in answer.passages)) == (1, ["a.md", "b.md"])
+
+
+def test_a_path_in_two_folders_asks_which(tmp_path):
+    for name in ("one", "two"):
+        write(tmp_path / name / "README.md", f"# {name}")
+    with opened(tmp_path, "one", "two") as library:
+        library.index()
+        with pytest.raises(UsageError, match="one, two"):
+            library.read("README.md")
+        assert library.read("README.md", folder="two").text == "# two"
+
+
+def test_read_takes_the_tools_own_citation(tmp_path):
+    write(tmp_path / "vault/a.md", "# A\n\n## Part\n\ntext\n")
+    with opened(tmp_path) as library:
+        library.index()
+        assert library.read("a.md#Part").start_line == 3
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"text": " "}, {"text": "x" * 10_001}, {"text": "x", "limit": 0}, {"text": "x", "path": ["!a.md"]}, {"text": "x", "path": ["/"]}]
+)
+def test_a_query_that_cannot_be_asked_is_refused_with_a_sentence(tmp_path, wrong):
+    write(tmp_path / "vault/a.md", "apples")
+    with opened(tmp_path) as library, pytest.raises(UsageError):
+        library.query(**wrong)
+
+
+def test_an_inode_larger_than_sqlite_counts_is_kept(tmp_path):
+    from thumbindex.model import FileState
+
+    with Writer.open(tmp_path / "index") as writer:
+        state = FileState("a.md", 1, 1, 2**63 + 5, "d")
+        writer.apply(Batch([(state, document("a.md", "text"))]), lambda _: lambda link, path: None)
+        assert Store(Places(tmp_path / "index").store, read_only=True).manifest()["a.md"] == state
+
+
+@pytest.mark.model
+def test_the_real_model_answers_from_end_to_end(tmp_path, model_cache):
+    write(tmp_path / "vault/a.md", "# Storing fruit\n\nKeep apples in a cool cellar.\n")
+    write(tmp_path / "vault/b.md", "# Cars\n\nChange the oil every year.\n")
+    overrides = ("encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={model_cache}")
+    config = load_config(user_file=tmp_path / "none", overrides=overrides)
+    with Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config) as library:
+        report = library.index()
+        answer = library.query("where should I put produce so that it stays fresh?")
+    assert (report.embedded > 0, answer.passages[0].path, np.isfinite(answer.confidence)) == (True, "a.md", True)

@@ -1,0 +1,88 @@
+"""Words and identifiers are the same when a chunk is indexed and when a query is read."""
+
+import pytest
+
+from thumbindex.text import embedded_text, fold, identifiers, shortened, split_identifier, visible, words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Don't panic", ["don't", "panic"]),
+        ("The user’s notes", ["the", "user", "notes"]),
+        ("snake_case and CamelCase", ["snake", "case", "and", "camelcase"]),
+        ("Müller café Straße", ["muller", "cafe", "strasse"]),
+        ("日本語の検索", ["日本", "本語", "語の", "の検", "検索"]),
+        ("字", ["字"]),
+        ("", []),
+    ],
+)
+def test_words_are_folded_and_scripts_without_spaces_come_in_pairs(text, expected):
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("identifier", "parts"),
+    [
+        ("getUserById", ["get", "user", "by", "id"]),
+        ("parse_json_data", ["parse", "json", "data"]),
+        ("HTTPResponse", ["http", "response"]),
+        ("kebab-case-name", ["kebab", "case", "name"]),
+        ("ERR_CODES", ["err", "codes"]),
+        ("utf8Decode", ["utf", "8", "decode"]),
+    ],
+)
+def test_an_identifier_is_found_by_its_parts(identifier, parts):
+    assert split_identifier(identifier) == parts
+    assert identifiers(identifier) == [(fold(identifier), tuple(parts))]
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"), [("--no-force", "--no-force"), ("app.get", "app.get"), ("call()", "call"), ("v1.5.3", "1.5.3"), ("1.5.3", "1.5.3")]
+)
+def test_flags_dotted_names_calls_and_versions_keep_a_whole_form(text, whole):
+    assert identifiers(text)[0][0] == whole
+
+
+def test_a_versions_numbers_alone_are_no_parts():
+    assert identifiers("v1.5.3") == [("1.5.3", ())]
+
+
+def test_words_of_other_scripts_are_whole_in_code_too():
+    assert [word for word, _ in identifiers("über Привет 検索語")] == ["uber", "привет", "検索", "索語"]
+
+
+@pytest.mark.parametrize(
+    ("markdown", "seen"),
+    [
+        ("[[Note|alias]] and [[Other]]", "alias and Other"),
+        ("[text](https://example.org/a) ![alt](b.png)", "text alt"),
+        ("> [!note] Title\n> body", "Title\nbody"),
+        ("- [x] **done** and ~~gone~~", "done and gone"),
+        ("| a | b |\n| --- | --- |\n| 1 | 2 |", "a b\n1 2"),
+        ("`code` in <b>html</b>", "code in html"),
+        ("```python\nx = 1\n```", "x = 1"),
+        ("2 * 3 * 4 and a_b_c", "2 * 3 * 4 and a_b_c"),
+    ],
+)
+def test_visible_text_is_what_a_reader_sees(markdown, seen):
+    assert visible(markdown) == seen
+
+
+def test_what_is_embedded_is_the_heading_path_and_the_text_and_nothing_else():
+    assert embedded_text(("Title", "Part"), "See [[x|this]].") == "Title > Part\n\nSee this."
+
+
+@pytest.mark.parametrize("character", ["語", "a", "7"])
+def test_a_long_heading_path_never_takes_more_than_a_third_of_the_window(character):
+    path = shortened(character * 5000)
+    cost = sum(0.25 if c.isascii() and c.isalpha() else 1 for c in path)
+    assert (cost <= 85, path.startswith(character), path.endswith(character)) == (True, True, True)
+
+
+@pytest.mark.parametrize("worst", ["[", "![", "*", "<", "`", "|-", "> ", "a.", "-", "[a](", "[[a|"])
+def test_no_input_takes_more_than_linear_time(worst):
+    worst *= 50_000
+    visible(worst)
+    words(worst)
+    identifiers(worst)
