@@ -15,7 +15,7 @@ BIN := .venv/bin
 # Index this project's own documentation and ask it a question.
 demo: .venv/installed
 	$(BIN)/thumbindex index --folder docs
-	$(BIN)/thumbindex query --folder docs --limit 3 "How are the scores of words and meaning put together?"
+	$(BIN)/thumbindex query --folder docs --limit 3 "what happens to my index after a crash?"
 
 test: .venv/installed
 	$(BIN)/python -m pytest

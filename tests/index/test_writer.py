@@ -115,3 +115,22 @@ def test_chunks_that_are_gone_are_missing_and_not_an_error(build, note):
     catalog = open_snapshot(store, places, "notes").snapshot.catalog
     build(removed=("a.md",))
     assert dict(catalog.chunks([ChunkId(0)])) == {}
+
+
+def test_many_small_edits_are_merged_when_there_is_time_and_nothing_else_changes(build, note, tmp_path):
+    for number in range(12):
+        store, places = build(note("a.md", f"apples {number}"), note(f"{number}.md", f"pears {number}"))
+    before, segments = logical_dump(store, places), len(list(places.keyword.glob("*.seg")))
+    with Writer.open(tmp_path / "index") as writer:
+        writer.merge_keyword()
+    assert logical_dump(store, places) == before
+    assert len(list(places.keyword.glob("*.seg"))) < segments / 2
+
+
+def test_a_keyword_view_that_is_damaged_under_an_edit_is_built_anew(build, note):
+    _, places = build(note("a.md", "apples"))
+    for path in places.keyword.glob("_MAIN_*.toc"):
+        path.write_bytes(b"damaged")
+    store, _ = build(note("b.md", "pears"))
+    assert {term for _, field, term, _ in postings(places.keyword) if field == "body"} == {"appl", "pear"}
+    assert len(store.documents()) == 2

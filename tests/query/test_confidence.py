@@ -30,13 +30,13 @@ def test_a_lone_hit_is_not_sure_because_it_is_first(ask):
     assert search.confidence_level == "low"
 
 
-def test_while_vectors_fill_in_words_alone_can_make_it_sure():
-    assert (evidence(0.2, 0.9, SCALE), evidence(0.2, 0.9, SCALE, partial=True)) == (pytest.approx(0.27), 0.9)
+def test_while_vectors_fill_in_words_alone_answer_with_doubt():
+    assert (evidence(0.2, 0.9, SCALE), evidence(0.2, 0.9, SCALE, partial=True)) == (pytest.approx(0.27), 0.49)
     assert evidence(0.7, 0.5, SCALE, partial=True) == pytest.approx(0.85)
 
 
 def test_a_query_whose_words_are_all_held_is_answered_while_vectors_fill_in(ask):
     notes = [document("a.md", "# A\n\nApples and pears."), document("b.md", "# B\n\nPlant trees.")]
     snapshot = replace(memory_snapshot(notes, FakeEmbedder(512), pending=["a.md"]), calibration=Calibration(0.5, 1.0))
-    search, _ = ask(snapshot, "apples pears", embedder=FakeEmbedder(512), confidence={"abstain": 0.5})
-    assert (search.answerable, search.confidence, [passage.path for passage in search.passages]) == (True, 1.0, ["a.md"])
+    search, _ = ask(snapshot, "apples pears", embedder=FakeEmbedder(512), confidence={"abstain": 0.4})
+    assert (search.answerable, search.confidence, [passage.path for passage in search.passages]) == (True, 0.49, ["a.md"])

@@ -17,7 +17,7 @@ from whoosh.index import EmptyIndexError, LockError
 from whoosh.lang.porter2 import stem as porter2
 from whoosh.query import Phrase
 from whoosh.searching import Searcher
-from whoosh.writing import IndexWriter
+from whoosh.writing import MERGE_SMALL, IndexWriter
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError
 from thumbindex.index.bm25f import Column, Scorer
@@ -31,6 +31,9 @@ VIEW_VERSION = "3"
 
 WRITER_MEGABYTES = 64
 """What Whoosh gathers in memory before it writes a run to disk: more was no faster."""
+
+FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
+"""Segments that are left alone when there is time to merge, and those from which on a commit merges whatever it costs."""
 
 STAMP = "stamp"
 """The file that says which generation the index shows."""
@@ -156,7 +159,18 @@ class KeywordView:
         except BaseException:
             writer.cancel()
             raise
-        writer.commit()
+        writer.commit(mergetype=_merge_many)
+
+    def merge(self) -> None:
+        """Merge small segments; the rows stay as they are, so that readers need not open it anew."""
+        index = whoosh_index.open_dir(str(self.folder))
+        if len(index._segments()) > FEW_SEGMENTS:
+            index.writer(limitmb=WRITER_MEGABYTES, timeout=30.0).commit(mergetype=MERGE_SMALL)
+
+
+def _merge_many(writer: IndexWriter, segments: Any) -> Any:
+    """Merge not while a text waits to be found: it costs five times as much as the commit of an edit."""
+    return MERGE_SMALL(writer, segments) if len(segments) >= MOST_SEGMENTS else segments
 
 
 def _add(writer: IndexWriter, row: int, texts: Mapping[str, str]) -> None:

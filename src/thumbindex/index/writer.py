@@ -135,6 +135,12 @@ class Writer:
         view.write_stamp(self.store.generation)
         return None
 
+    def merge_keyword(self) -> None:
+        """Make one of the keyword view's many small segments, which each edit adds to; a view that is damaged or not there waits for its repair."""
+        view = KeywordView(self.places.keyword)
+        if view.is_at(int(self.store.meta("words", "0"))):
+            view.merge()
+
     def _differing_rows(self, view: KeywordView) -> tuple[list[int], list[int]]:
         """Compare the view with the store: rows that it should not hold, and rows that it lacks."""
         held = self._held_rows(view)

@@ -71,6 +71,7 @@ def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report:
     began = time.perf_counter()
     done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
     with Writer.open(folder.places.folder) as writer:
+        writer.merge_keyword()
         generation = writer.store.generation
     seconds = round(report.seconds + time.perf_counter() - began, 3)
     return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)

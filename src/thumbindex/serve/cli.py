@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.errors import ModelError, UsageError
+from thumbindex.errors import ModelError, UnknownFolderError, UsageError
 from thumbindex.model import Filters
 from thumbindex.serve.background import work_for_server
-from thumbindex.serve.opening import Opening, open_library
+from thumbindex.serve.opening import Opening, open_everywhere, open_library
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, evaluation_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
-from thumbindex.serve.render import print_answer, print_evaluation, print_json, print_report, print_status
+from thumbindex.serve.render import print_answer, print_evaluation, print_forgotten, print_json, print_report, print_status
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.study.evaluate import evaluate, load_queries, write_run
 
@@ -102,8 +102,9 @@ def status(
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List the indexes, their size, model and state."""
-    with _open(ctx, _opening(folder, index, config, overrides)) as library:
+    """List the indexes, their size, model and state: those of --folder, else all of them."""
+    opening = _opening(folder, index, config, overrides)
+    with _open(ctx, opening) if folder else open_everywhere(opening) as library:
         folders = library.status()
     if as_json:
         print_json(status_payload(folders))
@@ -122,13 +123,13 @@ def forget(
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Delete the index of a folder; the folder itself is never touched."""
-    with _open(ctx, _opening(folder, index, config, overrides)) as library:
+    """Delete the index of a folder, which may be gone itself; the folder is never touched."""
+    with _to_forget(ctx, _opening(folder, index, config, overrides)) as library:
         folders = library.forget()
     if as_json:
         print_json(status_payload(folders))
     else:
-        print_status(folders)
+        print_forgotten(folders)
     return FOUND
 
 
@@ -202,6 +203,17 @@ def _open(ctx: typer.Context, opening: Opening) -> Library:
     """Open with what the caller of the program brought along (a test brings models of its own)."""
     opener: Callable[[Opening], Library] = ctx.obj or open_library
     return opener(opening)
+
+
+def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
+    """Open what is to be forgotten; the index of a folder that is gone is found by the folder's old path or name."""
+    try:
+        return _open(ctx, opening)
+    except UnknownFolderError:
+        library = open_everywhere(opening)
+        if not library.folders:
+            raise
+        return library
 
 
 def _make_ready(library: Library, wait: bool) -> None:

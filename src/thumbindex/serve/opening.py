@@ -40,3 +40,10 @@ def open_library(opening: Opening) -> Library:
     from thumbindex.library import Library
 
     return Library.open(opening.folder, index=opening.index, config=opening.load(), wait_for_models=False)
+
+
+def open_everywhere(opening: Opening) -> Library:
+    """Open the indexes in the index directory: those that the opening names by folder path or name, else all."""
+    from thumbindex.library import Library
+
+    return Library.everywhere(index=opening.index, config=opening.load(), only=opening.folder)

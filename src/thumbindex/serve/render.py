@@ -67,6 +67,9 @@ def print_report(report: IndexReport) -> None:
 
 def print_status(folders: Sequence[FolderStatus]) -> None:
     """Print a table of indexes, and below it what could not be read."""
+    if not folders:
+        _say("no index yet: `thumbindex index --folder DIR` makes one")
+        return
     table = _table("folder", "documents", "chunks", "vectors", "model", "size", "state", right=("documents", "chunks", "vectors", "size"))
     for each in folders:
         state = each.state
@@ -76,6 +79,14 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
     for each in folders:
         _say(f"{each.folder}: {each.root} -> {each.location}", "dim")
         _print_problems(each.problems)
+
+
+def print_forgotten(folders: Sequence[FolderStatus]) -> None:
+    """Say which indexes are gone."""
+    for each in folders:
+        _say(f"forgotten: {each.folder} ({each.root}), {each.size_bytes / 1e6:,.1f} MB")
+    if not folders:
+        _say("nothing to forget: there is no index of this folder")
 
 
 def print_evaluation(evaluation: Evaluation) -> None:

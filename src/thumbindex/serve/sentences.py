@@ -21,7 +21,7 @@ def stood_on(state: IndexState) -> str:
     if not state.documents:
         return "index: empty so far"
     vectors = f"{state.vectors:,} of {state.chunks:,} chunks"
-    rest = "" if not state.pending else ", the rest by keywords only" if state.vectors else ", keywords only"
+    rest = "" if not state.pending else ", the rest by keywords only" if state.vectors else ", keywords only (`thumbindex index` adds the vectors)"
     return f"index: {state.documents:,} documents; vectors: {vectors}{rest}"
 
 
