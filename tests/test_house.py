@@ -25,6 +25,7 @@ DOORS = {
     "sqlite3": {"index/store.py"},
     "markdown_it": {"corpus/blocks.py", "corpus/inline.py"},
     "yaml": {"corpus/yaml_tree.py"},
+    "watchdog": {"serve/watch.py"},
     "rapidfuzz": {"query/correct.py", "query/guards.py"},
 }
 ROOM_DOORS = {

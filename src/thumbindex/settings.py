@@ -66,7 +66,7 @@ class EmbedSettings:
     model: str = setting("auto", "a sentence-transformers model, a folder that holds one, `all-MiniLM-L6-v2` (bundled), or `auto`")
     runtime: str = setting("auto", "`auto` takes onnx on a CPU and torch where a GPU is", choices=("auto", "onnx", "torch"))
     workers: int = setting(0, "texts embedded at once, one thread each; 0 is one a processor core, at most 4", least=0, most=64)
-    batch: int = setting(256, "texts embedded between two commits", least=1, most=10_000)
+    batch: int = setting(128, "texts embedded between two commits", least=1, most=10_000)
     cache: str = setting("", "folder for exported models; empty is the platform's cache folder")
 
 

@@ -142,10 +142,9 @@ class KeywordView:
 
     def apply(self, removed: Iterable[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
         """Remove rows and add rows (chunks' row ids, minus documents'), in one commit."""
+        open_reader(self.folder).close()  # damage shows here, before anything is written
         try:
             writer = whoosh_index.open_dir(str(self.folder)).writer(limitmb=WRITER_MEGABYTES, timeout=30.0)
-        except (EmptyIndexError, ValueError) as error:
-            raise _damaged(self.folder, error) from error
         except LockError as error:
             raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
         try:
@@ -183,11 +182,7 @@ def open_reader(folder: Path) -> Any:
     try:
         return whoosh_index.open_dir(str(folder)).reader()
     except (EmptyIndexError, OSError, ValueError) as error:
-        raise _damaged(folder, error) from error
-
-
-def _damaged(folder: Path, error: Exception) -> IndexDamagedError:
-    return IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.")
+        raise IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.") from error
 
 
 def _live(reader: Any) -> tuple[Positions, Positions]:

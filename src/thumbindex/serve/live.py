@@ -1,0 +1,218 @@
+"""The loop of a server's child process: elected for a folder, it keeps that folder's index up to the disk."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from thumbindex.errors import ModelError, StorageError, ThumbindexError, UnknownFolderError
+from thumbindex.library import Library
+from thumbindex.library.folders import Folder
+from thumbindex.serve.background import NOTED, OVER
+from thumbindex.serve.watch import Watch
+
+ELECTION_SECONDS = 1.0
+"""How often one that was not elected stands again: it takes over within two seconds of the end of the one that was."""
+
+_FAR = float("inf")
+
+
+class Tended:
+    """One folder, and what is due in it and when (on the monotonic clock)."""
+
+    def __init__(self, folder: Folder, watch: Watch) -> None:
+        self.folder, self.watch = folder, watch
+        self.stand_at = self.look_at = self.reconcile_at = 0.0
+        self.vectors_at = _FAR
+        self.notes: dict[str, str] = {}  # by what they are about
+        self._lock = FileLock(self._path, thread_local=False)
+        self._inode = 0
+
+    @property
+    def _path(self) -> Path:
+        return self.folder.places.folder / "watch.lock"
+
+    @property
+    def elected(self) -> bool:
+        """Tell whether this process is the one that tends the folder."""
+        return self._lock.is_locked
+
+    def stand(self, now: float) -> None:
+        """Stand for election; give the office up where its lock was deleted with the index: another one may have been elected since."""
+        if self.elected and self._inode != _inode(self._path):
+            self._lock.release()
+        if not self.elected and now >= self.stand_at:
+            self.stand_at = now + ELECTION_SECONDS
+            if self._acquire():
+                self.look_at, self.reconcile_at, self.vectors_at = 0.0, now, now
+
+    def resign(self) -> None:
+        """Stop watching and let another one be elected."""
+        self.watch.close()
+        self._lock.release()
+
+    def words_at(self) -> float:
+        """Return when the folder is to be compared with the disk; never while it is gone."""
+        if not self.watch.is_there:
+            return _FAR
+        due = self.watch.quiet.due()
+        return self.reconcile_at if due is None else min(self.reconcile_at, due)
+
+    def next_at(self) -> float:
+        """Return when there is something to do again."""
+        if not self.elected:
+            return self.stand_at
+        return min(self.look_at, self.words_at(), self.vectors_at if self.watch.is_there else _FAR)
+
+    def _acquire(self) -> bool:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        except OSError as error:
+            place = self._path.parent
+            raise StorageError(f"The index folder {place} cannot be written ({error.strerror}): choose another one with --index.") from error
+        self._inode = _inode(self._path)
+        return True
+
+
+class Live:
+    """Tends folders until it is stopped: words at once, vectors when no words are due."""
+
+    def __init__(self, library: Library, say: Callable[[str], object], make_watch: Callable[..., Watch] = Watch) -> None:
+        self._library, self._say = library, say
+        self._settings = library.config.serve.watch
+        self._wake = threading.Event()
+        self._stopped = False
+        self._working = True
+        self._folders = [Tended(each, self._make(each, make_watch)) for each in library.opened]
+
+    def _make(self, folder: Folder, make_watch: Callable[..., Watch]) -> Watch:
+        return make_watch(folder.root, folder.places.folder, self._settings, folder.config.corpus, self._wake.set)
+
+    def run(self) -> None:
+        """Tend the folders until `stop`."""
+        try:
+            while not self._stopped:
+                pause = self.step()
+                self._working = pause == 0.0
+                self._wake.wait(pause)
+                self._wake.clear()
+                self._working = True
+        finally:
+            for each in self._folders:
+                each.resign()
+
+    def stop(self) -> None:
+        """End `run`, from another thread."""
+        self._stopped = True
+        self._wake.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether all that was found on disk is indexed, vectors too."""
+        return not self._working and all(each.elected and each.vectors_at == _FAR and each.watch.quiet.due() is None for each in self._folders)
+
+    def step(self) -> float:
+        """Do the one thing that is due first; return for how many seconds there is nothing more to do."""
+        now = time.monotonic()
+        for each in self._folders:
+            each.stand(now)
+            if each.elected and now >= each.look_at:
+                self._look(each)
+        tended = [each for each in self._folders if each.elected and each.watch.is_there]
+        words = min(tended, key=Tended.words_at, default=None)
+        vectors = min(tended, key=lambda each: each.vectors_at, default=None)
+        if words and words.words_at() <= now:
+            self._keep_words(words)
+        elif vectors and vectors.vectors_at <= now:
+            self._keep_vectors(vectors)
+        else:
+            return max(0.0, min((each.next_at() for each in self._folders), default=now + ELECTION_SECONDS) - now)
+        return 0.0
+
+    def _look(self, each: Tended) -> None:
+        each.watch.look()
+        each.look_at = time.monotonic() + self._settings.poll_seconds
+        name, failure = each.folder.name, each.watch.failure
+        gone = f"The folder {each.folder.root} is gone: nothing is deleted, answers come from what was indexed. It is taken up again when it is back."
+        unwatched = (
+            f"{name}: changes are looked for every {self._settings.poll_seconds:g} s, since the folder cannot be watched ({failure}); "
+            "where that is a limit of the system, raise it (Linux: sysctl fs.inotify.max_user_watches)."
+        )
+        self._note(each, "folder", "" if each.watch.is_there else gone)
+        self._note(each, "watch", unwatched if failure else "")
+
+    def _keep_words(self, each: Tended) -> None:
+        reconciled = each.reconcile_at <= time.monotonic()
+        each.watch.quiet.clear()
+        try:
+            report = self._library.index(words_only=True, folder=[each.folder.name])
+        except ThumbindexError as error:
+            self._postpone(each, error)
+        else:
+            self._note(each, "words", "")
+            each.look_at = time.monotonic() + self._settings.poll_seconds if each.watch.failure else each.look_at
+            each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds if reconciled else each.reconcile_at
+            if reconciled or ((report.added or report.changed) and not each.notes.get("vectors")):
+                each.vectors_at = min(each.vectors_at, time.monotonic())
+
+    def _keep_vectors(self, each: Tended) -> None:
+        """Embed until all is done, or words are due somewhere."""
+        turn = _Turn(self._are_words_due)
+        try:
+            self._library.index(folder=[each.folder.name], interrupted=turn)
+        except ModelError as error:
+            self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
+            each.vectors_at = time.monotonic() + self._settings.reconcile_seconds
+        except ThumbindexError as error:
+            self._postpone(each, error)
+            each.vectors_at = each.reconcile_at
+        else:
+            self._note(each, "vectors", "")
+            each.vectors_at = time.monotonic() if turn.was_cut_short else _FAR
+
+    def _postpone(self, each: Tended, error: ThumbindexError) -> None:
+        """Try again in a while; a folder that went in the middle is noted by the next look."""
+        each.look_at = time.monotonic()
+        each.reconcile_at = time.monotonic() + self._settings.poll_seconds
+        if not isinstance(error, UnknownFolderError):
+            self._note(each, "words", f"{each.folder.name}: changes wait ({error})")
+
+    def _are_words_due(self) -> bool:
+        now = time.monotonic()
+        return self._stopped or any(each.elected and each.words_at() <= now for each in self._folders)
+
+    def _note(self, each: Tended, about: str, sentence: str) -> None:
+        before = each.notes.get(about, "")
+        if sentence != before:
+            each.notes[about] = sentence
+            if before:
+                self._say(f"{OVER}{before}\n")
+            if sentence:
+                self._say(f"{NOTED}{sentence}\n")
+
+
+class _Turn:
+    """Tells the one that embeds when to stop, and remembers that it did."""
+
+    def __init__(self, are_words_due: Callable[[], bool]) -> None:
+        self.was_cut_short = False
+        self._are_words_due = are_words_due
+
+    def __call__(self) -> bool:
+        """Tell whether to stop."""
+        self.was_cut_short = self._are_words_due()
+        return self.was_cut_short
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0

@@ -1,0 +1,268 @@
+"""An index that follows its folder: whatever happens on the real file system, it ends in the state of a fresh build."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from watchdog.observers import Observer
+
+from thumbindex.config import load_config
+from thumbindex.index.dump import logical_dump
+from thumbindex.index.store import Store
+from thumbindex.library import Library
+from thumbindex.serve.live import Live
+from thumbindex.serve.watch import Watch
+from thumbindex.testing import FakeEmbedder
+
+# No reconciliation: what is found here was watched.
+SETTINGS = ("serve.watch.quiet_ms=50", "serve.watch.longest_ms=400", "serve.watch.poll_seconds=0.1", "serve.watch.reconcile_seconds=3600")
+
+NOTES = {
+    "apples.md": "# Apples\n\nApples grow on trees. See [[Pears]].\n",
+    "fruit/Pears.md": "# Pears\n\nPears ripen off the tree.\n",
+    "fruit/deep/plums.md": "# Plums\n\nPlums have stones.\n",
+}
+
+
+def until(done: Callable[[], bool], seconds: float = 15.0) -> bool:
+    """Wait for another thread or process."""
+    end = time.monotonic() + seconds
+    while not done() and time.monotonic() < end:
+        time.sleep(0.02)
+    return done()
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def open_library(root: Path, index: Path) -> Library:
+    config = load_config(user_file=root.parent / "none", overrides=SETTINGS)
+    return Library.open([root], index=index, config=config, embedder=FakeEmbedder())
+
+
+def dump(library: Library) -> dict[str, list[object]]:
+    (folder,) = library.opened
+    store = Store(folder.places.store, read_only=True)
+    try:
+        return logical_dump(store, folder.places)
+    finally:
+        store.close()
+
+
+class Tended:
+    """A vault with somebody at work in it, and a library that reads."""
+
+    def __init__(self, root: Path, index: Path, make_watch: Callable[..., Watch] = Watch) -> None:
+        self.root, self.said = root, list[str]()
+        self.worker, self.reader = open_library(root, index), open_library(root, index)
+        self.live = Live(self.worker, self.said.append, make_watch)
+        self.thread = threading.Thread(target=self.live.run)
+        self.thread.start()
+        assert until(self.is_settled)
+
+    @property
+    def asked(self) -> int:
+        return self.worker._embedder.embedded  # type: ignore[union-attr]
+
+    @property
+    def generation(self) -> int:
+        return self.reader.status()[0].state.generation
+
+    def is_settled(self) -> bool:
+        return self.thread.is_alive() and self.live.is_idle
+
+    def found(self, text: str) -> str:
+        return next((passage.path for passage in self.reader.query(f'"{text}"').passages), "")
+
+    def paths(self) -> list[str]:
+        return [entry.path for entry in self.reader.outline()]
+
+    def close(self) -> None:
+        self.live.stop()
+        self.thread.join()
+        self.worker.close()
+        self.reader.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for path, text in NOTES.items():
+        write(tmp_path / "vault" / path, text)
+    return tmp_path / "vault"
+
+
+@pytest.fixture
+def tended(root: Path, tmp_path: Path) -> Iterator[Tended]:
+    tended = Tended(root, tmp_path / "index")
+    yield tended
+    tended.close()
+
+
+# ------------------------------------------------------------------ edits
+
+
+def test_a_saved_note_is_found_by_its_words_and_gets_its_vectors(tended: Tended):
+    write(tended.root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    assert until(lambda: tended.found("cider is pressed") == "apples.md")
+    assert until(lambda: tended.reader.status()[0].state.pending == 0)
+
+
+def test_a_save_through_another_file_is_an_edit(tended: Tended):
+    write(tended.root / ".apples.md.tmp", "# Apples\n\nCider is pressed from apples.\n")
+    (tended.root / ".apples.md.tmp").replace(tended.root / "apples.md")
+    assert until(lambda: tended.found("cider is pressed") == "apples.md")
+    assert tended.paths() == sorted(NOTES)
+
+
+def test_a_rename_asks_the_model_nothing(tended: Tended):
+    asked = tended.asked
+    (tended.root / "fruit/Pears.md").rename(tended.root / "fruit/Quinces.md")
+    assert until(lambda: tended.found("ripen off the tree") == "fruit/Quinces.md")
+    assert until(tended.is_settled)
+    assert tended.asked == asked
+
+
+def test_a_moved_folder_moves_its_notes(tended: Tended):
+    asked = tended.asked
+    (tended.root / "fruit").rename(tended.root / "orchard")
+    assert until(lambda: tended.paths() == ["apples.md", "orchard/Pears.md", "orchard/deep/plums.md"])
+    write(tended.root / "orchard/deep/plums.md", "# Plums\n\nDamsons are small.\n")
+    assert until(lambda: tended.found("damsons are small") == "orchard/deep/plums.md")
+    assert until(tended.is_settled)
+    assert tended.asked == asked + 1
+
+
+def test_a_rename_that_changes_only_case_is_seen(tended: Tended):
+    (tended.root / "apples.md").rename(tended.root / "Apples.md")
+    assert until(lambda: "Apples.md" in tended.paths() and "apples.md" not in tended.paths())
+
+
+def test_a_deleted_note_is_found_no_more(tended: Tended):
+    (tended.root / "fruit/Pears.md").unlink()
+    assert until(lambda: tended.found("ripen off the tree") == "")
+
+
+def test_a_folder_that_is_copied_in_is_read(tended: Tended):
+    shutil.copytree(tended.root / "fruit", tended.root / "new" / "fruit")
+    assert until(lambda: tended.paths() == sorted([*NOTES, "new/fruit/Pears.md", "new/fruit/deep/plums.md"]))
+
+
+def test_an_ignore_file_takes_notes_out_and_its_end_brings_them_back(tended: Tended):
+    write(tended.root / ".thumbindexignore", "fruit/\n")
+    assert until(lambda: tended.paths() == ["apples.md"])
+    (tended.root / ".thumbindexignore").unlink()
+    assert until(lambda: tended.paths() == sorted(NOTES))
+
+
+def test_twenty_saves_in_a_row_are_few_commits(tended: Tended):
+    before = tended.generation
+    for number in range(20):
+        write(tended.root / "apples.md", f"# Apples\n\nVersion {number} of this note.\n")
+        time.sleep(0.01)
+    assert until(lambda: tended.found("version 19 of this note") == "apples.md")
+    assert until(tended.is_settled)
+    assert 2 <= tended.generation - before <= 8
+
+
+def test_a_storm_ends_in_the_state_of_a_fresh_build(tended: Tended, tmp_path: Path):
+    for number in range(2000):
+        write(tended.root / f"storm/{number % 50}/{number}.md", f"# {number}\n\nWind number {number}. See [[{(number * 7) % 2000}]].\n")
+    for number in range(0, 2000, 10):
+        (tended.root / f"storm/{number % 50}/{number}.md").unlink()
+    shutil.rmtree(tended.root / "storm/7")
+    (tended.root / "storm/8").rename(tended.root / "calm")
+    expected = sorted(path.relative_to(tended.root).as_posix() for path in tended.root.rglob("*.md"))
+    assert until(lambda: tended.paths() == expected and tended.is_settled(), 40)
+    with open_library(tended.root, tmp_path / "fresh") as fresh:
+        fresh.index()
+        assert dump(fresh) == dump(tended.reader)
+
+
+# ------------------------------------------------------------------ folders that go, watches that fail
+
+
+def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_is_found(tended: Tended):
+    tended.root.rename(tended.root.with_name("elsewhere"))
+    assert until(lambda: any(line.startswith("note: The folder") for line in tended.said))
+    assert (tended.paths(), tended.found("ripen off the tree")) == (sorted(NOTES), "fruit/Pears.md")
+    write(tended.root.with_name("elsewhere") / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    tended.root.with_name("elsewhere").rename(tended.root)
+    assert until(lambda: tended.found("cider is pressed") == "apples.md")
+    assert tended.said[-1].startswith("over: The folder")
+
+
+class Full(Observer):  # type: ignore[misc, valid-type]
+    """An observer on a system that has no watch left."""
+
+    def schedule(self, *_: object, **__: object) -> None:
+        """Refuse."""
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
+
+
+def test_without_watches_the_folder_is_polled_and_the_user_is_told(root: Path, tmp_path: Path):
+    tended = Tended(root, tmp_path / "index", partial(Watch, make_observer=Full))
+    write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    assert until(lambda: tended.found("cider is pressed") == "apples.md")
+    assert ["cannot be watched (inotify watch limit reached)" in line for line in tended.said] == [True]
+    tended.close()
+
+
+# ------------------------------------------------------------------ several processes
+
+
+WORK = (
+    "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[3])\nfrom test_live import open_library\n"
+    "from thumbindex.serve.background import work_for_server\n"
+    "library = open_library(Path(sys.argv[1]), Path(sys.argv[2]))\nprint('ready', flush=True)\nwork_for_server(library)\n"
+)
+
+
+@pytest.fixture
+def start(root: Path, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    children: list[subprocess.Popen[bytes]] = []
+
+    def start_it() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", WORK, str(root), str(tmp_path / "index"), str(Path(__file__).parent)]
+        children.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        assert children[-1].stdout
+        assert children[-1].stdout.readline() == b"ready\n"
+        return children[-1]
+
+    yield start_it
+    for child in children:
+        with child:
+            child.kill()
+
+
+def test_when_the_one_that_was_elected_is_killed_another_takes_over(root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]):
+    first = start()
+    reader = open_library(root, tmp_path / "index")
+    assert until(lambda: reader.status()[0].state.vectors == 3)
+    second = start()
+    first.kill()
+    first.wait()
+    write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    assert until(lambda: [each.path for each in reader.query('"cider is pressed"').passages] == ["apples.md"], 4)
+    assert second.poll() is None
+    reader.close()
+
+
+def test_the_end_of_the_servers_input_ends_the_child_at_once(root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]):
+    child = start()
+    reader = open_library(root, tmp_path / "index")
+    assert until(lambda: reader.status()[0].state.vectors == 3)
+    assert child.stdin
+    child.stdin.close()
+    assert child.wait(2) == 0
+    reader.close()
