@@ -103,8 +103,9 @@ class ClassifySettings:
     """Weights of the retrievers by kind of query."""
 
     enabled: bool = _on()
-    factual_keyword: float = setting(1.5, "factual queries: weight of search_keyword and search_code", least=0)
-    factual_vector: float = setting(0.5, "factual queries: weight of search_vector", least=0)
+    factual_keyword: float = setting(1.5, "factual queries: weight of search_keyword", least=0)
+    factual_code: float = setting(3.0, "factual queries: weight of search_code", least=0)
+    factual_vector: float = setting(0.75, "factual queries: weight of search_vector", least=0)
     navigational_graph: float = setting(1.5, "navigational queries: weight of search_graph", least=0)
     navigational_keyword: float = setting(1.5, "navigational queries: weight of search_keyword", least=0)
     exploratory_vector: float = setting(1.3, "exploratory queries: weight of search_vector", least=0)

@@ -69,7 +69,7 @@ def test_the_first_match_wins() -> None:
 def test_each_kind_raises_its_own_retrievers() -> None:
     found = {kind: dict(factors(kind, ClassifySettings())) for kind in QueryKind}
     assert found == {
-        FACTUAL: {"search_keyword": 1.5, "search_code": 1.5, "search_vector": 0.5},
+        FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
         NAVIGATIONAL: {"search_keyword": 1.5, "search_graph": 1.5},
         EXPLORATORY: {"search_vector": 1.3},
     }

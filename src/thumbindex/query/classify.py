@@ -41,7 +41,7 @@ def kind_of(text: str, documents: Sequence[Document]) -> QueryKind:
 def factors(kind: QueryKind, settings: ClassifySettings) -> Mapping[str, float]:
     """Return the factor of each retriever that counts otherwise than usual."""
     if kind is QueryKind.FACTUAL:
-        return {"search_keyword": settings.factual_keyword, "search_code": settings.factual_keyword, "search_vector": settings.factual_vector}
+        return {"search_keyword": settings.factual_keyword, "search_code": settings.factual_code, "search_vector": settings.factual_vector}
     if kind is QueryKind.NAVIGATIONAL:
         return {"search_keyword": settings.navigational_keyword, "search_graph": settings.navigational_graph}
     return {"search_vector": settings.exploratory_vector}
