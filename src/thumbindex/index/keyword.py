@@ -30,7 +30,7 @@ VIEW_VERSION = "3"
 """Changes when the analysis changes: a view of another version is built anew."""
 
 WRITER_MEGABYTES = 64
-"""What Whoosh gathers in memory before it writes a run to disk: more was no faster."""
+"""What Whoosh gathers in memory before it writes a run to disk; 256 was a fifth faster on 21,000 chunks and took twice the memory."""
 
 FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
 """Segments that are left alone when there is time to merge, and those from which on a commit merges whatever it costs."""
