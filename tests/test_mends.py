@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from thumbindex.config import load_config
 from thumbindex.corpus.changes import Comparison
 from thumbindex.errors import IndexBusyError, UsageError
 from thumbindex.index.snapshot import Places
-from thumbindex.index.store import Store
+from thumbindex.index.store import Store, _translated
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
 from thumbindex.library.indexing import Listing, Run, index_words, keep_unlisted
@@ -182,3 +183,50 @@ def test_the_real_model_answers_from_end_to_end(tmp_path, model_cache):
         report = library.index()
         answer = library.query("where should I put produce so that it stays fresh?")
     assert (report.embedded > 0, answer.passages[0].path, np.isfinite(answer.confidence)) == (True, "a.md", True)
+
+
+def test_a_lock_is_not_corruption(tmp_path):
+    error = _translated(sqlite3.OperationalError("database is locked"), tmp_path)
+    assert (type(error), "--rebuild" in str(error)) == (IndexBusyError, False)
+
+
+def test_edits_made_while_nothing_ran_are_seen_at_the_next_start(tmp_path):
+    write(tmp_path / "vault/a.md", "apples")
+    with opened(tmp_path) as library:
+        library.index()
+    write(tmp_path / "vault/a.md", "quinces")
+    write(tmp_path / "vault/b.md", "medlars")
+    with opened(tmp_path) as library:
+        report = library.index()
+        assert (report.changed, report.added, first(library, "quinces"), first(library, "medlars")) == (1, 1, "a.md", "b.md")
+
+
+@pytest.mark.parametrize("stage", ["diversify.method=mmr", "dedup_semantic.enabled=true"])
+def test_a_query_asks_the_model_once_whatever_compares_vectors_afterwards(tmp_path, stage):
+    for n in range(5):
+        write(tmp_path / f"vault/{n}.md", f"# {n}\n\napples number {n} are kept in a cellar")
+    embedder = FakeEmbedder()
+    with opened(tmp_path, overrides=(f"query.{stage}",), embedder=embedder) as library:
+        library.index()
+        before = embedder.embedded
+        library.query("apples in a cellar")
+        assert embedder.embedded == before + 1
+
+
+def test_the_reranker_scores_ten_candidates_and_not_all(tmp_path):
+    for n in range(15):
+        write(tmp_path / f"vault/{n}.md", f"# Note {n}\n\n{'apples ' * (n + 1)} word{n} other{n}")
+    asked: list[int] = []
+
+    class Counting:
+        name = "counting"
+
+        def score(self, query: str, passages: list[str]) -> list[float]:
+            asked.append(len(passages))
+            return [0.5] * len(passages)
+
+    config = load_config(user_file=tmp_path / "none", overrides=("query.rerank.enabled=true",))
+    with Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder(), reranker=Counting()) as library:
+        library.index()
+        library.query("apples", limit=15)
+    assert asked == [10]

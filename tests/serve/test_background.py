@@ -50,7 +50,7 @@ def test_without_a_model_the_notes_say_what_to_do(library: Library) -> None:
 
     background = Background(Opening(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[])
     background.start()
-    assert until(lambda: background.notes() == ("Name another. Answers come from keywords alone.",))
+    assert until(lambda: background.notes() == ("Name another. Answers go on without it.",))
 
 
 def test_who_asks_for_a_library_that_cannot_open_gets_the_reason_each_time() -> None:

@@ -105,7 +105,7 @@ class Background:
         try:
             self._load_models(library)
         except ModelError as error:
-            self._model_note = f"{error} Answers come from keywords alone."
+            self._model_note = f"{error} Answers go on without it."
         except ThumbindexError as error:
             self._model_note = str(error)
 

@@ -224,7 +224,7 @@ def _make_ready(library: Library, wait: bool) -> None:
         if wait or any(each.state.vectors for each in library.status()):
             library.load_models()
     except ModelError as error:
-        say_error(f"{error} Going on with keywords alone.")
+        say_error(f"{error} Going on without it.")
 
 
 def _read_date(written: str | None) -> date | None:
