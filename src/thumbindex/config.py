@@ -96,7 +96,7 @@ def offline() -> bool:
 def forbid_telemetry() -> None:
     """Tell libraries that report to their makers not to: to be called before they are imported. Everything stays on this machine.
 
-    onnxruntime from 1.28 on makes a device id and sends events unless its variable is set.
+    onnxruntime 1.29 and later (1.27 does not) make a device id and queue events unless its variable is set.
     """
     for name in ("ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
         os.environ[name] = "1"
