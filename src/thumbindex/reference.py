@@ -61,9 +61,7 @@ def render_page() -> str:
     parts = [_PAGE_HEAD.format(harmless=", ".join(f"`{key}*`" if key.endswith(".") else f"`{key}`" for key in HARMLESS))]
     described = dict(_meanings(Config, ""))
     for table, group in _tables():
-        parts.append(
-            f"\n## [{table}]\n\n{described.get(table, 'Name = path.')}\n\n| key | default | allowed | meaning |\n| --- | --- | --- | --- |\n"
-        )
+        parts.append(f"\n## [{table}]\n\n{described.get(table, 'Name = path.')}\n\n{_TABLE_HEAD}")
         parts.extend(_row(each) for each in group)
     return "".join(parts)
 

@@ -111,8 +111,14 @@ def _finish(folder: Folder, embedder: Embedder) -> int:
 
 
 def _vocabulary_due(folder: Folder, writer: Writer) -> bool:
-    seen = f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {writer.store.meta('fingerprint')}"
-    return folder.config.query.expand.enabled and writer.store.meta("vocabulary_of") != seen
+    return folder.config.query.expand.enabled and writer.store.meta("vocabulary_of") != _vocabulary_of(
+        folder, writer, writer.store.meta("fingerprint")
+    )
+
+
+def _vocabulary_of(folder: Folder, writer: Writer, fingerprint: str) -> str:
+    """Return what a vocabulary is made from: the words' generation, its size, the model."""
+    return f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {fingerprint}"
 
 
 def keep_vocabulary(folder: Folder, writer: Writer, embedder: Embedder) -> int:
@@ -123,8 +129,7 @@ def keep_vocabulary(folder: Folder, writer: Writer, embedder: Embedder) -> int:
     new = [term for term in terms if text_key(term) not in known]
     for group in groups(new, folder.config.encode.embed.batch):
         writer.keep_vectors(embedder.fingerprint, dict(zip(map(text_key, group), embedder.embed_passages(group), strict=True)))
-    seen = f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {embedder.fingerprint}"
-    writer.note("vocabulary", json.dumps(terms, ensure_ascii=False), vocabulary_of=seen)
+    writer.note("vocabulary", json.dumps(terms, ensure_ascii=False), vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint))
     return len(new)
 
 
