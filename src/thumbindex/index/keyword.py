@@ -1,180 +1,26 @@
-"""The door to Whoosh: words and identifiers in an inverted index on disk, scored column by column with BM25F."""
+"""The door to Whoosh for readers: words and identifiers in an inverted index on disk, scored column by column with BM25F."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from whoosh import columns, fields
+from whoosh import columns
 from whoosh import index as whoosh_index
-from whoosh.analysis import Analyzer, Token
-from whoosh.index import EmptyIndexError, LockError
-from whoosh.lang.porter2 import stem as porter2
+from whoosh.index import EmptyIndexError
 from whoosh.query import Phrase
 from whoosh.searching import Searcher
-from whoosh.writing import MERGE_SMALL, IndexWriter
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError
+from thumbindex.errors import IndexDamagedError
+from thumbindex.index.analysis import DOCUMENT_FIELDS, stem
 from thumbindex.index.bm25f import Column, Scorer
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, RankedList, Term
+from thumbindex.model import ChunkId, DocumentId, Hit, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask
-from thumbindex.text import STOP_WORDS, identifiers, visible, words
-
-VIEW_VERSION = "3"
-"""Changes when the analysis changes: a view of another version is built anew."""
-
-WRITER_MEGABYTES = 64
-"""What Whoosh gathers in memory before it writes a run to disk; 256 was a fifth faster on 21,000 chunks and took twice the memory."""
-
-FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
-"""Segments that are left alone when there is time to merge, and those from which on a commit merges whatever it costs."""
-
-STAMP = "stamp"
-"""The file that says which generation the index shows."""
-
-CHUNK_FIELDS = ("body", "headings", "code")
-DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
-_STEMMED = (*CHUNK_FIELDS[:2], *DOCUMENT_FIELDS)
-
-stem = lru_cache(maxsize=100_000)(porter2)
-
-
-class StemmedWords(Analyzer):  # type: ignore[misc]
-    """Folded words, stemmed (Porter 2); positions count every word."""
-
-    def __call__(self, value: str, positions: bool = False, start_pos: int = 0, **_: Any) -> Iterator[Any]:
-        """Yield a token a word."""
-        token = Token(positions=True, boost=1.0, stopped=False)
-        for position, word in enumerate(words(value), start_pos):
-            token.text, token.pos = stem(word), position
-            yield token
-
-
-class CodeWords(Analyzer):  # type: ignore[misc]
-    """Whole identifiers, their parts, and plain words as they are written."""
-
-    def __call__(self, value: str, **_: Any) -> Iterator[Any]:
-        """Yield a token a form."""
-        token = Token(boost=1.0, stopped=False)
-        for word in code_words(value):
-            token.text = word
-            yield token
-
-
-def code_words(value: str) -> Iterator[str]:
-    """Yield whole identifiers, their parts, and plain words (no stop words), folded."""
-    for whole, parts in identifiers(value):
-        if whole not in STOP_WORDS:
-            yield whole
-        yield from parts
-
-
-def _schema() -> Any:
-    length = {f"length_{name}": fields.COLUMN(columns.NumericColumn("i")) for name in (*CHUNK_FIELDS, *DOCUMENT_FIELDS)}
-    text = {name: fields.TEXT(analyzer=StemmedWords(), phrase=True) for name in _STEMMED}
-    return fields.Schema(
-        key=fields.ID(unique=True),
-        row=fields.COLUMN(columns.NumericColumn("q")),  # chunk's row id, or minus the document's
-        code=fields.TEXT(analyzer=CodeWords(), phrase=False),
-        **text,
-        **length,
-    )
-
-
-def _document_texts(document: Document) -> dict[str, str]:
-    return {
-        "title": document.title,
-        "keywords": "\n".join(document.keywords),
-        "description": document.description,
-        "tags": "\n".join(document.tags),
-        "aliases": "\n".join(document.aliases),
-        "author": "\n".join((document.author, document.category, document.type)),
-        "path": document.path.rpartition(".")[0],
-    }
-
-
-def stamp(folder: Path) -> str:
-    """Return the version of the index and the generation that it shows; empty where there is none."""
-    try:
-        return (folder / STAMP).read_text(encoding="utf-8")
-    except OSError:
-        return ""
-
-
-class KeywordView:
-    """The writer's side: keeps the inverted index equal to the store's rows."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def is_current(self, generation: int = 0) -> bool:
-        """Tell whether there is an index of this version that shows at least a generation of the store."""
-        version, _, shown = stamp(self.folder).partition(" ")
-        return version == VIEW_VERSION and int(shown or 0) >= generation and whoosh_index.exists_in(str(self.folder))
-
-    def is_at(self, generation: int) -> bool:
-        """Tell whether it shows just this generation: its rows are the store's."""
-        return stamp(self.folder) == f"{VIEW_VERSION} {generation}" and whoosh_index.exists_in(str(self.folder))
-
-    def create(self) -> None:
-        """Begin an empty index; it does not count until it is stamped."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for path in self.folder.iterdir():
-            path.unlink()
-        whoosh_index.create_in(str(self.folder), _schema())
-
-    def write_stamp(self, generation: int) -> None:
-        """Say that the index shows a generation of the store; readers open it anew."""
-        temporary = self.folder / f"stamp.{os.getpid()}"
-        temporary.write_text(f"{VIEW_VERSION} {generation}", encoding="utf-8")
-        temporary.replace(self.folder / STAMP)
-
-    def rows(self) -> Positions:
-        """Return the row ids that the index holds: chunks', and minus documents'."""
-        with open_reader(self.folder) as reader:
-            return _live(reader)[1]
-
-    def apply(self, removed: Iterable[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
-        """Remove rows and add rows (chunks' row ids, minus documents'), in one commit."""
-        open_reader(self.folder).close()  # damage shows here, before anything is written
-        try:
-            writer = whoosh_index.open_dir(str(self.folder)).writer(limitmb=WRITER_MEGABYTES, timeout=30.0)
-        except LockError as error:
-            raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
-        try:
-            for row in removed:
-                writer.delete_by_term("key", str(row))
-            for row, document in documents:
-                _add(writer, row, _document_texts(document))
-            for row, chunk in chunks:
-                text = visible(chunk.text)
-                _add(writer, row, {"body": text, "headings": "\n".join(chunk.heading_path[1:]), "code": "\n".join((*chunk.heading_path, chunk.text))})
-        except BaseException:
-            writer.cancel()
-            raise
-        writer.commit(mergetype=_merge_many)
-
-    def merge(self) -> None:
-        """Merge small segments; the rows stay as they are, so that readers need not open it anew."""
-        index = whoosh_index.open_dir(str(self.folder))
-        if len(index._segments()) > FEW_SEGMENTS:
-            index.writer(limitmb=WRITER_MEGABYTES, timeout=30.0).commit(mergetype=MERGE_SMALL)
-
-
-def _merge_many(writer: IndexWriter, segments: Any) -> Any:
-    """Merge not while a text waits to be found: it costs five times as much as the commit of an edit."""
-    return MERGE_SMALL(writer, segments) if len(segments) >= MOST_SEGMENTS else segments
-
-
-def _add(writer: IndexWriter, row: int, texts: Mapping[str, str]) -> None:
-    lengths = {f"length_{name}": sum(1 for _ in (code_words(text) if name == "code" else words(text))) for name, text in texts.items()}
-    writer.add_document(key=str(row), row=row, **{name: text for name, text in texts.items() if text}, **lengths)
+from thumbindex.text import words
 
 
 def open_reader(folder: Path) -> Any:
@@ -185,7 +31,7 @@ def open_reader(folder: Path) -> Any:
         raise IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.") from error
 
 
-def _live(reader: Any) -> tuple[Positions, Positions]:
+def live_rows(reader: Any) -> tuple[Positions, Positions]:
     """Return the document numbers that are not deleted, and their row ids."""
     live = np.ones(reader.doc_count_all(), dtype=np.bool_)
     for leaf, offset in _segments(reader):
@@ -217,7 +63,7 @@ class WhooshKeywordIndex:
         self._reader = open_reader(folder)
         self._lock = threading.Lock()
         self._catalog = catalog
-        numbers, rows = _live(self._reader)
+        numbers, rows = live_rows(self._reader)
         self._position = np.full(self._reader.doc_count_all(), -1, dtype=np.int64)
         is_chunk = rows > 0
         self._position[numbers[is_chunk]] = positions_of(catalog.chunk_rows, rows[is_chunk])
@@ -323,7 +169,7 @@ def postings(folder: Path) -> list[tuple[int, str, str, float]]:
     """Return every posting as row id, field, term and frequency, in any order."""
     found = []
     with open_reader(folder) as reader:
-        row_of = dict(zip(*(column.tolist() for column in _live(reader)), strict=True))
+        row_of = dict(zip(*(column.tolist() for column in live_rows(reader)), strict=True))
         for name, term in reader.all_terms():
             if name == "key":
                 continue

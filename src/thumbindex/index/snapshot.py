@@ -10,7 +10,8 @@ import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.graph import NetworkxLinkGraph
-from thumbindex.index.keyword import WhooshKeywordIndex, stamp
+from thumbindex.index.keyword import WhooshKeywordIndex
+from thumbindex.index.stamp import stamp_text
 from thumbindex.index.store import Store, text_key
 from thumbindex.index.vector import FaissVectorIndex, VectorView, view_file
 from thumbindex.ports import Calibration, Matrix, Snapshot
@@ -75,7 +76,7 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
 
 
 def _words(store: Store, places: Places) -> str:
-    return f"{stamp(places.keyword)}; {store.meta('words')}"
+    return f"{stamp_text(places.keyword)}; {store.meta('words')}"
 
 
 def _graph(store: Store, catalog: StoreCatalog) -> NetworkxLinkGraph:

@@ -13,7 +13,8 @@ from filelock import FileLock, Timeout
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
-from thumbindex.index.keyword import KeywordView, WhooshKeywordIndex
+from thumbindex.index.keyword import WhooshKeywordIndex
+from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file

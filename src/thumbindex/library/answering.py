@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from thumbindex.errors import UsageError
-from thumbindex.index.keyword import stamp
 from thumbindex.index.snapshot import Opened, open_snapshot
+from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
@@ -38,7 +38,7 @@ class Reader:
     @property
     def indexed(self) -> bool:
         """Tell whether there are words to search."""
-        return bool(stamp(self.folder.places.keyword))
+        return read_stamp(self.folder.places.keyword) is not None
 
     @property
     def store(self) -> Store:
