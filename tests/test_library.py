@@ -367,3 +367,15 @@ def test_three_lines_of_python_are_enough(vault, tmp_path):
     with Public.open([vault], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder()) as library:
         library.index()
         assert library.query("cellar").passages[0].citation == "fruit/apples.md#Storing (lines 1-7)"
+
+
+def test_a_refresh_tells_what_another_process_has_indexed(library: Library, vault: Path, tmp_path: Path):
+    library.index()
+    library.refresh()
+    write(vault / "plums.md", "# Plums\n")
+    write(vault / "code.md", "# Code\n\nNothing to call.\n")
+    (vault / "fruit/apples.md").unlink()
+    with open_library(vault, tmp_path / "index") as other:
+        other.index()
+    assert library.refresh() == {"vault": Changes(("plums.md",), ("code.md",), ("fruit/apples.md",), 1)}
+    assert library.refresh() == {}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pathspec import GitIgnoreSpec
 
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
+from thumbindex.model import Changes, Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
 from thumbindex.ports import Mask
 
 Positions = npt.NDArray[np.int64]
@@ -46,6 +46,10 @@ class StoreCatalog:
         """Where each path stands among the documents."""
         return {row[1]: DocumentId(n) for n, row in enumerate(self._facts)}
 
+    def rows_by_path(self) -> dict[str, int]:
+        """Return each document's row id."""
+        return {row[1]: row[0] for row in self._facts}
+
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
         return DocumentId(int(self.document_ids[chunk]))
@@ -78,6 +82,13 @@ class StoreCatalog:
             return np.zeros(len(self), dtype=np.bool_)
         kept = np.array([passes(document, filters) for document in self.documents], dtype=np.bool_)
         return np.asarray(kept[self.document_ids], dtype=np.bool_)
+
+
+def difference(before: StoreCatalog, after: StoreCatalog) -> Changes:
+    """Return the paths that came, went and hold another text: a document that is read again is another row."""
+    old, new = before.rows_by_path(), after.rows_by_path()
+    changed = sorted(path for path in old.keys() & new.keys() if old[path] != new[path])
+    return Changes(tuple(sorted(new.keys() - old.keys())), tuple(changed), tuple(sorted(old.keys() - new.keys())), len(new) - len(changed))
 
 
 def positions_of(rows: Positions, wanted: Positions) -> Positions:

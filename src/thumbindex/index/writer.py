@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.keyword import WhooshKeywordIndex
 from thumbindex.index.keyword_view import KeywordView
+from thumbindex.index.locking import locked, mark_of
+from thumbindex.index.repair import begin_anew
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file
@@ -61,8 +62,8 @@ class Writer:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"The index folder {folder} cannot be made ({error.strerror}): choose another one with --index.") from error
-        with _locked(places.lock, waiting):
-            store = _open_or_begin(places.store) if rebuild else Store(places.store)
+        with locked(places.lock, waiting):
+            store = begin_anew(places.store) if rebuild else Store(places.store)
             try:
                 yield cls(places, store)
             finally:
@@ -181,37 +182,6 @@ def _names(store: Store, paths: Sequence[str]) -> set[tuple[str, str, tuple[str,
     return {(document.path, document.title, document.aliases) for document in store.names(paths)}
 
 
-def _open_or_begin(path: Path) -> Store:
-    """Open a store that is to be rebuilt; a damaged one is put aside."""
-    try:
-        return Store(path)
-    except IndexDamagedError:
-        path.replace(path.with_name(f"{path.name}.damaged"))
-        for companion in (f"{path.name}-wal", f"{path.name}-shm"):
-            path.with_name(companion).unlink(missing_ok=True)
-        return Store(path)
-
-
-@contextmanager
-def _locked(path: Path, waiting: Callable[[], None] | None) -> Iterator[None]:
-    lock = FileLock(path)
-    while True:
-        try:
-            lock.acquire(timeout=0.5)
-            break
-        except Timeout:
-            if waiting:
-                waiting()
-        except OSError as error:
-            raise StorageError(f"The index in {path.parent} cannot be written ({error.strerror}): check its permissions.") from error
-    try:
-        _mark(path).touch()
-        yield
-    finally:
-        _mark(path).unlink(missing_ok=True)
-        lock.release()
-
-
 def delete_index(places: Places) -> None:
     """Delete one folder's index, the lock last; raise IndexBusyError where another process is writing."""
 
@@ -220,11 +190,11 @@ def delete_index(places: Places) -> None:
 
     if not places.folder.is_dir():
         return
-    with _locked(places.lock, busy):
+    with locked(places.lock, busy):
         for path in places.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path not in (places.lock, _mark(places.lock)):
+            elif path not in (places.lock, mark_of(places.lock)):
                 path.unlink()
     shutil.rmtree(places.folder)
 
@@ -243,23 +213,3 @@ def indexed_root(places: Places) -> Path | None:
         return Path(places.folder.name)
     finally:
         store.close()
-
-
-def is_writing(places: Places) -> bool:
-    """Tell whether some process holds the writer's lock; a mark that a killed one left is seen through."""
-    if not _mark(places.lock).exists():
-        return False
-    lock = FileLock(places.lock)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        return True
-    except OSError:
-        return False
-    lock.release()
-    return False
-
-
-def _mark(lock: Path) -> Path:
-    """Return the file that stands beside a lock while it is held: looking is cheap and disturbs nobody."""
-    return lock.with_suffix(".writing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -15,12 +15,13 @@ from thumbindex.config import load_config, offline, resolve_folders, with_folder
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
-from thumbindex.index.writer import delete_index, is_writing
+from thumbindex.index.locking import is_writing
+from thumbindex.index.writer import delete_index
 from thumbindex.library.answering import Reader, answer, checked, folder_state
 from thumbindex.library.folders import Folder, find_indexes, place_of
 from thumbindex.library.indexing import Run, index_folders
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
-from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexReport, IndexState, OutlineEntry, Problem, Progress, Query, Related
+from thumbindex.model import Answer, Changes, Excerpt, Filters, FolderStatus, IndexReport, IndexState, OutlineEntry, Problem, Progress, Query, Related
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.settings import Config
 
@@ -195,6 +196,11 @@ class Library:
         """Return what links to a document, what it links to, and what is most like it."""
         return related_to(find_document(path, self._within(folder)), limit)
 
+    def refresh(self) -> Mapping[str, Changes]:
+        """Open the indexes as they are now; return by folder what came, went and changed in those that another process has written meanwhile."""
+        found = {reader.folder.name: reader.refresh() for reader in self._readers}
+        return {name: changes for name, changes in found.items() if changes.added or changes.changed or changes.removed}
+
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
         return tuple(_status(reader) for reader in self._readers)
@@ -229,12 +235,12 @@ def _status(reader: Reader) -> FolderStatus:
     base = (folder.name, str(folder.root), str(places.folder), reader.indexed)
     nothing = IndexState(0, 0, 0, 0, "", 0)
     if not reader.indexed:
-        return FolderStatus(*base, 0, nothing, (), 0, 0, is_writing(places), "")
+        return FolderStatus(*base, 0, nothing, (), 0, 0, is_writing(places.lock), "")
     size = sum(path.stat().st_size for path in places.folder.rglob("*") if path.is_file())
     updated = datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds") if places.store.exists() else ""
     try:
         resolved, dangling = reader.store.link_counts()
         state, problems = folder_state(reader), reader.store.problems()
     except StorageError as error:
-        return FolderStatus(*base, size, nothing, (Problem(str(places.store), None, str(error)),), 0, 0, is_writing(places), updated)
-    return FolderStatus(*base, size, state, problems, resolved, dangling, is_writing(places), updated)
+        return FolderStatus(*base, size, nothing, (Problem(str(places.store), None, str(error)),), 0, 0, is_writing(places.lock), updated)
+    return FolderStatus(*base, size, state, problems, resolved, dangling, is_writing(places.lock), updated)

@@ -10,12 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from thumbindex.errors import UsageError
+from thumbindex.index.catalog import difference
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
-from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
+from thumbindex.model import Answer, Changes, ChunkId, Filters, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
@@ -58,6 +59,17 @@ class Reader:
                 expand = self.folder.config.query.expand.enabled
                 self._opened = open_snapshot(store, self.folder.places, self.folder.name, expand=expand, last=self._opened)
             return self._opened.snapshot
+
+    def refresh(self) -> Changes:
+        """Open the index as it is now; return the documents that came, went and changed since it was opened last."""
+        with self._lock:
+            before = self._opened
+            if not self.indexed:
+                return Changes()
+            self.snapshot()
+            if before is None or self._opened is None or before is self._opened:
+                return Changes()
+            return difference(before.catalog, self._opened.catalog)
 
     def close(self) -> None:
         """Close the files."""

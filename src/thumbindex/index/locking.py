@@ -1,0 +1,52 @@
+"""The writer's lock of one folder's index, which the system takes back from whoever dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from thumbindex.errors import StorageError
+
+
+@contextmanager
+def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold the lock, waiting for whoever has it and calling `waiting` now and then."""
+    lock = FileLock(path)
+    while True:
+        try:
+            lock.acquire(timeout=0.5)
+            break
+        except Timeout:
+            if waiting:
+                waiting()
+        except OSError as error:
+            raise StorageError(f"The index in {path.parent} cannot be written ({error.strerror}): check its permissions.") from error
+    try:
+        mark_of(path).touch()
+        yield
+    finally:
+        mark_of(path).unlink(missing_ok=True)
+        lock.release()
+
+
+def is_writing(lock: Path) -> bool:
+    """Tell whether some process holds the writer's lock; a mark that a killed one left is seen through."""
+    if not mark_of(lock).exists():
+        return False
+    held = FileLock(lock)
+    try:
+        held.acquire(blocking=False)
+    except Timeout:
+        return True
+    except OSError:
+        return False
+    held.release()
+    return False
+
+
+def mark_of(lock: Path) -> Path:
+    """Return the file that stands beside a lock while it is held: looking is cheap and disturbs nobody."""
+    return lock.with_suffix(".writing")
