@@ -87,8 +87,9 @@ class StoreCatalog:
 def difference(before: StoreCatalog, after: StoreCatalog) -> Changes:
     """Return the paths that came, went and hold another text: a document that is read again is another row."""
     old, new = before.rows_by_path(), after.rows_by_path()
-    changed = sorted(path for path in old.keys() & new.keys() if old[path] != new[path])
-    return Changes(tuple(sorted(new.keys() - old.keys())), tuple(changed), tuple(sorted(old.keys() - new.keys())), len(new) - len(changed))
+    kept = old.keys() & new.keys()
+    changed = tuple(sorted(path for path in kept if old[path] != new[path]))
+    return Changes(tuple(sorted(new.keys() - kept)), changed, tuple(sorted(old.keys() - kept)), len(kept) - len(changed))
 
 
 def positions_of(rows: Positions, wanted: Positions) -> Positions:
