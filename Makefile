@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test soak lint docs clean
 .DEFAULT_GOAL := demo
 
 # torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
@@ -19,6 +19,10 @@ demo: .venv/installed
 
 test: .venv/installed
 	$(BIN)/python -m pytest
+
+# Ten minutes of edits and questions through two servers.
+soak: .venv/installed
+	$(BIN)/python tests/soak/soak.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .

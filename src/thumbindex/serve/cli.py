@@ -12,6 +12,7 @@ import typer
 from thumbindex.errors import ModelError, UnknownFolderError, UsageError
 from thumbindex.model import Filters
 from thumbindex.serve.background import work_for_server
+from thumbindex.serve.bench import bench
 from thumbindex.serve.opening import Opening, open_everywhere, open_library
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, evaluation_payload, report_payload, status_payload
@@ -30,6 +31,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(bench, name="bench")
 
 FolderOption = Annotated[list[str] | None, typer.Option("--folder", metavar="DIR", help="A folder, or a configured folder's name; repeatable.")]
 IndexOption = Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")]

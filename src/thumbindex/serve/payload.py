@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from thumbindex.model import Answer, FolderStatus, IndexReport, IndexState, Passage, Place, Problem, Step
 from thumbindex.study.evaluate import Evaluation
+from thumbindex.study.freshness import QUANTILES, Freshness, quantiles
 
 
 def answer_payload(answer: Answer) -> dict[str, Any]:
@@ -119,3 +121,17 @@ def evaluation_payload(evaluation: Evaluation) -> dict[str, Any]:
         kind: {"n": evaluation.counts[kind], **{name: round(value, 4) for name, value in means.items()}} for kind, means in evaluation.scores.items()
     }
     return {"queries": len(evaluation.run), "unanswered": evaluation.unanswered, "seconds": round(evaluation.seconds, 3), "scores": scores}
+
+
+def freshness_payload(measured: Freshness) -> dict[str, Any]:
+    """Return what `bench freshness --json` prints; a miss is null."""
+    load = {"notes": measured.load.notes, "characters": measured.load.characters, "edits": measured.load.edits, "chunks": measured.chunks}
+    found = {"words": measured.words, "vectors": measured.vectors}
+    summary = {
+        name: {f"p{round(q * 100)}": _seconds(value) for q, value in zip(QUANTILES, quantiles(each), strict=True)} for name, each in found.items()
+    }
+    return {**load, **summary, "seconds": {name: [_seconds(value) for value in each] for name, each in found.items()}}
+
+
+def _seconds(value: float) -> float | None:
+    return round(value, 4) if math.isfinite(value) else None

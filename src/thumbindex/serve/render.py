@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +18,7 @@ from thumbindex.model import Answer, FolderStatus, IndexReport, Passage, Problem
 from thumbindex.serve.pack import match_lines
 from thumbindex.serve.sentences import also_in, confidence, stood_on
 from thumbindex.study.evaluate import MEASURES, Evaluation
+from thumbindex.study.freshness import QUANTILES, Freshness, quantiles
 
 _PIPED_WIDTH = 160
 """Columns of a table that no terminal limits."""
@@ -26,6 +29,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PROBLEMS_SHOWN = 20
 
 _DROPPED_SHOWN = 5
+
+_BIN_SECONDS = 0.05
+
+_WIDEST_BAR = 60
 
 
 def print_answer(answer: Answer, explain: bool = False, several: bool = False) -> None:
@@ -98,6 +105,21 @@ def print_evaluation(evaluation: Evaluation) -> None:
     _console().print(table)
     each = evaluation.seconds / max(1, len(evaluation.run))
     _say(f"{len(evaluation.run)} queries, {evaluation.unanswered} unanswered, {each * 1000:.0f} ms a query", "dim")
+
+
+def print_freshness(measured: Freshness) -> None:
+    """Print how long edits took to be in an answer: quantiles, then how many edits took how long."""
+    load = measured.load
+    _say(f"{load.edits} edits in {load.notes:,} notes of {load.characters:,} characters ({measured.chunks:,} chunks); seconds from the save", "bold")
+    table = _table("", *(f"p{round(q * 100)}" for q in QUANTILES), "missed")
+    found = {"words": measured.words, "vectors": measured.vectors}
+    for name, seconds in found.items():
+        table.add_row(name, *(f"{value:.3f}" for value in quantiles(seconds)), str(sum(map(math.isinf, seconds))))
+    _console().print(table)
+    for name, seconds in found.items():
+        _say(f"\n{name}")
+        for low, count in sorted(Counter(int(value / _BIN_SECONDS) for value in seconds if math.isfinite(value)).items()):
+            _say(f"  {low * _BIN_SECONDS:5.2f} to {(low + 1) * _BIN_SECONDS:5.2f} s  {'#' * math.ceil(count * _WIDEST_BAR / load.edits)} {count}")
 
 
 def print_json(payload: Mapping[str, Any]) -> None:

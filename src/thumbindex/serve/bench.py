@@ -1,0 +1,46 @@
+"""`thumbindex bench`: measure on this machine, in a folder that is made up for it; nobody's files are touched."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thumbindex.serve.opening import Opening, open_library
+from thumbindex.serve.outcome import FOUND, reported
+from thumbindex.serve.payload import freshness_payload
+from thumbindex.serve.progress import ProgressDisplay
+from thumbindex.serve.render import print_freshness, print_json
+from thumbindex.study.freshness import Load, measure_freshness
+
+bench = typer.Typer(help="Measure on this machine, in a folder made up for it.", no_args_is_help=True, add_completion=False)
+
+
+@bench.callback()
+def _bench() -> None:
+    """Keep `freshness` a word of its own while it is the only command."""
+
+
+@bench.command()
+@reported
+def freshness(
+    edits: Annotated[int, typer.Option("--edits", min=1, metavar="N", help="Notes that are saved, one after another.")] = 200,
+    notes: Annotated[int, typer.Option("--notes", min=1, metavar="N", help="Notes of the vault.")] = 1000,
+    characters: Annotated[int, typer.Option("--characters", min=100, metavar="N", help="Length of a note.")] = 5000,
+    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every edit's seconds too.")] = False,
+) -> int:
+    """Measure how long after a save its text is in an answer, through a server's own pipes: words, then vectors."""
+    with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made:
+        vault = Path(made).resolve() / "vault"
+        vault.mkdir()
+        opening = Opening((str(vault),), Path(made).resolve() / "index", None, tuple(overrides or ()))
+        with open_library(opening) as library, ProgressDisplay() as show:
+            measured = measure_freshness(vault, Load(notes, characters, edits), opening.arguments(), library, show)
+    if as_json:
+        print_json(freshness_payload(measured))
+    else:
+        print_freshness(measured)
+    return FOUND

@@ -1,0 +1,50 @@
+"""A vault made up for measuring: notes of pseudo-words with headings and links, the same for the same seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+
+SYLLABLES = "ba co da fe gi ho ju ka le mi no pa qui ra se ti vu wo xa ze".split()
+
+VOCABULARY = 5000
+
+FOLDERS = 20
+
+
+class Author:
+    """Writes notes: words as frequent as words are (Zipf), sections of some eighty words."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self._random = random.Random(seed)
+        self._words = sorted({"".join(self._random.choices(SYLLABLES, k=self._random.randint(2, 4))) for _ in range(VOCABULARY)})
+        self._random.shuffle(self._words)
+        self._weights = tuple(accumulate(1 / rank for rank in range(1, len(self._words) + 1)))
+
+    def write_note(self, number: int, notes: int, characters: int) -> str:
+        """Return a note's Markdown of about so many characters, with a link to another note in each section."""
+        parts = [f"# Note {number}\n"]
+        while sum(map(len, parts)) < characters:
+            link = f"See [[note {self._random.randrange(notes)}]]."
+            parts.append(f"\n## {' '.join(self._some(3))}\n\n{' '.join(self._some(80))}. {link}\n")
+        return "".join(parts)
+
+    def _some(self, count: int) -> Sequence[str]:
+        return self._random.choices(self._words, cum_weights=self._weights, k=count)
+
+
+def note_path(root: Path, number: int) -> Path:
+    """Return where a note of the vault lies."""
+    return root / f"folder {number % FOLDERS}" / f"note {number}.md"
+
+
+def make_vault(root: Path, notes: int, characters: int) -> Author:
+    """Write a vault; return its author, who can go on writing."""
+    author = Author()
+    for number in range(notes):
+        path = note_path(root, number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(author.write_note(number, notes, characters), encoding="utf-8")
+    return author
