@@ -1,0 +1,91 @@
+"""Several real servers on one vault: one of them follows the disk, the others follow it, and another takes over when it dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from thumbindex.study.client import ServerProcess
+
+Start = Callable[[], ServerProcess]
+
+
+@pytest.fixture
+def start(tmp_path: Path, model_cache: Path) -> Iterator[Start]:
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "first.md").write_text("# First\n\nPlenty of apples grow on trees.\n", encoding="utf-8")
+    overrides = ("encode.embed.model=all-MiniLM-L6-v2", f"encode.embed.cache={model_cache}")
+    options = [f"--folder={tmp_path / 'vault'}", f"--index={tmp_path / 'index'}", *(f"--set={each}" for each in overrides)]
+    with ExitStack() as running:
+        yield lambda: running.enter_context(ServerProcess(options))
+
+
+def is_found(server: ServerProcess, word: str) -> bool:
+    return any(word in each["text"] for each in server.call("query", query=word)["results"])
+
+
+def seconds_until(is_so: Callable[[], bool], most: float = 20.0) -> float:
+    began = time.monotonic()
+    while not is_so() and time.monotonic() - began < most:
+        time.sleep(0.02)
+    assert is_so()
+    return time.monotonic() - began
+
+
+def children(server: ServerProcess) -> list[int]:
+    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
+    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def save(tmp_path: Path, word: str) -> None:
+    (tmp_path / "vault" / "first.md").write_text(f"# First\n\nPlenty of apples grow on trees, {word} too.\n", encoding="utf-8")
+
+
+def test_a_server_that_was_not_elected_sees_within_a_second_what_the_elected_one_has_indexed(tmp_path: Path, start: Start):
+    elected, follower = start(), start()
+    for server in (elected, follower):
+        seconds_until(lambda server=server: is_found(server, "apples"))
+    save(tmp_path, "quinces")
+    seconds_until(lambda: is_found(elected, "quinces"))
+    assert seconds_until(lambda: is_found(follower, "quinces")) < 1.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")
+def test_when_the_elected_server_is_killed_another_takes_over_and_nothing_is_orphaned(tmp_path: Path, start: Start):
+    first = start()
+    seconds_until(lambda: is_found(first, "apples"))
+    second = start()
+    seconds_until(lambda: is_found(second, "apples"))
+    orphans = children(first)
+    assert len(orphans) == 1
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.process.wait(2)
+    save(tmp_path, "quinces")
+    assert seconds_until(lambda: is_found(second, "quinces")) < 4.0  # two to take over, then an edit's own way
+    assert seconds_until(lambda: not any(map(is_alive, orphans))) < 2.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_ends_a_server_and_its_child_within_two_seconds(start: Start, number: signal.Signals):
+    server = start()
+    seconds_until(lambda: is_found(server, "apples"))
+    processes = [server.process.pid, *children(server)]
+    assert len(processes) == 2
+    server.process.send_signal(number)
+    server.process.wait(2)
+    assert seconds_until(lambda: not any(map(is_alive, processes))) < 2.0
