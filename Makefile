@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test soak lint docs clean
+.PHONY: demo test soak storm lint docs clean
 .DEFAULT_GOAL := demo
 
 # torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
@@ -23,6 +23,10 @@ test: .venv/installed
 # Ten minutes of edits and questions through two servers.
 soak: .venv/installed
 	$(BIN)/python tests/soak/soak.py
+
+# A git checkout of ten thousand notes under a running server.
+storm: .venv/installed
+	$(BIN)/python tests/soak/storm.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .

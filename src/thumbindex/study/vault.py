@@ -15,13 +15,13 @@ FOLDERS = 20
 
 
 class Author:
-    """Writes notes: words as frequent as words are (Zipf), sections of some eighty words."""
+    """Writes notes: words as frequent as words are (Zipf), the most frequent first in `vocabulary`; sections of some eighty words."""
 
     def __init__(self, seed: int = 1) -> None:
         self._random = random.Random(seed)
-        self._words = sorted({"".join(self._random.choices(SYLLABLES, k=self._random.randint(2, 4))) for _ in range(VOCABULARY)})
-        self._random.shuffle(self._words)
-        self._weights = tuple(accumulate(1 / rank for rank in range(1, len(self._words) + 1)))
+        self.vocabulary = sorted({"".join(self._random.choices(SYLLABLES, k=self._random.randint(2, 4))) for _ in range(VOCABULARY)})
+        self._random.shuffle(self.vocabulary)
+        self._weights = tuple(accumulate(1 / rank for rank in range(1, len(self.vocabulary) + 1)))
 
     def write_note(self, number: int, notes: int, characters: int) -> str:
         """Return a note's Markdown of about so many characters, with a link to another note in each section."""
@@ -32,7 +32,7 @@ class Author:
         return "".join(parts)
 
     def _some(self, count: int) -> Sequence[str]:
-        return self._random.choices(self._words, cum_weights=self._weights, k=count)
+        return self._random.choices(self.vocabulary, cum_weights=self._weights, k=count)
 
 
 def note_path(root: Path, number: int) -> Path:
