@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +17,38 @@ from thumbindex.ports import Mask
 
 Positions = npt.NDArray[np.int64]
 
+KEY = np.dtype("V16")
+"""A text key as the store keeps it."""
+
+Facts = tuple[int, str, str, float, str]
+"""A document as the store has it: row id, path, title, modified time, the rest as JSON."""
+
+Record = TypeVar("Record")
+
 
 class StoreCatalog:
-    """Catalog over one folder's store, as it was when this was made."""
+    """Catalog over one folder's store, as it was when this was made.
 
-    def __init__(self, store: Store, folder: str) -> None:
-        self._store = store
+    Of `last` all is kept that is still true: rows never change but for a document's modified time, and their ids are never used twice.
+    `now` is read instead of the store while this is made: nobody who loads texts meanwhile waits for it.
+    """
+
+    def __init__(self, store: Store, folder: str, last: StoreCatalog | None = None, now: Store | None = None) -> None:
+        now = now or store
+        last = last if last is not None and last.store is store else None
+        self.store: Store = store
+        self.lost = 0  # chunks that were asked for and whose texts are nowhere any more
         self._folder = folder
-        documents = store.documents()
-        self.document_rows: Positions = np.array([row[0] for row in documents], dtype=np.int64)
-        self._facts = documents
-        chunks = np.array(store.chunk_rows(), dtype=np.int64).reshape(-1, 3)
+        self._facts = sorted(now.documents() if last is None else _facts_since(last, now), key=lambda each: each[1])
+        self._known = {} if last is None else last._made()
+        self.document_rows: Positions = np.array([row[0] for row in self._facts], dtype=np.int64)
+        chunks, keys = _columns(now.chunk_keys()) if last is None else _columns_since(last, self.document_rows, now)
         of = positions_of(self.document_rows, chunks[:, 1])
         order = np.lexsort((chunks[:, 2], of))
-        self.chunk_rows: Positions = chunks[order, 0]
+        self._chunks, self._keys = chunks[order], keys[order]
+        self.chunk_rows: Positions = np.ascontiguousarray(self._chunks[:, 0])
         self.document_ids: Positions = of[order]
-        self._first: Positions = np.searchsorted(self.document_ids, np.arange(len(documents) + 1))
+        self._first: Positions = np.searchsorted(self.document_ids, np.arange(len(self._facts) + 1))
 
     def __len__(self) -> int:
         """Count the chunks."""
@@ -39,16 +57,36 @@ class StoreCatalog:
     @cached_property
     def documents(self) -> Sequence[Document]:
         """All documents, by path."""
-        return tuple(document_from_row(path, title, modified, facts, self._folder) for _, path, title, modified, facts in self._facts)
+        return tuple(self._document(facts) for facts in self._facts)
+
+    def _document(self, facts: Facts) -> Document:
+        row, path, title, modified, rest = facts
+        known = self._known.get(row)
+        if known is None:
+            return document_from_row(path, title, modified, rest, self._folder)
+        return known if known.modified == modified else replace(known, modified=modified)
+
+    def _made(self) -> Mapping[int, Document]:
+        """Return the records that there are by now, by row id."""
+        made: Sequence[Document] | None = self.__dict__.get("documents")  # not made for this: nobody may have asked
+        return self._known if made is None else dict(zip(self.document_rows.tolist(), made, strict=True))
 
     @cached_property
-    def positions(self) -> dict[str, DocumentId]:
-        """Where each path stands among the documents."""
-        return {row[1]: DocumentId(n) for n, row in enumerate(self._facts)}
+    def paths(self) -> Sequence[str]:
+        """Each document's path."""
+        return tuple(facts[1] for facts in self._facts)
 
     def rows_by_path(self) -> dict[str, int]:
         """Return each document's row id."""
-        return {row[1]: row[0] for row in self._facts}
+        return {facts[1]: facts[0] for facts in self._facts}
+
+    @cached_property
+    def _by_row(self) -> Positions:
+        return np.argsort(self.chunk_rows, kind="stable")
+
+    def chunk_positions(self, rows: Positions) -> Positions:
+        """Return where the chunks with these row ids stand, -1 for those that are not here."""
+        return positions_of(self.chunk_rows, rows, self._by_row)
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
@@ -60,19 +98,32 @@ class StoreCatalog:
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         """Load chunks; those that are gone are missing."""
-        found = self._store.chunks([int(self.chunk_rows[n]) for n in ids])
-        return {n: found[int(self.chunk_rows[n])] for n in ids if int(self.chunk_rows[n]) in found}
+        return self._loaded(ids, self.store.chunks)
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Load the parent of each chunk; those that are gone are missing."""
-        found = self._store.sections([int(self.chunk_rows[n]) for n in ids])
-        return {n: found[int(self.chunk_rows[n])] for n in ids if int(self.chunk_rows[n]) in found}
+        return self._loaded(ids, self.store.sections)
+
+    def _loaded(self, ids: Sequence[ChunkId], load: Callable[[Sequence[int]], Mapping[int, Record]]) -> dict[ChunkId, Record]:
+        rows = {n: int(self.chunk_rows[n]) for n in ids}
+        found = {n: held[row] for held in (load(list(rows.values())),) for n, row in rows.items() if row in held}
+        if gone := [n for n in rows if n not in found]:
+            moved = self._moved(gone)
+            held = load(list(moved.values()))
+            found.update({n: held[row] for n, row in moved.items() if row in held})
+            self.lost += sum(n not in found for n in gone)
+        return {n: found[n] for n in ids if n in found}
+
+    def _moved(self, gone: Sequence[ChunkId]) -> dict[ChunkId, int]:
+        """Return the present rows of chunks whose document was read again: an edit takes nothing away of the texts that it leaves as they were."""
+        texts = {path: self.store.rows_by_key(path) for path in {self.paths[self.document_of(n)] for n in gone}}
+        rows = {n: texts[self.paths[self.document_of(n)]].get(self._keys[n].tobytes()) for n in gone}
+        return {n: row for n, row in rows.items() if row is not None}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
         """Say where chunks stand."""
         found = self.chunks(ids)
-        paths = {n: self._facts[self.document_of(n)][1] for n in ids}
-        return tuple(Place(self._folder, paths[n], found[n].start_line, found[n].end_line) for n in ids if n in found)
+        return tuple(Place(self._folder, self.paths[self.document_of(n)], found[n].start_line, found[n].end_line) for n in ids if n in found)
 
     def select(self, filters: Filters) -> Mask | None:
         """Return which chunks the filters let through; None when that is all of them."""
@@ -84,19 +135,38 @@ class StoreCatalog:
         return np.asarray(kept[self.document_ids], dtype=np.bool_)
 
 
+def _facts_since(last: StoreCatalog, now: Store) -> list[Facts]:
+    """Return what the store says of every document, read only where it is new."""
+    times = now.document_times()
+    kept = [(row, path, title, times[row], rest) for row, path, title, _, rest in last._facts if row in times]
+    return kept + now.documents(sorted(times.keys() - {facts[0] for facts in kept}))
+
+
+def _columns(rows: Sequence[tuple[int, int, int, bytes]]) -> tuple[Positions, npt.NDArray[np.void]]:
+    """Return chunks' row ids, documents' row ids and ordinals as columns, and their keys."""
+    numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+    return numbers, np.frombuffer(b"".join(row[3] for row in rows), dtype=KEY)
+
+
+def _columns_since(last: StoreCatalog, documents: Positions, now: Store) -> tuple[Positions, npt.NDArray[np.void]]:
+    kept = np.isin(last.document_rows, documents)[last.document_ids]
+    chunks, keys = _columns(now.chunk_keys(np.setdiff1d(documents, last.document_rows).tolist()))
+    return np.concatenate([last._chunks[kept], chunks]), np.concatenate([last._keys[kept], keys])
+
+
 def difference(before: StoreCatalog, after: StoreCatalog) -> Changes:
-    """Return the paths that came, went and hold another text: a document that is read again is another row."""
+    """Return the paths that came, went and hold another text: a document that is read again is another row, and so is one of another store."""
     old, new = before.rows_by_path(), after.rows_by_path()
-    kept = old.keys() & new.keys()
-    changed = tuple(sorted(path for path in kept if old[path] != new[path]))
+    kept, same = old.keys() & new.keys(), before.store is after.store
+    changed = tuple(sorted(path for path in kept if old[path] != new[path] or not same))
     return Changes(tuple(sorted(new.keys() - kept)), changed, tuple(sorted(old.keys() - kept)), len(kept) - len(changed))
 
 
-def positions_of(rows: Positions, wanted: Positions) -> Positions:
-    """Return where each wanted row id stands in `rows` (any order), or -1."""
+def positions_of(rows: Positions, wanted: Positions, order: Positions | None = None) -> Positions:
+    """Return where each wanted row id stands in `rows`, or -1; `order` is what sorts them, where that is known."""
     if not len(rows):
         return np.full(len(wanted), -1, dtype=np.int64)
-    order = np.argsort(rows, kind="stable")
+    order = np.argsort(rows, kind="stable") if order is None else order
     at = np.minimum(np.searchsorted(rows, wanted, sorter=order), len(rows) - 1)
     return np.where(rows[order[at]] == wanted, order[at], -1)
 

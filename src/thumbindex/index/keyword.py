@@ -1,92 +1,61 @@
-"""The door to Whoosh for readers: words and identifiers in an inverted index on disk, scored column by column with BM25F."""
+"""The port to words and identifiers: an inverted index on disk, scored column by column with BM25F."""
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from whoosh import columns
 from whoosh import index as whoosh_index
 from whoosh.index import EmptyIndexError
-from whoosh.query import Phrase
-from whoosh.searching import Searcher
 
-from thumbindex.errors import IndexDamagedError
 from thumbindex.index.analysis import DOCUMENT_FIELDS, stem
 from thumbindex.index.bm25f import Column, Scorer
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
+from thumbindex.index.segments import Floats, Segment, damaged, deleted_numbers, number_column, open_segments
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask
 from thumbindex.text import words
 
-
-def open_reader(folder: Path) -> Any:
-    """Open the index for reading at its last commit."""
-    try:
-        return whoosh_index.open_dir(str(folder)).reader()
-    except (EmptyIndexError, OSError, ValueError) as error:
-        raise IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.") from error
-
-
-def live_rows(reader: Any) -> tuple[Positions, Positions]:
-    """Return the document numbers that are not deleted, and their row ids."""
-    live = np.ones(reader.doc_count_all(), dtype=np.bool_)
-    for leaf, offset in _segments(reader):
-        live[[offset + number for number in leaf.segment().deleted_docs()]] = False
-    numbers = np.flatnonzero(live)
-    return numbers, _column(reader, "row", ">i8").astype(np.int64)[numbers]
-
-
-def _segments(reader: Any) -> Any:
-    """Return a reader a segment with the number of its first document; an index that was just begun has none."""
-    return [(leaf, offset) for leaf, offset in reader.leaf_readers() if leaf.segment() is not None]
-
-
-def _column(reader: Any, name: str, kind: str) -> Any:
-    """Return a numeric column, a value a document number: whole segments at once, where Whoosh would unpack value after value."""
-    found = np.zeros(reader.doc_count_all(), dtype=kind)
-    for leaf, offset in _segments(reader):
-        column = leaf.column_reader(name, translate=False)
-        if isinstance(column, columns.NumericColumn.Reader):
-            held = np.frombuffer(column._dbfile.get(column._basepos, column._count * found.itemsize), dtype=kind)
-            found[offset : offset + len(held)] = held
-    return found
+COLUMNS_KEPT = 2_000
+"""Terms whose columns one snapshot keeps: composing one again from its segments' postings takes well under a millisecond."""
 
 
 class WhooshKeywordIndex:
-    """KeywordIndex over one folder's inverted index, aligned with a catalog. Postings are read once a term and kept."""
+    """KeywordIndex over one folder's inverted index, aligned with a catalog. Of `last` the segments are kept that are still part of it."""
 
-    def __init__(self, folder: Path, catalog: StoreCatalog) -> None:
-        self._reader = open_reader(folder)
+    def __init__(self, folder: Path, catalog: StoreCatalog, last: WhooshKeywordIndex | None = None) -> None:
+        shown = open_segments(folder, {} if last is None else last._known())
         self._lock = threading.Lock()
         self._catalog = catalog
-        numbers, rows = live_rows(self._reader)
-        self._position = np.full(self._reader.doc_count_all(), -1, dtype=np.int64)
-        is_chunk = rows > 0
-        self._position[numbers[is_chunk]] = positions_of(catalog.chunk_rows, rows[is_chunk])
-        self._position[numbers[~is_chunk]] = positions_of(catalog.document_rows, -rows[~is_chunk])
-        self._numbers = numbers[self._position[numbers] >= 0]
-        self._is_chunk = np.zeros(self._reader.doc_count_all(), dtype=np.bool_)
-        self._is_chunk[numbers[is_chunk]] = True
+        self._segments = tuple(each.segment for each in shown)
+        self._offsets = (0, *accumulate(len(segment.rows) for segment in self._segments))
+        rows = _joined([segment.rows for segment in self._segments], np.int64)
+        self._is_chunk = rows > 0
+        self._position: Positions = np.full(len(rows), -1, dtype=np.int64)
+        self._position[self._is_chunk] = catalog.chunk_positions(rows[self._is_chunk])
+        self._position[~self._is_chunk] = positions_of(catalog.document_rows, -rows[~self._is_chunk])
+        gone = [offset + number for each, offset in zip(shown, self._offsets, strict=False) for number in each.deleted]
+        self._position[np.array(gone, dtype=np.int64)] = -1
         self._columns: dict[tuple[str, str], Column] = {}
-        self._lengths: dict[str, Any] = {}
+        self._lengths: dict[str, Floats] = {}
         self._words: Mapping[str, int] | None = None
+
+    def _known(self) -> dict[str, Segment]:
+        return {segment.id: segment for segment in self._segments}
 
     def __len__(self) -> int:
         """Count the chunks whose words are known."""
-        return int(self._is_chunk[self._numbers].sum())
-
-    def close(self) -> None:
-        """Close the files."""
-        self._reader.close()
+        return int(np.count_nonzero(self._is_chunk & (self._position >= 0)))
 
     def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
         """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases must match."""
         with self._lock:
-            scorer = Scorer(self._catalog.document_ids, len(self._catalog.documents), weights, self._length)
+            scorer = Scorer(self._catalog.document_ids, len(self._catalog.document_rows), weights, self._length)
             known = set()
             for term in terms:
                 for text in self._analyzed(term, weights):
@@ -109,11 +78,13 @@ class WhooshKeywordIndex:
             return len(self._column("code", word).rows)
 
     def words(self) -> Mapping[str, int]:
-        """Return every word form with the number of chunks that hold it."""
+        """Return every word form with the number of chunks that hold it; those of deleted ones count until their segment is merged."""
         with self._lock:
             if self._words is None:
-                lexicon = ((term.decode("utf-8"), term) for term in self._reader.lexicon("code"))
-                self._words = {word: int(self._reader.doc_frequency("code", term)) for word, term in lexicon if word.isalpha()}
+                counted: Counter[str] = Counter()
+                for segment in self._segments:
+                    counted.update(segment.words())
+                self._words = counted
             return self._words
 
     def _analyzed(self, term: Term, weights: KeywordWeights) -> Iterable[str]:
@@ -122,32 +93,27 @@ class WhooshKeywordIndex:
     def _column(self, name: str, text: str) -> Column:
         key = (name, text)
         if key not in self._columns:
-            self._columns[key] = self._read_column(name, text)
+            if len(self._columns) >= COLUMNS_KEPT:
+                del self._columns[next(iter(self._columns))]
+            self._columns[key] = self._composed(name, text)
         return self._columns[key]
 
-    def _read_column(self, name: str, text: str) -> Column:
-        numbers: list[int] = []
-        frequencies: list[float] = []
-        if (name, text.encode()) in self._reader:
-            matcher = self._reader.postings(name, text)
-            while matcher.is_active():
-                numbers.append(matcher.id())
-                frequencies.append(matcher.weight())
-                matcher.next()
-        rows = self._position[np.array(numbers, dtype=np.int64)]
+    def _composed(self, name: str, text: str) -> Column:
+        """Make a term's column of its postings in all segments."""
+        found = [(offset, segment.postings(name, text)) for segment, offset in zip(self._segments, self._offsets, strict=False)]
+        rows = self._position[_joined([offset + numbers for offset, (numbers, _) in found if len(numbers)], np.int64)]
         order = np.argsort(rows, kind="stable")
         order = order[rows[order] >= 0]
-        return Column(rows[order], np.array(frequencies, dtype=np.float32)[order], whole=name in DOCUMENT_FIELDS)
+        frequencies = _joined([frequencies for _, (_, frequencies) in found if len(frequencies)], np.float32)
+        return Column(rows[order], frequencies[order], whole=name in DOCUMENT_FIELDS)
 
-    def _length(self, name: str) -> Any:
+    def _length(self, name: str) -> Floats:
         """Return a field's lengths in words, aligned with chunks or documents."""
         if name not in self._lengths:
             whole = name in DOCUMENT_FIELDS
-            lengths = np.zeros(len(self._catalog.documents) if whole else len(self._catalog), dtype=np.float32)
-            numbers = self._numbers[self._is_chunk[self._numbers] != whole]
-            if len(numbers):
-                loaded = _column(self._reader, f"length_{name}", ">i4").astype(np.float32)
-                lengths[self._position[numbers]] = loaded[numbers]
+            lengths = np.zeros(len(self._catalog.document_rows if whole else self._catalog), dtype=np.float32)
+            numbers = np.flatnonzero((self._position >= 0) & (self._is_chunk != whole))
+            lengths[self._position[numbers]] = _joined([segment.lengths(name) for segment in self._segments], np.float32)[numbers]
             self._lengths[name] = lengths
         return self._lengths[name]
 
@@ -156,13 +122,40 @@ class WhooshKeywordIndex:
         stems = [stem(word) for word in words(phrase)]
         found = np.zeros(len(self._catalog), dtype=np.bool_)
         for name in ("body", "headings", "title", "aliases"):
-            for number in Phrase(name, stems).docs(Searcher(self._reader)):
-                at = self._position[number]
-                if at >= 0 and name in DOCUMENT_FIELDS:
-                    found[self._catalog.chunk_ids(DocumentId(int(at)))] = True
-                elif at >= 0:
+            for segment, offset in zip(self._segments, self._offsets, strict=False):
+                at = self._position[[offset + number for number in segment.with_phrase(name, stems)]]
+                at = at[at >= 0]
+                if name in DOCUMENT_FIELDS:
+                    found |= np.isin(self._catalog.document_ids, at)
+                else:
                     found[at] = True
         return found if mask is None else found & mask
+
+
+def _joined(parts: Sequence[Any], kind: Any) -> Any:
+    """Join arrays, none of them too."""
+    return np.concatenate([np.zeros(0, dtype=kind), *parts])
+
+
+# ------------------------------------------------------------------ the whole index, for its writer
+
+
+def open_reader(folder: Path) -> Any:
+    """Open the index for reading at its last commit."""
+    try:
+        return whoosh_index.open_dir(str(folder)).reader()
+    except (EmptyIndexError, OSError, ValueError) as error:
+        raise damaged(folder, error) from error
+
+
+def live_rows(reader: Any) -> tuple[Positions, Positions]:
+    """Return the document numbers that are not deleted, and their row ids."""
+    leaves = [(leaf, offset) for leaf, offset in reader.leaf_readers() if leaf.segment() is not None]  # an index just begun has none
+    live = np.ones(reader.doc_count_all(), dtype=np.bool_)
+    for leaf, offset in leaves:
+        live[[offset + number for number in deleted_numbers(leaf.segment())]] = False
+    numbers = np.flatnonzero(live)
+    return numbers, _joined([number_column(leaf, "row", ">i8").astype(np.int64) for leaf, _ in leaves], np.int64)[numbers]
 
 
 def postings(folder: Path) -> list[tuple[int, str, str, float]]:

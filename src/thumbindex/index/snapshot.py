@@ -11,10 +11,16 @@ import numpy as np
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.keyword import WhooshKeywordIndex
-from thumbindex.index.stamp import stamp_text
+from thumbindex.index.stamp import read_stamp, stamp_text
 from thumbindex.index.store import Store, text_key
 from thumbindex.index.vector import FaissVectorIndex, VectorView, view_file
 from thumbindex.ports import Calibration, Matrix, Snapshot
+
+GONE_SHARE = 0.02
+"""Of the vectors: so many of chunks that are gone are looked past, so that an edit does not copy all vectors before its own are there."""
+
+_ATTEMPTS = 3
+"""Commits may come while an index is opened; one is not waited for without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,48 +56,76 @@ class Opened:
 
     snapshot: Snapshot
     catalog: StoreCatalog
+    keyword: WhooshKeywordIndex
+    graph: NetworkxLinkGraph
     vectors: VectorView
     words: str  # stamp of the keyword view and generation of the store's last change of words
     fingerprint: str
+    model: str
 
     def is_current(self, store: Store, places: Places) -> bool:
         """Tell whether the index is still as it was opened."""
         return self.snapshot.generation == store.generation and self.words == _words(store, places)
 
 
-def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = False, last: Opened | None = None) -> Opened:
-    """Open the index at its present generation. Of the last one all is kept that is still true: while vectors fill in, words stay open."""
-    with store.reading():
-        words, fingerprint = _words(store, places), store.meta("fingerprint")
-        vectors = _newer_vectors(store, fingerprint, last) or current_vectors(store, places)
-        vocabulary = _vocabulary(store) if expand else None
-        if last is not None and last.words == words:
-            catalog, keyword, graph = last.catalog, last.snapshot.keyword, last.snapshot.graph
-        else:
-            catalog = StoreCatalog(store, folder)
-            keyword, graph = WhooshKeywordIndex(places.keyword, catalog), _graph(store, catalog)
-        vector = FaissVectorIndex(vectors, catalog)
-        snapshot = Snapshot(store.generation, catalog, keyword, vector, graph, _calibration(store), vocabulary)
-        return Opened(snapshot, catalog, vectors, words, fingerprint)
+def shows_words(store: Store, places: Places) -> bool:
+    """Tell whether the keyword view has come up to the store: between a batch's two commits it shows documents that are gone and lacks others."""
+    stamp = read_stamp(places.keyword)
+    return stamp is not None and stamp.generation >= int(store.meta("words", "0"))
+
+
+def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = False, last: Opened | None = None, now: Store | None = None) -> Opened:
+    """Open the index at its present generation, from `now` where that is given; texts are loaded from `store` when they are asked for.
+
+    Of the last snapshot all is kept that is still true: only what came since is read, and while vectors fill in, words stay open.
+    The store and the keyword view are committed one after the other. Where a commit comes in between, the index is opened again.
+    """
+    now = now or store
+    for _ in range(_ATTEMPTS - 1):
+        opened = _open_once(store, now, places, folder, expand, last)
+        if opened.words == _words(now, places):
+            return opened
+    return _open_once(store, now, places, folder, expand, last)
+
+
+def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
+    last = last if last is not None and last.catalog.store is store else None
+    with now.reading():
+        words, fingerprint = _words(now, places), now.meta("fingerprint")
+        same = last is not None and last.words == words
+        catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)
+        graph = last.graph if last is not None and same else _graph(now, catalog, last)
+        vectors = _vectors(now, places, fingerprint, catalog, last)
+        vocabulary = _vocabulary(now) if expand else None
+        generation, calibration, model = now.generation, _calibration(now), now.meta("model")
+    keyword = last.keyword if last is not None and same else WhooshKeywordIndex(places.keyword, catalog, None if last is None else last.keyword)
+    snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, calibration, vocabulary)
+    return Opened(snapshot, catalog, keyword, graph, vectors, words, fingerprint, model)
 
 
 def _words(store: Store, places: Places) -> str:
     return f"{stamp_text(places.keyword)}; {store.meta('words')}"
 
 
-def _graph(store: Store, catalog: StoreCatalog) -> NetworkxLinkGraph:
-    at = catalog.positions
-    # between two batches of one run a link may still name a document that went with the first
-    edges = [(at[path], at[resolved]) for path, resolved in store.edges() if path in at and resolved in at]
-    return NetworkxLinkGraph(len(catalog.documents), edges)
+def _graph(store: Store, catalog: StoreCatalog, last: Opened | None) -> NetworkxLinkGraph:
+    links, paths = store.linked_paths(), dict(zip(catalog.document_rows.tolist(), catalog.paths, strict=True))
+    return NetworkxLinkGraph(catalog.paths, {paths[row]: linked for row, linked in links.items()}, None if last is None else last.graph)
 
 
-def _newer_vectors(store: Store, fingerprint: str, last: Opened | None) -> VectorView | None:
-    """Bring a copy of the last snapshot's vectors up to the store; searches that run keep theirs."""
+def _vectors(store: Store, places: Places, fingerprint: str, catalog: StoreCatalog, last: Opened | None) -> VectorView:
+    """Return the last snapshot's vectors, or a copy with what came since: searches that run keep theirs."""
     if last is None or not fingerprint or last.fingerprint != fingerprint:
-        return None
-    view = last.vectors.copy()
-    bring_up_to_date(view, store, fingerprint)
+        return current_vectors(store, places)
+    view = last.vectors
+    held = view.rows()
+    at = catalog.chunk_positions(held)
+    gone, lacking = held[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
+    new = store.chunk_vectors(fingerprint, lacking.tolist())
+    if not new and len(gone) <= GONE_SHARE * len(held):
+        return view
+    view = view.copy()
+    view.remove(gone)
+    view.add(new)
     return view
 
 

@@ -315,6 +315,27 @@ class Store:
             (fingerprint,),
         ).rowcount
 
+    # -------------------------------------------------------------- what came since
+
+    def document_times(self) -> dict[int, float]:
+        """Return the modified time of every document, by row id."""
+        return dict(self._rows("SELECT id, modified FROM documents"))
+
+    def chunk_keys(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes]]:
+        """Return row id, document's row id, ordinal and text key of every chunk, or of those of the documents with these row ids."""
+        sql = "SELECT id, document, ordinal, key FROM chunks"
+        rows = self._rows(sql) if documents is None else self._in(f"{sql} WHERE document IN ({{}})", documents)
+        return [(a, b, c, d) for a, b, c, d in rows]
+
+    def rows_by_key(self, path: str) -> dict[bytes, int]:
+        """Return the row id of each text of the document at a path, by its key; of equal texts the first one's."""
+        sql = "SELECT c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path = ? ORDER BY c.ordinal DESC"
+        return dict(self._rows(sql, (path,)))
+
+    def linked_paths(self) -> dict[int, str]:
+        """Return the paths that each document's links lead to, as a JSON list by the document's row id; documents without links are missing."""
+        return dict(self._rows("SELECT document, json_group_array(resolved) FROM links WHERE resolved <> '' GROUP BY document"))
+
 
 def _signed(inode: int) -> int:
     """Return an inode of 64 bits as SQLite counts."""

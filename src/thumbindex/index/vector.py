@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from thumbindex.errors import IndexDamagedError
-from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
+from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import Mask, Matrix, Vector
 
@@ -105,10 +105,10 @@ class FaissVectorIndex:
         self.view = view
         self._catalog = catalog
         self._lock = threading.Lock()
-        positions = positions_of(catalog.chunk_rows, view.rows())
+        positions = catalog.chunk_positions(view.rows())
         self._at = np.full(len(catalog), -1, dtype=np.int64)  # chunk -> row of the matrix
         self._at[positions[positions >= 0]] = np.flatnonzero(positions >= 0)
-        self._stale = bool((positions < 0).any())
+        self._gone = int(np.count_nonzero(positions < 0))  # rows of the view that are no chunks of the catalog's any more
 
     def __len__(self) -> int:
         """Count the chunks that have a vector."""
@@ -120,15 +120,16 @@ class FaissVectorIndex:
         total = int(np.count_nonzero(allowed))
         if not total or not limit:
             return ()
-        rows = None if mask is None and not self._stale else self._catalog.chunk_rows[allowed]
-        wanted = limit + 16
+        rows, gone = (None, self._gone) if mask is None else (self._catalog.chunk_rows[allowed], 0)
+        wanted = limit + 16 + gone
         while True:
             with self._lock:
-                found, scores = self.view.search(query, min(wanted, total), rows)
-            if wanted >= total or scores[-1] < scores[limit - 1]:
+                found, scores = self.view.search(query, min(wanted, total + gone), rows)
+            positions = self._catalog.chunk_positions(found)
+            positions, scores = positions[positions >= 0], scores[positions >= 0]
+            if wanted >= total + gone or scores[-1] < scores[limit - 1]:
                 break
             wanted *= 4  # the last one taken has an equal that may come before it
-        positions = positions_of(self._catalog.chunk_rows, found)
         order = np.lexsort((positions, -scores))[:limit]
         pairs = ((ChunkId(int(positions[n])), float(scores[n])) for n in order)
         return tuple(Hit(chunk, self._catalog.document_of(chunk), rank, score) for rank, (chunk, score) in enumerate(pairs, 1))

@@ -17,9 +17,10 @@ from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.locking import is_writing
 from thumbindex.index.writer import delete_index
-from thumbindex.library.answering import Reader, answer, checked, folder_state
+from thumbindex.library.answering import answer, checked, folder_state
 from thumbindex.library.folders import Folder, find_indexes, place_of
 from thumbindex.library.indexing import Run, index_folders
+from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
 from thumbindex.model import Answer, Changes, Excerpt, Filters, FolderStatus, IndexReport, IndexState, OutlineEntry, Problem, Progress, Query, Related
 from thumbindex.ports import Embedder, Reranker
@@ -40,7 +41,8 @@ class Library:
         wait_for_models: bool = True,
     ) -> None:
         self.config = config
-        self._readers = tuple(Reader(folder) for folder in folders)
+        patience = None if wait_for_models else PATIENCE_SECONDS
+        self._readers = tuple(Reader(folder, patience) for folder in folders)
         self._embedder, self._reranker = embedder, reranker
         self._given = embedder is not None
         self._wait_for_models = wait_for_models
@@ -60,7 +62,8 @@ class Library:
     ) -> Library:
         """Open folders by path or configured name; with none, the configured ones, else the current folder.
 
-        The first query loads the index's model; a server does not wait (`wait_for_models=False`) and loads it behind its answers.
+        The first query loads the index's model, and each one waits for the present generation; a server does not wait
+        (`wait_for_models=False`): it loads the model behind its answers, and answers from the last generation while it opens a large one.
         """
         if isinstance(folders, str):
             raise UsageError(f"Folders are a list: Library.open([{folders!r}]).")

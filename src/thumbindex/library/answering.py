@@ -1,8 +1,7 @@
-"""From a question to an answer: the folders' snapshots, opened once a generation, and the pipeline over them."""
+"""From a question to an answer: the folders' snapshots as one, and the pipeline over them."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,13 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from thumbindex.errors import UsageError
-from thumbindex.index.catalog import difference
-from thumbindex.index.snapshot import Opened, open_snapshot
-from thumbindex.index.stamp import read_stamp
-from thumbindex.index.store import Store
+from thumbindex.index.snapshot import Opened
 from thumbindex.index.union import unite
-from thumbindex.library.folders import Folder
-from thumbindex.model import Answer, Changes, ChunkId, Filters, IndexState, Query
+from thumbindex.library.reader import Reader
+from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
@@ -26,69 +22,34 @@ LONGEST_QUERY = 10_000
 """Characters: longer texts are documents, not questions."""
 
 
-class Reader:
-    """One folder's index, open for reading; its snapshot follows the generation."""
-
-    def __init__(self, folder: Folder) -> None:
-        self.folder = folder
-        self._store: Store | None = None
-        self._identity: tuple[int, int] | None = None
-        self._opened: Opened | None = None
-        self._lock = threading.RLock()
-
-    @property
-    def indexed(self) -> bool:
-        """Tell whether there are words to search."""
-        return read_stamp(self.folder.places.keyword) is not None
-
-    @property
-    def store(self) -> Store:
-        """The store, opened when it is first needed, and anew where another file has come to its place (forgotten, rebuilt)."""
-        with self._lock:
-            found = self.folder.places.store.stat() if self.folder.places.store.exists() else None
-            identity = (found.st_dev, found.st_ino) if found else None
-            if self._store is None or identity != self._identity:
-                self._store, self._identity, self._opened = Store(self.folder.places.store, read_only=True), identity, None
-            return self._store
-
-    def snapshot(self) -> Snapshot:
-        """Return the index as it is now; a search that runs keeps the snapshot with which it began."""
-        with self._lock:
-            store = self.store
-            if self._opened is None or not self._opened.is_current(store, self.folder.places):
-                expand = self.folder.config.query.expand.enabled
-                self._opened = open_snapshot(store, self.folder.places, self.folder.name, expand=expand, last=self._opened)
-            return self._opened.snapshot
-
-    def refresh(self) -> Changes:
-        """Open the index as it is now; return the documents that came, went and changed since it was opened last."""
-        with self._lock:
-            before = self._opened
-            if not self.indexed:
-                return Changes()
-            self.snapshot()
-            if before is None or self._opened is None or before is self._opened:
-                return Changes()
-            return difference(before.catalog, self._opened.catalog)
-
-    def close(self) -> None:
-        """Close the files."""
-        with self._lock:
-            if self._store is not None:
-                self._store.close()
-            self._store = self._opened = None
+ATTEMPTS = 3
+"""How often a question is asked where texts that it found were replaced meanwhile: in a vault that never rests, an answer comes all the same."""
 
 
 def answer(query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Answer:
     """Ask the folders' snapshots as one and write down what the answer stood on."""
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
-    state = index_state(readers, embedder)
-    made_by = embedder.fingerprint if embedder else next((f for r in readers if r.indexed and (f := r.store.meta("fingerprint"))), "")
-    snapshots = [usable(reader.snapshot(), reader.store.meta("fingerprint"), made_by) for reader in readers if reader.indexed]
-    if not snapshots:
+    opened = [reader.opened() for reader in readers if reader.indexed]
+    for attempt in range(1, ATTEMPTS + 1):
+        lost = sum(each.catalog.lost for each in opened)
+        found = _answer(query, opened, settings, embedder, reranker)
+        if attempt == ATTEMPTS or lost == sum(each.catalog.lost for each in opened):
+            break
+        # a commit has replaced texts that were found
+        newer = [reader.opened() for reader in readers if reader.indexed]
+        if all(one is other for one, other in zip(newer, opened, strict=False)):
+            break
+        opened = newer
+    return found
+
+
+def _answer(query: Query, opened: Sequence[Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Answer:
+    state = _total([_state(each, embedder) for each in opened])
+    if not opened:
         return Answer(query.text, None, Search(query, query.text).kind, False, 0.0, "low", (), (), state)
-    tools = Tools(unite(snapshots), settings, embedder, reranker)
-    search, trace = run(_without_folder(query, len(snapshots)), tools, time.perf_counter)
+    made_by = embedder.fingerprint if embedder else next((each.fingerprint for each in opened if each.fingerprint), "")
+    snapshots = [usable(each.snapshot, each.fingerprint, made_by) for each in opened]
+    search, trace = run(_without_folder(query, len(snapshots)), Tools(unite(snapshots), settings, embedder, reranker), time.perf_counter)
     corrected = search.text if search.text != query.text else None
     passages = search.passages if search.answerable else ()
     return Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
@@ -109,9 +70,8 @@ def checked(query: Query) -> Query:
     return replace(query, filters=replace(query.filters, path=globs))
 
 
-def index_state(readers: Sequence[Reader], embedder: Embedder | None = None) -> IndexState:
-    """Add up what the folders' indexes hold; vectors that another model made do not count."""
-    states = [folder_state(reader, embedder) for reader in readers]
+def _total(states: Sequence[IndexState]) -> IndexState:
+    """Add up what the folders' indexes hold."""
     models = sorted({state.model for state in states if state.model})
     return IndexState(
         sum(s.documents for s in states),
@@ -121,6 +81,13 @@ def index_state(readers: Sequence[Reader], embedder: Embedder | None = None) -> 
         ", ".join(models),
         sum(s.generation for s in states),
     )
+
+
+def _state(opened: Opened, embedder: Embedder | None) -> IndexState:
+    """Count what a snapshot holds; vectors that another model made do not count."""
+    snapshot, chunks = opened.snapshot, len(opened.catalog)
+    vectors = len(snapshot.vector) if embedder is None or embedder.fingerprint == opened.fingerprint else 0
+    return IndexState(len(opened.catalog.paths), chunks, vectors, chunks - vectors, opened.model, snapshot.generation)
 
 
 def folder_state(reader: Reader, embedder: Embedder | None = None) -> IndexState:

@@ -12,7 +12,7 @@ from thumbindex.corpus.decode import decode
 from thumbindex.corpus.outline import headings_of
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UnknownPathError, UsageError
-from thumbindex.library.answering import Reader
+from thumbindex.library.reader import Reader
 from thumbindex.model import ChunkId, Document, DocumentId, Excerpt, OutlineEntry, Problem, Related
 from thumbindex.ports import Snapshot, Vector
 

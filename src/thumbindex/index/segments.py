@@ -1,0 +1,150 @@
+"""The door to Whoosh's segments: immutable but for deletions, so that what was read of one is kept as long as it is part of the index."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from whoosh import columns
+from whoosh.filedb.filestore import FileStorage
+from whoosh.index import TOC, EmptyIndexError
+from whoosh.query import Phrase
+from whoosh.reading import SegmentReader
+from whoosh.searching import Searcher
+
+from thumbindex.errors import IndexDamagedError
+
+Numbers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+Postings = tuple[Numbers, Floats]
+"""Document numbers in a segment, ascending, and how often a term stands there."""
+
+POSTINGS_KEPT = 2_000_000
+"""Most postings of one segment that are kept decoded, 24 MB; the words of many queries need less, and a vault of 15,000 chunks has no more."""
+
+TERM_COST = 16
+"""What a term costs beside its postings, in postings: terms that stand nowhere are kept too."""
+
+_ATTEMPTS = 10
+_ATTEMPT_SECONDS = 0.02
+"""A merge deletes segments that a list read a moment before still names: the next list does not."""
+
+
+class Segment:
+    """One segment, open for reading. Its files are closed when nobody holds it any more; safe to use from several threads."""
+
+    def __init__(self, reader: SegmentReader) -> None:
+        self.id: str = reader.segment().segment_id()
+        self._reader = reader
+        weakref.finalize(self, reader.close).atexit = False
+        self._lock = threading.Lock()
+        self._postings: dict[tuple[str, str], Postings] = {}
+        self._kept = 0
+        self._lengths: dict[str, Floats] = {}
+        self._words: Mapping[str, int] | None = None
+        self.deleted = deleted_numbers(reader.segment())
+        self.rows: Numbers = number_column(reader, "row", ">i8").astype(np.int64)
+
+    def postings(self, name: str, text: str) -> Postings:
+        """Return a term's postings in a field; those of documents that were deleted before this was opened may be missing."""
+        with self._lock:
+            key = (name, text)
+            found = self._postings.pop(key, None)
+            if found is None:
+                found = _decoded(self._reader, name, text)
+                self._kept += len(found[0]) + TERM_COST
+            self._postings[key] = found  # last in the order of use
+            while self._kept > POSTINGS_KEPT and len(self._postings) > 1:
+                oldest = next(iter(self._postings))
+                self._kept -= len(self._postings.pop(oldest)[0]) + TERM_COST
+            return found
+
+    def lengths(self, name: str) -> Floats:
+        """Return a field's length in words, a value a document number."""
+        with self._lock:
+            if name not in self._lengths:
+                self._lengths[name] = number_column(self._reader, f"length_{name}", ">i4").astype(np.float32)
+            return self._lengths[name]
+
+    def words(self) -> Mapping[str, int]:
+        """Return every word form with the number of documents that hold it."""
+        with self._lock:
+            if self._words is None:
+                lexicon = ((term.decode("utf-8"), term) for term in self._reader.lexicon("code"))
+                self._words = {word: int(self._reader.doc_frequency("code", term)) for word, term in lexicon if word.isalpha()}
+            return self._words
+
+    def with_phrase(self, name: str, stems: list[str]) -> list[int]:
+        """Return the numbers of the documents that hold a phrase in a field."""
+        with self._lock:
+            return [int(number) for number in Phrase(name, stems).docs(Searcher(self._reader))]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A segment, and which of its documents an index no longer has."""
+
+    segment: Segment
+    deleted: frozenset[int]
+
+
+def open_segments(folder: Path, known: Mapping[str, Segment]) -> tuple[Shown, ...]:
+    """Open the segments of an index at its last commit; those that are open already are not opened again."""
+    storage = FileStorage(str(folder))
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            contents = TOC.read(storage, "MAIN")
+            return tuple(_shown(storage, contents, segment, known) for segment in contents.segments)
+        except (EmptyIndexError, OSError, ValueError) as error:
+            if attempt == _ATTEMPTS or not isinstance(error, (EmptyIndexError, FileNotFoundError)):
+                raise damaged(folder, error) from error
+        time.sleep(_ATTEMPT_SECONDS)
+    raise AssertionError
+
+
+def damaged(folder: Path, error: Exception) -> IndexDamagedError:
+    """Return what is said of an index that cannot be opened."""
+    return IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.")
+
+
+def deleted_numbers(segment: Any) -> frozenset[int]:
+    """Return the numbers of a segment's deleted documents."""
+    return frozenset(segment.deleted_docs())
+
+
+def number_column(reader: Any, name: str, kind: str) -> npt.NDArray[Any]:
+    """Return a segment's numeric column, a value a document number: whole at once, where Whoosh would unpack value after value."""
+    found = np.zeros(reader.doc_count_all(), dtype=kind)
+    column = reader.column_reader(name, translate=False)
+    if isinstance(column, columns.NumericColumn.Reader):
+        held = np.frombuffer(column._dbfile.get(column._basepos, column._count * found.itemsize), dtype=kind)
+        found[: len(held)] = held
+    return found
+
+
+def _shown(storage: FileStorage, contents: Any, segment: Any, known: Mapping[str, Segment]) -> Shown:
+    deleted = deleted_numbers(segment)
+    held = known.get(segment.segment_id())
+    # deletions only grow; files that were put back from a copy are another thing
+    if held is None or not held.deleted <= deleted:
+        held = Segment(SegmentReader(storage, contents.schema, segment, generation=contents.generation))
+    return Shown(held, deleted)
+
+
+def _decoded(reader: SegmentReader, name: str, text: str) -> Postings:
+    numbers: list[int] = []
+    frequencies: list[float] = []
+    if (name, text.encode()) in reader:
+        matcher = reader.postings(name, text)
+        while matcher.is_active():
+            numbers.append(matcher.id())
+            frequencies.append(matcher.weight())
+            matcher.next()
+    return np.array(numbers, dtype=np.int64), np.array(frequencies, dtype=np.float32)

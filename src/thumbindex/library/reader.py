@@ -1,0 +1,145 @@
+"""One folder's index, open for reading: its snapshot follows the generation, opened by one thread, behind the answers where they must not wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+
+from thumbindex.index.catalog import StoreCatalog, difference
+from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
+from thumbindex.index.stamp import read_stamp
+from thumbindex.index.store import Store
+from thumbindex.library.folders import Folder
+from thumbindex.model import Changes
+from thumbindex.ports import Snapshot
+
+PATIENCE_SECONDS = 0.05
+"""How long a server's query waits for a newer snapshot before it answers from the one there is.
+
+An edit in a vault of a thousand notes is opened in less and so seen at once; of ten thousand files that change at once, no query waits for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A snapshot that a thread is opening."""
+
+    store: Store
+    last: Opened | None  # what there is meanwhile
+    opened: Future[Opened]
+
+
+class Reader:
+    """One folder's index, open for reading. A search that runs keeps the snapshot with which it began.
+
+    Without `patience` (seconds) a snapshot is always the present one: who has just indexed finds it. With it, an older one is given
+    where opening the present one takes longer. Between the two commits of a batch, the store's and the keyword view's, there is
+    nothing to open yet, whoever asks: the last snapshot stands.
+    """
+
+    def __init__(self, folder: Folder, patience: float | None = None) -> None:
+        self.folder = folder
+        self._patience = patience
+        self._store: Store | None = None
+        self._identity: tuple[int, int] | None = None
+        self._opened: Opened | None = None
+        self._opening: Opening | None = None
+        self._told: StoreCatalog | None = None  # what `refresh` has told of
+        self._was_missing = False  # when `refresh` was asked last
+        self._lock = threading.RLock()
+
+    @property
+    def indexed(self) -> bool:
+        """Tell whether there are words to search: on disk, or, while their view is built anew, in the snapshot that is open."""
+        return read_stamp(self.folder.places.keyword) is not None or (self._opened is not None and self.folder.places.store.exists())
+
+    @property
+    def store(self) -> Store:
+        """The store, opened when it is first needed, and anew where another file has come to its place (forgotten, rebuilt)."""
+        with self._lock:
+            found = self.folder.places.store.stat() if self.folder.places.store.exists() else None
+            identity = (found.st_dev, found.st_ino) if found else None
+            if self._store is None or identity != self._identity:
+                self._store, self._identity, self._opened = Store(self.folder.places.store, read_only=True), identity, None
+            return self._store
+
+    def snapshot(self) -> Snapshot:
+        """Return the index as it is now, or as it was a moment ago where this reader has patience."""
+        return self.opened().snapshot
+
+    def opened(self) -> Opened:
+        """Return the snapshot with what it is a snapshot of. Raises what opening it raised; the next call tries again."""
+        return self._newest(self._patience)
+
+    def refresh(self) -> Changes:
+        """Open the index as it is now, however long it takes; return the documents that came, went and changed since this was asked last.
+
+        All have come where there was no index then. Asked for the first time, it compares with what was open.
+        """
+        if not self.indexed:
+            self._was_missing = True
+            return Changes()
+        with self._lock:
+            before = self._told or (self._opened.catalog if self._opened else None)
+        after = self._newest(None).catalog
+        with self._lock:
+            added = after.paths if before is None and self._was_missing else ()
+            self._told, self._was_missing = after, False
+        return Changes(tuple(added)) if before is None else difference(before, after)
+
+    def close(self) -> None:
+        """Close the files; a thread that is opening them ends when it has."""
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+            self._store = self._opened = self._opening = self._told = None
+
+    def _newest(self, patience: float | None) -> Opened:
+        """Return the present snapshot, the one there is where that takes longer than `patience`."""
+        until = None if patience is None else time.monotonic() + patience
+        for _ in range(2):  # an opening that was under way may have missed what is there now; one that began since has not
+            found = self._present()
+            if isinstance(found, Opened):
+                return found
+            wait([found.opened], None if until is None or found.last is None else max(until - time.monotonic(), 0.0))
+            if found.last is not None and not found.opened.done():
+                return found.last
+            newest = found.opened.result()
+        return newest
+
+    def _present(self) -> Opened | Opening:
+        """Return the snapshot there is, or what opens a newer one where there is one to open."""
+        with self._lock:
+            store, places = self.store, self.folder.places
+            opened = self._opened
+            if opened is not None and (opened.is_current(store, places) or not shows_words(store, places)):
+                return opened
+            if self._opening is None or self._opening.store is not store:
+                self._opening = Opening(store, opened, Future())
+                threading.Thread(target=self._open, args=(self._opening,), name="snapshot", daemon=True).start()
+            return self._opening
+
+    def _open(self, opening: Opening) -> None:
+        """Open the present snapshot, through a connection of its own: queries load texts meanwhile."""
+        expand = self.folder.config.query.expand.enabled
+        try:
+            now = Store(opening.store.path, read_only=True)
+            try:
+                opened = open_snapshot(opening.store, self.folder.places, self.folder.name, expand=expand, last=opening.last, now=now)
+            finally:
+                now.close()
+        except BaseException as error:
+            # whoever waits for it gets this error, and the next one to ask tries again
+            self._finish(opening, None)
+            opening.opened.set_exception(error)
+            return
+        self._finish(opening, opened)
+        opening.opened.set_result(opened)
+
+    def _finish(self, opening: Opening, opened: Opened | None) -> None:
+        with self._lock:
+            if self._opening is opening:
+                self._opening = None
+            if opened is not None and opening.store is self._store:
+                self._opened = opened
