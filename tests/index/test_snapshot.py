@@ -1,12 +1,17 @@
 """A snapshot never mixes moments: searches keep theirs, and none is shown without its words."""
 
+import random
+import threading
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from thumbindex.index.keyword_view import KeywordView
-from thumbindex.index.snapshot import Places, open_snapshot
+from thumbindex.index.snapshot import Places, open_snapshot, shows_words
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
-from thumbindex.index.writer import Writer
+from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import Term
 from thumbindex.ports import KeywordWeights
 
@@ -51,3 +56,146 @@ def test_a_search_that_runs_keeps_the_words_with_which_it_began(build, note):
     before = open_snapshot(store, places, "").snapshot
     build(removed=("a.md",))
     assert [hit.chunk for hit in before.keyword.search([Term("apples")], BODY, 5).hits] == [0]
+
+
+# ------------------------------------------------------------------ what is carried over
+
+WORDS = ("apples", "pears", "plums", "grow", "ripen")
+FIELDS = ("body", "headings", "title", "path")
+
+
+def embed(folder, share):
+    """Give some of the chunks that have no vector one of two dimensions."""
+    with Writer.open(folder) as writer:
+        writer.note("fingerprint", "m", dimensions="2", model="m")
+        pending = [key for key, _ in writer.store.pending("m")]
+        chosen = pending[: int(len(pending) * share)]
+        writer.keep_vectors("m", {key: np.array([key[0], key[1] + 1], dtype=np.float32) / np.hypot(key[0], key[1] + 1) for key in chosen})
+
+
+def answers(opened):
+    """Return all that a snapshot says, as values."""
+    snapshot = opened.snapshot
+    weights = [KeywordWeights(dict.fromkeys(FIELDS, 1.0)), KeywordWeights({"code": 1.0})]
+    terms = [[Term(word)] for word in WORDS] + [[Term("apples"), Term("grow")], [Term("apples grow", phrase=True)]]
+    vector, size = snapshot.vector, len(snapshot.catalog)
+    masks = [None, np.arange(size) % 2 == 0]
+    return (
+        list(snapshot.catalog.documents),
+        [snapshot.catalog.chunk_ids(n) for n in range(len(snapshot.catalog.documents))],
+        snapshot.catalog.chunks(range(size)),
+        [snapshot.keyword.search(term, each, 5, mask) for term in terms for each in weights for mask in masks],
+        dict(snapshot.keyword.words()),
+        [snapshot.keyword.frequency(word) for word in WORDS],
+        [vector.search(np.array([1, 0], dtype=np.float32), limit, mask) for limit in (1, 3, 20) for mask in masks],
+        np.nan_to_num(vector.vectors(range(size)), nan=9).tolist(),
+        [(snapshot.graph.linked(n), snapshot.graph.linking(n)) for n in range(len(snapshot.catalog.documents))],
+    )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_snapshot_that_was_carried_over_answers_as_one_opened_fresh(seed, build, note, tmp_path):
+    chance = random.Random(seed)
+    store, places = build(*(note(f"n{n}.md", "apples grow", "pears") for n in range(30)))
+    carried = open_snapshot(store, places, "x")
+    for step in range(10):
+        paths = chance.sample([f"n{n}.md" for n in range(35)], 4)
+        written = [edited(note, path, chance) for path in paths[:2]]
+        build(*written, removed=tuple(paths[2:]) if chance.random() < 0.5 else ())
+        if chance.random() < 0.5:
+            embed(tmp_path / "index", chance.random())
+        if step % 5 == 4:
+            with Writer.open(tmp_path / "index") as writer:
+                writer.merge_keyword()
+        carried = open_snapshot(store, places, "x", last=carried)
+        assert answers(carried) == answers(open_snapshot(store, places, "x"))
+
+
+def edited(note, path, chance):
+    """Return a note of random words, headings and links."""
+    paragraphs = [f"{chance.choice(('', 'Plums: '))}{' '.join(chance.choices(WORDS, k=3))}" for _ in range(chance.randrange(1, 4))]
+    return note(path, *paragraphs, title=chance.choice(WORDS), links=tuple(f"n{chance.randrange(35)}" for _ in range(2)), modified=chance.random())
+
+
+def test_what_an_edit_leaves_alone_is_not_read_again(build, note):
+    store, places = build(note("a.md", "apples", links=("b",)), note("b.md", "pears"))
+    before = open_snapshot(store, places, "")
+    kept = before.catalog.documents[0]
+    build(note("b.md", "plums"))
+    after = open_snapshot(store, places, "", last=before)
+    assert after.catalog.documents[0] is kept
+    assert set(before.keyword.segments) < set(after.keyword.segments)
+
+
+def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path):
+    state, parsed = note("a.md", "apples")
+    store, places = build((state, parsed))
+    before = open_snapshot(store, places, "")
+    assert before.catalog.documents[0].modified == 0.0
+    with Writer.open(tmp_path / "index") as writer:
+        writer.apply(Batch(touched=[(state, 5.0)]), lambda _: lambda *_: None)
+    assert open_snapshot(store, places, "", last=before).catalog.documents[0].modified == 5.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted through /proc")
+def test_no_file_stays_open_that_nobody_searches_any_more(build, note, tmp_path):
+    store, places = build(note("a.md", "apples"))
+    opened, wrong = open_snapshot(store, places, ""), []
+    for number in range(60):
+        build(note(f"{number % 7}.md", f"apples {number}"))
+        if number % 6 == 5:
+            with Writer.open(tmp_path / "index") as writer:
+                writer.merge_keyword()
+        opened = open_snapshot(store, places, "", last=opened)
+        opened.snapshot.keyword.search([Term("apples", phrase=True)], BODY, 5)
+        segments = len(opened.keyword.segments)
+        wrong += [found for found in (open_files(places),) if found != (segments, segments)]
+    assert wrong == []
+
+
+def open_files(places):
+    """Count the open files and the maps of a keyword view."""
+    files = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return sum(str(places.keyword) in name for name in files), sum(str(places.keyword) in line for line in maps)
+
+
+def test_a_segment_that_comes_back_is_no_damage(build, note):
+    store, places = build(note("a.md", "apples"))
+    (segment,) = places.keyword.glob("*.seg")
+    away = segment.rename(segment.with_suffix(".away"))
+    timer = threading.Timer(0.03, away.rename, [segment])
+    timer.start()
+    opened = open_snapshot(store, places, "")
+    timer.join()
+    assert len(opened.keyword) == 1
+
+
+# ------------------------------------------------------------------ a commit in the middle
+
+
+def test_a_text_that_an_edit_left_as_it_was_is_still_there_for_a_search_that_runs(build, note):
+    store, places = build(note("a.md", "apples", "pears"))
+    before = open_snapshot(store, places, "").catalog
+    build(note("a.md", "plums", "quinces", "pears"))
+    assert {n: (chunk.text, chunk.start_line) for n, chunk in before.chunks([0, 1]).items()} == {1: ("pears", 3)}
+    assert before.sections([1])[1].text == "plums\nquinces\npears"
+
+
+def test_a_catalog_counts_what_it_could_not_load(build, note):
+    store, places = build(note("a.md", "apples"), note("b.md", "pears"))
+    before = open_snapshot(store, places, "").catalog
+    build(note("a.md", "plums"))
+    before.chunks([0, 1])
+    assert before.lost == 1
+
+
+def test_between_the_two_commits_of_a_batch_the_words_are_not_shown(build, note, tmp_path):
+    store, places = build(note("a.md", "apples"))
+    with Writer.open(tmp_path / "index") as writer:
+        with writer.store.transaction():
+            writer.store.add_document(*note("a.md", "pears"))
+            writer.store.set_meta("words", str(writer.store.generation + 1))
+        between = shows_words(store, places)
+        writer.sync_keyword()
+    assert (between, shows_words(store, places)) == (False, True)

@@ -105,6 +105,8 @@ class StoreCatalog:
         return self._loaded(ids, self.store.sections)
 
     def _loaded(self, ids: Sequence[ChunkId], load: Callable[[Sequence[int]], Mapping[int, Record]]) -> dict[ChunkId, Record]:
+        if not ids:
+            return {}
         rows = {n: int(self.chunk_rows[n]) for n in ids}
         found = {n: held[row] for held in (load(list(rows.values())),) for n, row in rows.items() if row in held}
         if gone := [n for n in rows if n not in found]:

@@ -29,7 +29,7 @@ class WhooshKeywordIndex:
     """KeywordIndex over one folder's inverted index, aligned with a catalog. Of `last` the segments are kept that are still part of it."""
 
     def __init__(self, folder: Path, catalog: StoreCatalog, last: WhooshKeywordIndex | None = None) -> None:
-        shown = open_segments(folder, {} if last is None else last._known())
+        shown = open_segments(folder, {} if last is None else last.segments)
         self._lock = threading.Lock()
         self._catalog = catalog
         self._segments = tuple(each.segment for each in shown)
@@ -45,7 +45,9 @@ class WhooshKeywordIndex:
         self._lengths: dict[str, Floats] = {}
         self._words: Mapping[str, int] | None = None
 
-    def _known(self) -> dict[str, Segment]:
+    @property
+    def segments(self) -> dict[str, Segment]:
+        """The segments that it is made of, by their ids."""
         return {segment.id: segment for segment in self._segments}
 
     def __len__(self) -> int:

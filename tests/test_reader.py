@@ -1,0 +1,172 @@
+"""A reader follows the index while another process writes: fast, and never with a wrong answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from thumbindex.config import load_config
+from thumbindex.errors import IndexDamagedError
+from thumbindex.index.writer import Writer
+from thumbindex.library import Library
+from thumbindex.library.reader import Reader
+from thumbindex.model import Changes
+from thumbindex.testing import FakeEmbedder
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    (tmp_path / "vault").mkdir()
+    write(tmp_path / "vault", "a.md", "# A\n\nApples grow.\n")
+    write(tmp_path / "vault", "b.md", "# B\n\nPears ripen.\n")
+    return tmp_path / "vault"
+
+
+@pytest.fixture
+def library(vault: Path) -> Iterator[Library]:
+    with open_library(vault) as library:
+        library.index()
+        yield library
+
+
+@pytest.fixture
+def reader(library: Library) -> Iterator[Reader]:
+    reader = Reader(library.opened[0])
+    yield reader
+    reader.close()
+
+
+def write(root: Path, path: str, text: str) -> None:
+    """Write a file with a time of its own, so that no reading is owed to a fresh one."""
+    (root / path).write_text(text, encoding="utf-8")
+    os.utime(root / path, ns=(10**18 + hash(text) % 10**9, 10**18 + hash(text) % 10**9))
+
+
+def open_library(root: Path, embedder: FakeEmbedder | None = None) -> Library:
+    return Library.open([root], index=root.parent / "index", config=load_config(user_file=root / "none"), embedder=embedder or FakeEmbedder())
+
+
+def paths(reader: Reader) -> list[str]:
+    return [document.path for document in reader.snapshot().catalog.documents]
+
+
+def test_what_was_indexed_before_a_question_is_in_its_answer(library, vault):
+    for word in ("plums", "quinces", "medlars"):
+        write(vault, "c.md", f"# C\n\nThese are {word}.\n")
+        library.index()
+        assert [passage.path for passage in library.query(word).passages][:1] == ["c.md"]
+
+
+def test_a_reader_with_patience_answers_from_the_snapshot_it_has_and_then_from_the_new_one(library, vault):
+    reader = Reader(library.opened[0], patience=0.0)
+    first = reader.snapshot()
+    write(vault, "c.md", "Plums.")
+    library.index()
+    assert reader.snapshot() is first
+    until = time.monotonic() + 5
+    while reader.snapshot() is first and time.monotonic() < until:
+        time.sleep(0.01)
+    assert paths(reader) == ["a.md", "b.md", "c.md"]
+    reader.close()
+
+
+def test_many_questions_at_once_open_a_generation_once(reader):
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(reader.snapshot())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(found), len({id(snapshot) for snapshot in found})) == (8, 1)
+
+
+def test_a_refresh_tells_what_came_since_the_last_one_though_a_question_opened_it(library, vault, reader):
+    reader.refresh()
+    write(vault, "c.md", "Plums.")
+    library.index()
+    reader.snapshot()
+    assert (reader.refresh(), reader.refresh()) == (Changes(("c.md",), (), (), 2), Changes(unchanged=3))
+
+
+def test_a_refresh_tells_of_all_documents_where_there_was_no_index_before(vault):
+    with open_library(vault) as library:
+        reader = Reader(library.opened[0])
+        before = reader.refresh()
+        library.index()
+        assert (before, reader.refresh()) == (Changes(), Changes(("a.md", "b.md")))
+        reader.close()
+
+
+def test_in_a_store_that_was_made_anew_every_document_is_another_one(library, vault, reader):
+    reader.refresh()
+    library.forget()
+    library.index()
+    assert reader.refresh() == Changes((), ("a.md", "b.md"), (), 0)
+
+
+def test_between_the_two_commits_of_a_batch_the_last_snapshot_stands(reader):
+    first = reader.snapshot()
+    with Writer.open(reader.folder.places.folder) as writer:
+        with writer.store.transaction():
+            writer.store.remove_documents(["a.md"])
+            writer.store.set_meta("words", str(writer.store.generation + 1))
+        between = reader.snapshot()
+        writer.sync_keyword()
+    assert (between is first, paths(reader)) == (True, ["b.md"])
+
+
+def test_an_index_whose_words_are_built_anew_goes_on_answering(library, reader):
+    first = reader.snapshot()
+    shutil.rmtree(reader.folder.places.keyword)
+    assert (reader.indexed, reader.snapshot() is first) == (True, True)
+
+
+def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader):
+    (contents,) = reader.folder.places.keyword.glob("*.toc")
+    away = contents.rename(contents.with_suffix(".away"))
+    for _ in range(2):
+        with pytest.raises(IndexDamagedError, match="thumbindex index"):
+            reader.snapshot()
+    away.rename(contents)
+    assert paths(reader) == ["a.md", "b.md"]
+
+
+def test_a_note_that_is_edited_while_it_is_searched_is_found(vault, library):
+    embedder = EditsWhileAsked(vault)
+    with open_library(vault, embedder) as asked:
+        asked.query("pears")
+        embedder.armed = True
+        passages = asked.query("how do apples grow").passages
+    assert [(passage.path, passage.match) for passage in passages][:1] == [("a.md", "Apples grow tall.")]
+
+
+class EditsWhileAsked(FakeEmbedder):
+    """Changes a note and indexes it in the middle of a question."""
+
+    def __init__(self, vault: Path) -> None:
+        super().__init__()
+        self.vault = vault
+        self.armed = False
+
+    def embed_query(self, text):
+        if self.armed:
+            self.armed = False
+            write(self.vault, "a.md", "# A\n\nApples grow tall.\n")
+            with open_library(self.vault) as library:
+                library.index()
+        return super().embed_query(text)
+
+
+def test_no_thread_outlives_its_opening(library, reader):
+    reader.snapshot()
+    reader.close()
+    until = time.monotonic() + 5
+    while any(thread.name == "snapshot" for thread in threading.enumerate()) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not any(thread.name == "snapshot" for thread in threading.enumerate())
