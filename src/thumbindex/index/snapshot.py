@@ -78,18 +78,21 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
     """Open the index at its present generation, from `now` where that is given; texts are loaded from `store` when they are asked for.
 
     Of the last snapshot all is kept that is still true: only what came since is read, and while vectors fill in, words stay open.
-    The store and the keyword view are committed one after the other. Where a commit comes in between, the index is opened again.
+    The store and the keyword view are committed one after the other. Where a commit comes while they are opened, they are opened again;
+    between its two halves there is nothing to open, and the last snapshot is returned where there is one.
     """
     now = now or store
-    for _ in range(_ATTEMPTS - 1):
+    last = last if last is not None and last.catalog.store is store else None
+    for _ in range(_ATTEMPTS):
+        if last is not None and not shows_words(now, places):
+            return last
         opened = _open_once(store, now, places, folder, expand, last)
         if opened.words == _words(now, places):
             return opened
-    return _open_once(store, now, places, folder, expand, last)
+    return last or opened
 
 
 def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
-    last = last if last is not None and last.catalog.store is store else None
     with now.reading():
         words, fingerprint = _words(now, places), now.meta("fingerprint")
         same = last is not None and last.words == words
