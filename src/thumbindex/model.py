@@ -290,6 +290,20 @@ class IndexState:
 
 
 @dataclass(frozen=True, slots=True)
+class Freshness:
+    """Whether an answer knows all that was on disk when it was asked for."""
+
+    unindexed: tuple[tuple[str, str], ...] = ()  # folder and path of what came, changed or went and is not indexed so yet
+    gone: tuple[str, ...] = ()  # folders that are not there: what the index holds of them is what was read last
+    behind: tuple[str, ...] = ()  # folders of which the last words are read but cannot be searched yet
+
+    @property
+    def fresh(self) -> bool:
+        """Tell whether nothing is missing."""
+        return not (self.unindexed or self.gone or self.behind)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The passages for a query, how sure they are, and how they came about."""
 
@@ -302,6 +316,7 @@ class Answer:
     passages: tuple[Passage, ...]
     trace: tuple[Step, ...]
     index: IndexState
+    freshness: Freshness | None = None  # None where it was not asked for
 
 
 @dataclass(frozen=True, slots=True)

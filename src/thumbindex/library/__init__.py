@@ -19,10 +19,26 @@ from thumbindex.index.locking import is_writing
 from thumbindex.index.writer import delete_index
 from thumbindex.library.answering import answer, checked, folder_state
 from thumbindex.library.folders import Folder, find_indexes, place_of
+from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, index_folders
+from thumbindex.library.news import News
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
-from thumbindex.model import Answer, Changes, Excerpt, Filters, FolderStatus, IndexReport, IndexState, OutlineEntry, Problem, Progress, Query, Related
+from thumbindex.model import (
+    Answer,
+    Changes,
+    Excerpt,
+    Filters,
+    FolderStatus,
+    Freshness,
+    IndexReport,
+    IndexState,
+    OutlineEntry,
+    Problem,
+    Progress,
+    Query,
+    Related,
+)
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.settings import Config
 
@@ -176,13 +192,31 @@ class Library:
         path: Sequence[str] = (),
         tag: Sequence[str] = (),
         since: date | None = None,
+        wait_fresh: float = 0.0,
+        progress: Callable[[Progress], None] | None = None,
+        interrupted: Callable[[], bool] = lambda: False,
     ) -> Answer:
-        """Answer from what is indexed now; indexes nothing."""
+        """Answer from what is indexed now; indexes nothing.
+
+        With `wait_fresh` (seconds, at most 60) whoever indexes is waited for until the words of all that is on disk now can be searched;
+        the answer comes when the time is up or `interrupted` says so, too, and its `freshness` tells what is missing.
+        """
         self._known(folder)
-        self._models_for_query()
         limit = self.config.query.limit if limit is None else limit
         query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since)))
-        return answer(query, self._readers, self.config.query, self._embedder, self._reranker)
+        freshness = self._wait_fresh(folder, checked_wait(wait_fresh), progress or (lambda _: None), interrupted)
+        self._models_for_query()
+        found = answer(query, self._readers, self.config.query, self._embedder, self._reranker)
+        return replace(found, freshness=freshness)
+
+    def _wait_fresh(
+        self, folder: Sequence[str], seconds: float, tell: Callable[[Progress], None], interrupted: Callable[[], bool]
+    ) -> Freshness | None:
+        if not seconds:
+            return None
+        freshness = wait_until_fresh([r for r in self._readers if not folder or r.folder.name in folder], seconds, tell, interrupted)
+        self.refresh()
+        return freshness
 
     def read(self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None) -> Excerpt:
         """Return a document's lines: all of them, those under a heading (`path#heading` will do), or a range."""
@@ -203,6 +237,14 @@ class Library:
         """Open the indexes as they are now; return by folder what came, went and changed in those that another process has written meanwhile."""
         found = {reader.folder.name: reader.refresh() for reader in self._readers}
         return {name: changes for name, changes in found.items() if changes.added or changes.changed or changes.removed}
+
+    def news(self) -> News:
+        """Return one who tells, each time it looks, what came, went and changed since it looked last."""
+        return News(self._readers)
+
+    def words_known(self) -> tuple[Progress, ...]:
+        """Tell of each folder how many of its files the index knows; the folders are walked."""
+        return tuple(count_words(reader) for reader in self._readers)
 
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""

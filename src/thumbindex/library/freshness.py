@@ -1,0 +1,147 @@
+"""Is what is on disk indexed? Disk and index are read and compared, without the writer's lock; whoever writes is waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from thumbindex.corpus.changes import find_changes
+from thumbindex.corpus.read import read_bytes, read_digest
+from thumbindex.corpus.walk import walk
+from thumbindex.errors import UnknownFolderError, UsageError
+from thumbindex.index.stamp import read_stamp
+from thumbindex.library.reader import Reader
+from thumbindex.library.indexing import Listing, keep_unlisted
+from thumbindex.model import FileState, Freshness, Problem, Progress
+
+LONGEST_WAIT = 60.0
+"""Seconds: clients give up on an answer after 30 to 60."""
+
+_POLL_SECONDS = 0.05
+
+_LOOK_SECONDS = 1.0
+"""While nothing is committed the disk is looked at again this often: a file that was put back as it was needs no commit."""
+
+Differing = dict[str, FileState | None]
+"""Each path that the index does not show as it is on disk, with its facts there; None where it is gone."""
+
+
+def wait_until_fresh(readers: Sequence[Reader], seconds: float, tell: Callable[[Progress], None], interrupted: Callable[[], bool]) -> Freshness:
+    """Wait until the words of all that is on disk now are indexed, the time is up or `interrupted` says so; tell what is missing then."""
+    until = time.monotonic() + seconds
+    awaited = [Awaited(reader) for reader in readers]
+    while waiting := [each for each in awaited if not each.is_shown()]:
+        for each in waiting:
+            tell(each.progress())
+        if interrupted() or time.monotonic() >= until:
+            break
+        time.sleep(_POLL_SECONDS)
+    return Freshness(
+        tuple((each.name, path) for each in awaited for path in sorted(each.missing)),
+        tuple(each.name for each in awaited if each.is_gone),
+        tuple(each.name for each in awaited if not (each.missing or each.is_shown())),
+    )
+
+
+def checked_wait(seconds: float) -> float:
+    """Return how long to wait; raise UsageError for what is no such time."""
+    if not 0 <= seconds <= LONGEST_WAIT:
+        raise UsageError(f"wait_fresh is {seconds}: give seconds, from 0 to {LONGEST_WAIT:.0f}.")
+    return float(seconds)
+
+
+def count_words(reader: Reader) -> Progress:
+    """Tell how many of a folder's files the index knows; a folder that is gone has as many as are known."""
+    known = len(_manifest(reader))
+    try:
+        files = len(walk(reader.folder.root, reader.folder.config.corpus)[0])
+    except UnknownFolderError:
+        files = known
+    return Progress(reader.folder.name, "words", min(known, files), files)
+
+
+class Awaited:
+    """What differed between one folder and its index at one moment, and how much of it is indexed since."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.name = reader.folder.name
+        self.is_gone = False
+        self.missing: Differing = {}
+        self._reader = reader
+        self._words: int | None = None  # the generation whose words are to be shown
+        self._generation, self._looked_at, self._pause = -1, 0.0, 0.0
+        self._note(lambda: find_differing(reader))
+        self._total = len(self.missing)
+
+    def progress(self) -> Progress:
+        """Tell how many of the paths are indexed."""
+        return Progress(self.name, "words", self._total - len(self.missing), self._total)
+
+    def is_shown(self) -> bool:
+        """Tell whether all of it can be searched; nothing is waited for in a folder that is gone."""
+        if self.missing and self._is_due():
+            self._note(self._still_missing)
+        return self.is_gone or (not self.missing and self._is_searchable())
+
+    def _is_due(self) -> bool:
+        # Looking may take long in a large folder: at most half of the time is spent on it.
+        since = time.monotonic() - self._looked_at
+        return since >= self._pause and (since >= _LOOK_SECONDS or self._generation != _generation(self._reader))
+
+    def _note(self, look: Callable[[], Differing]) -> None:
+        began, self._generation = time.monotonic(), _generation(self._reader)
+        try:
+            self.missing = look()
+        except UnknownFolderError:
+            self.is_gone, self.missing = True, {}
+        self._looked_at = time.monotonic()
+        self._pause = self._looked_at - began
+
+    def _still_missing(self) -> Differing:
+        """Return what is indexed neither as it was then nor as it is now."""
+        known = _manifest(self._reader)
+        missing = {path: state for path, state in self.missing.items() if not _shows(known.get(path), state)}
+        return {path: missing[path] for path in missing.keys() & find_differing(self._reader).keys()} if missing else {}
+
+    def _is_searchable(self) -> bool:
+        if not self._reader.indexed:
+            return True  # there is no file that could be indexed
+        if self._words is None:
+            self._words = int(self._reader.store.meta("words", "0"))
+        stamp = read_stamp(self._reader.folder.places.keyword)
+        return stamp is not None and stamp.generation >= self._words and not stamp.behind
+
+
+def find_differing(reader: Reader) -> Differing:
+    """Compare the folder with the index; what cannot be read is no difference. Raises UnknownFolderError where the folder is gone."""
+    folder, settings = reader.folder, reader.folder.config.corpus
+    now = time.time_ns()
+    states, problems = walk(folder.root, settings)
+    known = _manifest(reader)
+    comparison = find_changes(known, states, lambda path: read_digest(folder.root, path, settings), now_ns=now)
+    changes = keep_unlisted(comparison, Listing(problems, {})).changes
+    digests = {state.path: state.digest for state in comparison.states}
+    facts = {state.path: FileState(state.path, state.size, state.mtime_ns, state.inode, digests[state.path]) for state in states}
+    unreadable = {path for path in _reported(reader, known) & set(changes.added) if isinstance(read_bytes(folder.root, path, settings), Problem)}
+    found: Differing = {path: facts[path] for path in (*changes.added, *changes.changed) if path not in unreadable}
+    return found | dict.fromkeys(changes.removed)
+
+
+def _shows(recorded: FileState | None, wanted: FileState | None) -> bool:
+    if recorded is None or wanted is None:
+        return recorded is wanted
+    same_facts = (recorded.size, recorded.mtime_ns, recorded.inode) == (wanted.size, wanted.mtime_ns, wanted.inode)
+    return same_facts or (bool(wanted.digest) and wanted.digest == recorded.digest)
+
+
+def _manifest(reader: Reader) -> Mapping[str, FileState]:
+    return reader.store.manifest() if reader.indexed else {}
+
+
+def _reported(reader: Reader, known: Mapping[str, FileState]) -> set[str]:
+    """Return the paths of which the index says why they are not in it."""
+    return {problem.path for problem in reader.store.problems()} - known.keys() if reader.indexed else set()
+
+
+def _generation(reader: Reader) -> int:
+    return reader.store.generation if reader.indexed else -1

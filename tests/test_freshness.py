@@ -1,0 +1,210 @@
+"""An answer that waits for what is on disk, or says what is missing; and the news of what came, went and changed."""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from thumbindex.config import load_config
+from thumbindex.errors import UsageError
+from thumbindex.index.stamp import Stamp, read_stamp, write_stamp
+from thumbindex.library import Library
+from thumbindex.model import Answer, Changes, Freshness, Progress
+from thumbindex.testing import FakeEmbedder
+
+FRESH = Freshness()
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def open_library(index: Path, *roots: Path) -> Library:
+    return Library.open(roots, index=index, config=load_config(user_file=index / "none"), embedder=FakeEmbedder())
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    write(tmp_path / "vault" / "apples.md", "# Apples\n\nApples grow on trees.\n")
+    write(tmp_path / "vault" / "pears.md", "# Pears\n\nPears ripen off the tree.\n")
+    return tmp_path / "vault"
+
+
+@pytest.fixture
+def writer(vault: Path, tmp_path: Path) -> Iterator[Library]:
+    with open_library(tmp_path / "index", vault) as library:
+        library.index()
+        yield library
+
+
+@pytest.fixture
+def reader(writer: Library, vault: Path, tmp_path: Path) -> Iterator[Library]:
+    with open_library(tmp_path / "index", vault) as library:
+        yield library
+
+
+def ask(library: Library, text: str = "plums", seconds: float = 0.15) -> Answer:
+    return library.query(text, wait_fresh=seconds)
+
+
+def paths(answer: Answer) -> set[str]:
+    return {each.path for each in answer.passages}
+
+
+def test_without_being_asked_an_answer_says_nothing_of_the_disk(reader: Library) -> None:
+    assert reader.query("apples").freshness is None
+
+
+def test_an_index_that_shows_the_disk_is_fresh_at_once(reader: Library) -> None:
+    began = time.monotonic()
+    assert ask(reader, "apples", 60).freshness == FRESH
+    assert time.monotonic() - began < 2
+
+
+def test_what_nobody_indexes_is_named_when_the_time_is_up(reader: Library, vault: Path) -> None:
+    write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
+    write(vault / "apples.md", "# Apples\n\nApples are red.\n")
+    (vault / "pears.md").unlink()
+    answer = ask(reader)
+    assert answer.freshness == Freshness((("vault", "apples.md"), ("vault", "pears.md"), ("vault", "plums.md")))
+    assert not answer.freshness.fresh
+
+
+def test_an_answer_waits_for_whoever_indexes_and_then_knows_it(reader: Library, writer: Library, vault: Path) -> None:
+    write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
+    later = threading.Timer(0.3, lambda: writer.index(words_only=True))
+    later.start()
+    answer = ask(reader, seconds=30)
+    later.join()
+    assert answer.freshness == FRESH
+    assert "plums.md" in paths(answer)
+
+
+def test_a_file_that_has_changed_again_does_not_hold_up_what_is_indexed(reader: Library, writer: Library, vault: Path) -> None:
+    write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
+
+    def index_and_edit(progress: Progress) -> None:
+        if not (vault / "later.md").exists():
+            writer.index(words_only=True)
+            write(vault / "later.md", "# Later\n\nOf this nobody asked.\n")
+            write(vault / "plums.md", "# Plums\n\nPlums are blue and this is not indexed.\n")
+
+    # the time of the first text is old enough to be kept: what was indexed is known by it
+    os.utime(vault / "plums.md", ns=(10**18, 10**18))
+    assert reader.query("plums", wait_fresh=10, progress=index_and_edit).freshness == FRESH
+
+
+def test_a_file_that_is_put_back_as_it_was_is_not_waited_for(reader: Library, vault: Path) -> None:
+    before = vault / "apples.md"
+    shutil.copy2(before, vault.parent / "kept")
+    write(before, "# Apples\n\nA mistake.\n")
+    back = threading.Timer(0.2, lambda: shutil.copy2(vault.parent / "kept", before))
+    back.start()
+    began = time.monotonic()
+    assert ask(reader, "apples", 30).freshness == FRESH
+    assert time.monotonic() - began < 10
+    back.join()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.getuid() == 0, reason="nothing is unreadable here")
+def test_what_cannot_be_read_is_not_waited_for(reader: Library, writer: Library, vault: Path) -> None:
+    write(vault / "locked.md", "# Locked\n")
+    (vault / "locked.md").chmod(0)
+    writer.index(words_only=True)
+    assert ask(reader, "apples").freshness == FRESH
+
+
+def test_a_changed_note_that_was_reported_for_its_front_matter_is_waited_for(reader: Library, writer: Library, vault: Path) -> None:
+    write(vault / "apples.md", "---\ntags: [\n---\n# Apples\n")
+    writer.index(words_only=True)
+    assert [each.path for each in reader.status()[0].problems] == ["apples.md"]
+    write(vault / "apples.md", "---\ntags: [\n---\n# Apples\n\nChanged.\n")
+    assert ask(reader).freshness == Freshness((("vault", "apples.md"),))
+
+
+def test_a_folder_that_is_gone_is_named_and_not_waited_for(reader: Library, vault: Path) -> None:
+    vault.rename(vault.with_name("elsewhere"))
+    began = time.monotonic()
+    answer = ask(reader, "apples", 30)
+    assert time.monotonic() - began < 5
+    assert answer.freshness == Freshness(gone=("vault",))
+    assert "apples.md" in paths(answer)
+
+
+def test_words_that_are_read_and_cannot_be_searched_yet_are_waited_for(reader: Library) -> None:
+    keyword = reader.opened[0].places.keyword
+    stamp = read_stamp(keyword)
+    assert stamp
+    write_stamp(keyword, Stamp(stamp.version, stamp.generation, behind=40))
+    assert ask(reader, "apples").freshness == Freshness(behind=("vault",))
+
+
+def test_only_the_folders_that_are_asked_are_waited_for(vault: Path, tmp_path: Path) -> None:
+    write(tmp_path / "other" / "plums.md", "# Plums\n\nPlums have stones.\n")
+    with open_library(tmp_path / "index", vault, tmp_path / "other") as library:
+        library.index()
+        write(tmp_path / "other" / "more.md", "# More\n")
+        assert library.query("apples", folder=["vault"], wait_fresh=0.15).freshness == FRESH
+        assert library.query("apples", wait_fresh=0.15).freshness == Freshness((("other", "more.md"),))
+
+
+def test_without_an_index_every_file_is_missing_and_without_files_nothing(vault: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with open_library(tmp_path / "index", vault) as library, open_library(tmp_path / "index", tmp_path / "empty") as empty:
+        assert ask(library).freshness == Freshness((("vault", "apples.md"), ("vault", "pears.md")))
+        assert ask(empty, seconds=30).freshness == FRESH
+
+
+def test_whoever_has_gone_is_not_waited_for(reader: Library, vault: Path) -> None:
+    write(vault / "plums.md", "# Plums\n")
+    told: list[Progress] = []
+    began = time.monotonic()
+    reader.query("plums", wait_fresh=60, progress=told.append, interrupted=lambda: len(told) > 2)
+    assert time.monotonic() - began < 5
+    assert told[0] == Progress("vault", "words", 0, 1)
+
+
+@pytest.mark.parametrize("seconds", [-1, 60.5, float("nan")])
+def test_a_time_that_is_none_is_refused(reader: Library, seconds: float) -> None:
+    with pytest.raises(UsageError, match="give seconds, from 0 to 60"):
+        reader.query("apples", wait_fresh=seconds)
+
+
+def test_words_known_are_counted_against_the_files_on_disk(reader: Library, vault: Path) -> None:
+    write(vault / "plums.md", "# Plums\n")
+    assert reader.words_known() == (Progress("vault", "words", 2, 3),)
+    vault.rename(vault.with_name("elsewhere"))
+    assert reader.words_known() == (Progress("vault", "words", 2, 2),)
+
+
+def test_news_are_what_came_went_and_changed_since_the_last_look(reader: Library, writer: Library, vault: Path) -> None:
+    news = reader.news()
+    assert news.look() == {}
+    write(vault / "plums.md", "# Plums\n")
+    write(vault / "apples.md", "# Apples\n\nChanged.\n")
+    (vault / "pears.md").unlink()
+    writer.index(words_only=True)
+    reader.query("plums")  # opens what is new: the news are not lost to it
+    assert news.look() == {"vault": Changes(("plums.md",), ("apples.md",), ("pears.md",), 0)}
+    assert news.look() == {}
+
+
+def test_a_note_that_is_touched_or_embedded_is_no_news(reader: Library, writer: Library, vault: Path) -> None:
+    news = reader.news()
+    news.look()
+    os.utime(vault / "apples.md", ns=(10**18, 10**18))
+    writer.index(rebuild=True)
+    assert news.look() == {}
+
+
+def test_the_first_index_is_news(vault: Path, tmp_path: Path) -> None:
+    with open_library(tmp_path / "index", vault) as library:
+        news = library.news()
+        assert news.look() == {}
+        library.index()
+        assert news.look() == {"vault": Changes(("apples.md", "pears.md"))}
