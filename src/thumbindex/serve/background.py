@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from thumbindex.errors import ModelError, ThumbindexError
+from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError
+from thumbindex.serve.child import NOTED, OVER, PROGRESS, Child
+from thumbindex.serve.follow import Follower
 from thumbindex.serve.opening import Opening, open_library
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
+    from thumbindex.model import Progress
+
+__all__ = ["NOTED", "OVER", "PROGRESS", "WORDS_SECONDS", "Background", "child_command", "work_for_server"]
+
+Result = TypeVar("Result")
 
 WORDS_SECONDS = 20.0
-"""The longest that a query waits for the first words: clients give up after 30 to 60 s."""
-
-NOTED, OVER = "note: ", "over: "
-"""How a line of the child begins that says what the user should know, and that it holds no longer."""
+"""The longest that a query waits for the first words, or for a repair: clients give up after 30 to 60 s."""
 
 _POLL_SECONDS = 0.1
+
+_COUNT_SECONDS = 1.0
+"""While one waits for the first words and nobody tells how far they are, the folders' files are counted this often."""
 
 _MODEL_POLL_SECONDS = 1.0
 
@@ -32,18 +37,24 @@ _NICE = 5
 """The child gives way to what the user is doing."""
 
 
+def _tell_nobody(progress: Progress) -> None:
+    pass
+
+
+def _never() -> bool:
+    return False
+
+
 class Background:
     """Starts when first needed; everything heavy is imported, opened and loaded off the way of the protocol."""
 
     def __init__(self, opening: Opening, open_it: Callable[[Opening], Library] = open_library, command: Sequence[str] | None = None) -> None:
+        self.follower = Follower()
         self._opening = opening
         self._open = open_it
         self._command = child_command(opening) if command is None else list(command)
         self._library: Future[Library] = Future()
-        self._child: subprocess.Popen[str] | None = None
-        self._said: deque[str] = deque(maxlen=20)
-        self._noted: dict[str, None] = {}  # what the child said that still holds, in order
-        self._start_note = ""
+        self._child: Child | None = None
         self._model_note = ""
         self._started = False
         self._lock = threading.Lock()
@@ -67,34 +78,56 @@ class Background:
         self.start()
         return self._library.result()
 
-    def await_words(self, seconds: float = WORDS_SECONDS) -> None:
-        """Wait until there are words to search, the child has ended, or the time is up."""
+    def await_words(
+        self, seconds: float = WORDS_SECONDS, tell: Callable[[Progress], None] = _tell_nobody, interrupted: Callable[[], bool] = _never
+    ) -> None:
+        """Wait until there are words to search, the child has ended, the time is up or `interrupted` says so; tell how far they are."""
         library = self.library()
-        until = time.monotonic() + seconds
+        until, count_at = time.monotonic() + seconds, time.monotonic() + _COUNT_SECONDS
         while time.monotonic() < until and not library.indexed:
-            if self._start_note or (self._child is not None and self._child.poll() is not None):
+            if interrupted() or (self._child is not None and not self._child.is_running):
                 return
+            for each in self.progress():
+                tell(each)
+            if not self.progress() and time.monotonic() >= count_at:
+                for each in library.words_known():
+                    tell(each)
+                count_at = time.monotonic() + _COUNT_SECONDS
             time.sleep(_POLL_SECONDS)
+
+    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = _never) -> Result:
+        """Ask; where that meets damage, have the child repair it and ask again, as long as one waits for words. Raises what was met last."""
+        until = time.monotonic() + WORDS_SECONDS
+        damaged = False
+        while True:
+            try:
+                return ask()
+            except StorageError as error:
+                # While a damaged index is built anew it may also be locked or not there.
+                damaged = damaged or isinstance(error, IndexDamagedError)
+                if not damaged or self._child is None or not self._child.is_running or time.monotonic() >= until or interrupted():
+                    raise
+            self._child.repair()
+            time.sleep(_POLL_SECONDS)
+            self.await_words(until - time.monotonic(), interrupted=interrupted)
 
     def notes(self) -> tuple[str, ...]:
         """Return in words what went wrong behind the answers; empty while all is well."""
-        failed = self._child is not None and self._child.poll() not in (None, 0)
-        last = self._said[-1] if self._said else "it left no message"
-        indexing = f"Indexing stopped ({last}); answers come from what is indexed so far. Run `thumbindex index` to try again." if failed else ""
-        noted = () if indexing else tuple(self._noted)
-        return tuple(note for note in (self._start_note, indexing, *noted, self._model_note) if note)
+        return tuple(note for note in (*(self._child.notes() if self._child else ()), self._model_note) if note)
+
+    def progress(self) -> tuple[Progress, ...]:
+        """Return how far the child is with what it is at; empty where it is at nothing, or another process does the work."""
+        return self._child.progress() if self._child else ()
 
     def stop(self) -> None:
-        """End the child."""
+        """End the child and the follower."""
+        self.follower.stop()
         if self._child is not None:
-            self._child.kill()
-            self._child.wait()
-            if self._child.stdin:
-                self._child.stdin.close()
+            self._child.stop()
 
     def _run(self) -> None:
         if self._command:
-            self._start_child()
+            self._child = Child(self._command)
         try:
             library = self._open(self._opening)
         except BaseException as error:
@@ -102,6 +135,7 @@ class Background:
             self._library.set_exception(error)
             return
         self._library.set_result(library)
+        self.follower.start(library)
         try:
             self._load_models(library)
         except ModelError as error:
@@ -112,30 +146,9 @@ class Background:
     def _load_models(self, library: Library) -> None:
         """Load the models as soon as the index's writer has chosen them: choosing here could come to another choice."""
         library.load_models()
-        while not library.models_ready and self._child is not None and self._child.poll() is None:
+        while not library.models_ready and self._child is not None and self._child.is_running:
             time.sleep(_MODEL_POLL_SECONDS)
             library.load_models()
-
-    def _start_child(self) -> None:
-        try:
-            self._child = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
-            )
-        except OSError as error:
-            self._start_note = f"Indexing cannot be started ({error}); answers come from what is indexed so far. Run `thumbindex index`."
-            return
-        threading.Thread(target=self._listen, args=(self._child.stderr,), name="child's messages", daemon=True).start()
-
-    def _listen(self, messages: IO[str]) -> None:
-        with messages:
-            for line in messages:
-                if line.strip():
-                    self._said.append(line.strip())
-                if line.startswith(NOTED):
-                    self._noted[line.removeprefix(NOTED).strip()] = None
-                if line.startswith(OVER):
-                    self._noted.pop(line.removeprefix(OVER).strip(), None)
-                sys.stderr.write(line)
 
 
 def child_command(opening: Opening) -> list[str]:

@@ -38,6 +38,7 @@ FolderOption = Annotated[list[str] | None, typer.Option("--folder", metavar="DIR
 IndexOption = Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, over the user's and the folder's own.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")]
+_WAIT_FRESH = "Say whether all files on disk are indexed; wait for what changes while this command runs, which indexes before it asks."
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; docs/schema describes it.")]
 
 
@@ -75,6 +76,7 @@ def query(
     path: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="Only documents at these paths; repeatable.")] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only documents of this date (YYYY-MM-DD) or later.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all vectors are there.")] = False,
+    wait_fresh: Annotated[float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)] = 0.0,
     folder: FolderOption = None,
     index: IndexOption = None,
     config: ConfigOption = None,
@@ -87,7 +89,8 @@ def query(
     filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_date(since))
     with _open(ctx, _opening(folder, index, config, overrides)) as library:
         _make_ready(library, wait)
-        answer = library.query(replace_surrogates(text), limit=limit, path=filters.path, tag=filters.tag, since=filters.since)
+        text = replace_surrogates(text)
+        answer = library.query(text, limit=limit, path=filters.path, tag=filters.tag, since=filters.since, wait_fresh=wait_fresh)
     if as_json:
         print_json(answer_payload(answer))
     else:

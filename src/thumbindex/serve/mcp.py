@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import mcp_types as types
-from anyio.to_thread import run_sync
-from mcp.server.lowlevel.server import Server
+from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.serve.background import Background
 from thumbindex.serve.replies import Reply, reply_outline, reply_query, reply_read, reply_related, reply_status
 from thumbindex.serve.resources import TEMPLATE, complete, list_page, parse_uri, resource_uri
+from thumbindex.serve.seat import Seat, seated
 from thumbindex.serve.tools import TOOLS, check_arguments
+from thumbindex.serve.waiting import Waiting, in_thread
 
 Result = TypeVar("Result")
 
@@ -31,23 +32,43 @@ _TOP_SHOWN = 12
 _ANNOTATIONS = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 
-def build_server(background: Background, folders: Sequence[tuple[str, Path]]) -> Server:
+class NotesServer(Server[Seat]):
+    """The protocol's server, that announces the changes that it tells of and no others."""
+
+    def get_capabilities(self, notification_options: NotificationOptions | None = None, *others: Any, **options: Any) -> types.ServerCapabilities:
+        """Announce that documents come, go and change: tools and prompts never do."""
+        found = super().get_capabilities(NotificationOptions(resources_changed=True), *others, **options)
+        return found.model_copy(update={"tools": types.ToolsCapability(list_changed=False), "prompts": types.PromptsCapability(list_changed=False)})
+
+
+def build_server(background: Background, folders: Sequence[tuple[str, Path]]) -> Server[Seat]:
     """Return the server; listing what it can do touches neither index nor model."""
     desk = _Desk(background)
-    return Server(
+    names = [name for name, _ in folders]
+
+    def lifespan(server: Server[Seat]) -> AbstractAsyncContextManager[Seat]:
+        return seated(background.follower, names)
+
+    server = NotesServer(
         "thumbindex",
         version=version("thumbindex"),
         title="thumbindex",
         instructions=instructions(folders),
+        lifespan=lifespan,
         on_list_tools=desk.list_tools,
         on_call_tool=desk.call_tool,
         on_list_resources=desk.list_resources,
         on_list_resource_templates=desk.list_templates,
         on_read_resource=desk.read_resource,
+        on_subscribe_resource=desk.subscribe,
+        on_unsubscribe_resource=desk.unsubscribe,
+        on_subscriptions_listen=desk.listen,
         on_list_prompts=desk.list_prompts,
         on_get_prompt=desk.get_prompt,
         on_completion=desk.complete,
     )
+    server.add_notification_handler("notifications/initialized", types.NotificationParams, desk.welcome)
+    return server
 
 
 def instructions(folders: Sequence[tuple[str, Path]]) -> str:
@@ -73,13 +94,17 @@ class _Desk:
 
     def __init__(self, background: Background) -> None:
         self._background = background
-        self._tools: Mapping[str, Callable[[Mapping[str, Any]], Reply]] = {
+        self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {
             "query": self._query,
             "read": self._over(reply_read),
             "outline": self._over(reply_outline),
             "related": self._over(reply_related),
-            "status": lambda arguments: reply_status(background.library(), background.notes()),
+            "status": lambda arguments, _: reply_status(background.library(), background.notes(), background.progress()),
         }
+
+    async def welcome(self, ctx: Any, params: types.NotificationParams) -> None:
+        """Take a client of an earlier era that has shaken hands: it hears what comes and goes without asking."""
+        ctx.lifespan_context.welcome(ctx.session)
 
     async def list_tools(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List the tools; the first answer is also what sets the background going."""
@@ -90,14 +115,15 @@ class _Desk:
         """Call a tool; what is wrong with the call comes back as a tool error that says what to do."""
         try:
             arguments = check_arguments(params.name, params.arguments)
-            reply = await _in_thread(self._tools[params.name], arguments)
+            tool = self._tools[params.name]
+            reply = await in_thread(lambda waiting: self._background.mended(lambda: tool(arguments, waiting), waiting.is_over), ctx.session)
         except ThumbindexError as error:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
         return types.CallToolResult(content=[types.TextContent(type="text", text=reply.text)], structured_content=reply.structured)
 
     async def list_resources(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         """List a page of documents."""
-        page, cursor = await self._ask(lambda: list_page(self._background.library(), params.cursor if params else None))
+        page, cursor = await self._ask(ctx, lambda: list_page(self._background.library(), params.cursor if params else None))
         resources = [types.Resource(uri=resource_uri(each.folder, each.path), name=each.path, title=each.heading, mime_type=_MIME) for each in page]
         return types.ListResourcesResult(resources=resources, next_cursor=cursor)
 
@@ -109,8 +135,31 @@ class _Desk:
     async def read_resource(self, ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Read a whole document."""
         uri = str(params.uri)
-        excerpt = await self._ask(lambda: self._read(uri))
+        excerpt = await self._ask(ctx, lambda: self._read(uri))
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_MIME, text=excerpt)])
+
+    async def subscribe(self, ctx: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        """Tell a client of an earlier era when a document changes; one that does not exist yet may come."""
+        self._background.start()
+        try:
+            ctx.lifespan_context.subscribe(str(params.uri), ctx.session)
+        except UsageError as error:
+            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
+        return types.EmptyResult()
+
+    async def unsubscribe(self, ctx: Any, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        """Tell it no longer."""
+        try:
+            ctx.lifespan_context.unsubscribe(str(params.uri))
+        except UsageError as error:
+            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
+        return types.EmptyResult()
+
+    async def listen(self, ctx: Any, params: types.SubscriptionsListenRequestParams) -> types.SubscriptionsListenResult:
+        """Serve a stream of changes."""
+        self._background.start()
+        seat: Seat = ctx.lifespan_context
+        return await seat.listen(ctx, params.notifications)
 
     async def list_prompts(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         """List the one prompt."""
@@ -133,33 +182,28 @@ class _Desk:
             return types.CompleteResult(completion=types.Completion(values=[]))
         folder = ((params.context.arguments if params.context else None) or {}).get("folder")
         asked = (params.argument.name, params.argument.value, folder)
-        values, total = await self._ask(lambda: complete(self._background.library(), *asked))
+        values, total = await self._ask(ctx, lambda: complete(self._background.library(), *asked))
         return types.CompleteResult(completion=types.Completion(values=values, total=total, has_more=total > len(values)))
 
-    def _query(self, arguments: Mapping[str, Any]) -> Reply:
-        self._background.await_words()
-        return reply_query(self._background.library(), arguments)
+    def _query(self, arguments: Mapping[str, Any], waiting: Waiting) -> Reply:
+        self._background.await_words(tell=waiting.tell, interrupted=waiting.is_over)
+        return reply_query(self._background.library(), arguments, self._background.progress, waiting.tell, waiting.is_over)
 
-    def _over(self, reply: Callable[..., Reply]) -> Callable[[Mapping[str, Any]], Reply]:
-        return lambda arguments: reply(self._background.library(), arguments)
+    def _over(self, reply: Callable[..., Reply]) -> Callable[[Mapping[str, Any], Waiting], Reply]:
+        return lambda arguments, _: reply(self._background.library(), arguments)
 
     def _read(self, uri: str) -> str:
         folder, path = parse_uri(uri)
         return self._background.library().read(path, folder=folder).text
 
-    async def _ask(self, question: Callable[[], Result]) -> Result:
+    async def _ask(self, ctx: Any, question: Callable[[], Result]) -> Result:
         """Ask in a worker thread; outside of tools an error is the protocol's own."""
         try:
-            return await _in_thread(question)
+            return await in_thread(lambda waiting: self._background.mended(question, waiting.is_over), ctx.session)
         except UsageError as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
         except ThumbindexError as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
-
-
-async def _in_thread(work: Callable[..., Result], *arguments: Any) -> Result:
-    # A client that cancels gets its answer at once; what the thread still finds is thrown away.
-    return await run_sync(partial(work, *arguments), abandon_on_cancel=True)
 
 
 _PROMPT_TEXT = """\

@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from thumbindex.model import Answer, FolderStatus, IndexReport, IndexState, Passage, Place, Problem, Step
+from thumbindex.model import Answer, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step
 from thumbindex.study.evaluate import Evaluation
 from thumbindex.study.freshness import QUANTILES, Freshness, quantiles
+
+_PATHS_SHOWN = 20
+"""Files that are not indexed yet, as far as they are listed: all are counted."""
 
 
 def answer_payload(answer: Answer) -> dict[str, Any]:
@@ -22,7 +25,7 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
         "confidence_level": answer.confidence_level,
         "results": [passage_payload(each) for each in answer.passages],
         "trace": [step_payload(each) for each in answer.trace],
-        "index": state_payload(answer.index),
+        "index": state_payload(answer.index) | freshness_payload(answer.freshness),
     }
 
 
@@ -68,6 +71,20 @@ def state_payload(state: IndexState) -> dict[str, Any]:
         "model": state.model,
         "generation": state.generation,
     }
+
+
+def freshness_payload(found: Freshness | None) -> dict[str, Any]:
+    """Return whether an answer knows what is on disk; nothing where that was not asked."""
+    if found is None:
+        return {}
+    listed = [{"folder": folder, "path": path} for folder, path in found.unindexed[:_PATHS_SHOWN]]
+    unindexed = {"unindexed": listed, "unindexed_count": len(found.unindexed)}
+    return {"fresh": found.fresh, **unindexed, "behind": list(found.behind), "gone": list(found.gone)}
+
+
+def progress_payload(progress: Progress) -> dict[str, Any]:
+    """Return how far a run of indexing is."""
+    return {"folder": progress.folder, "phase": progress.phase, "done": progress.done, "total": progress.total}
 
 
 def place_payload(place: Place) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from thumbindex.model import Answer, FolderStatus, IndexReport, Passage, Problem, Step
 from thumbindex.serve.pack import match_lines
-from thumbindex.serve.sentences import also_in, confidence, stood_on
+from thumbindex.serve.sentences import also_in, confidence, foot, up_to_date
 from thumbindex.study.evaluate import MEASURES, Evaluation
 from thumbindex.study.freshness import QUANTILES, Freshness, quantiles
 
@@ -44,7 +44,9 @@ def print_answer(answer: Answer, explain: bool = False, several: bool = False) -
         _print_passage(passage, several)
     if explain:
         print_trace(answer.trace)
-    _say(stood_on(answer.index), "dim")
+    if lacking := up_to_date(answer.freshness, several):
+        _say(lacking, "bold")
+    _say(foot(answer), "dim")
 
 
 def print_trace(trace: Sequence[Step]) -> None:

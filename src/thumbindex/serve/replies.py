@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
-from thumbindex.model import Answer, OutlineEntry, Passage
+from thumbindex.model import Answer, OutlineEntry, Passage, Progress
 from thumbindex.serve.pack import CHARACTERS_A_TOKEN, fit_passages
-from thumbindex.serve.payload import passage_payload, place_payload, state_payload, status_payload, step_payload
-from thumbindex.serve.sentences import also_in, confidence, stood_on
+from thumbindex.serve.payload import freshness_payload, passage_payload, place_payload, progress_payload, state_payload, status_payload, step_payload
+from thumbindex.serve.sentences import also_in, confidence, foot, indexing, stood_on, up_to_date
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
 _DROPPED_SHOWN = 5
 """Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
+
+_ASKED = {"limit", "folder", "path", "tag", "since", "wait_fresh"}
+"""Arguments of `query` that are the library's; the others are about the answer's form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +32,27 @@ class Reply:
     structured: dict[str, Any]
 
 
-def reply_query(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Answer a question."""
-    asked = {name: value for name, value in arguments.items() if name in {"limit", "folder", "path", "tag", "since"}}
-    answer = library.query(arguments["query"], **asked)
+def reply_query(
+    library: Library,
+    arguments: Mapping[str, Any],
+    progress: Callable[[], Sequence[Progress]] = tuple,
+    tell: Callable[[Progress], None] | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Reply:
+    """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is, and `interrupted` ends one."""
+    asked = {name: value for name, value in arguments.items() if name in _ASKED}
+    answer = library.query(arguments["query"], progress=tell, interrupted=interrupted, **asked)
     explain = bool(arguments.get("explain"))
     several = len(library.folders) > 1
-    head, foot = _head(answer), stood_on(answer.index)
-    frame = _frame(answer)
+    doing = progress()
+    head, end = _head(answer, several), foot(answer, doing)
+    frame = _frame(answer, doing)
     shown = fit_passages(
         answer.passages,
         arguments.get("max_tokens") or library.config.serve.max_tokens,
         lambda passage: passage_text(passage, several),
         lambda passage: _result(passage, explain),
-        (len(head) + len(foot), len(json.dumps(frame))),
+        (len(head) + len(end), len(json.dumps(frame))),
     )
     frame["results"] = [_result(each, explain) for each in shown]
     parts = [head, *(passage_text(each, several) for each in shown)]
@@ -52,7 +62,7 @@ def reply_query(library: Library, arguments: Mapping[str, Any]) -> Reply:
     if explain:
         frame["trace"] = [_short_step(step_payload(each)) for each in answer.trace]
         parts.append("\n".join(f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in answer.trace))
-    return Reply("\n\n".join([*parts, foot]), frame)
+    return Reply("\n\n".join([*parts, end]), frame)
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
@@ -113,14 +123,15 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
     return Reply("\n".join([related.path, *(_group(*group) for group in groups)]), structured)
 
 
-def reply_status(library: Library, notes: Sequence[str]) -> Reply:
+def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:
     """Tell how far the index is, with what the background has to say."""
     folders = library.status()
-    structured = {**status_payload(folders), "notes": list(notes)}
+    structured = {**status_payload(folders), "notes": list(notes), "progress": [progress_payload(each) for each in progress]}
     for each in structured["folders"]:
         each["skipped"] = each["skipped"][:_DROPPED_SHOWN]
     lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
     lines += [f"skipped {problem.path}: {problem.reason}" for each in folders for problem in each.problems[:_DROPPED_SHOWN]]
+    lines += [indexing(progress)] if progress else []
     return Reply("\n".join([*lines, *notes]), structured)
 
 
@@ -131,21 +142,24 @@ def passage_text(passage: Passage, several: bool = False) -> str:
     return f"## {passage.rank}. {folder}{passage.citation}\n{passage.text}{copies}"
 
 
-def _head(answer: Answer) -> str:
+def _head(answer: Answer, several: bool) -> str:
     corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
     advice = "" if answer.answerable else " Say so, or try other words."
-    return f"{corrected}{confidence(answer)}{advice}"
+    lacking = up_to_date(answer.freshness, several)
+    return f"{corrected}{confidence(answer)}{advice}{f' {lacking}' if lacking else ''}"
 
 
-def _frame(answer: Answer) -> dict[str, Any]:
+def _frame(answer: Answer, doing: Sequence[Progress]) -> dict[str, Any]:
     frame: dict[str, Any] = {
         "answerable": answer.answerable,
         "confidence": round(answer.confidence, 4),
         "confidence_level": answer.confidence_level,
         "kind": str(answer.kind),
         "results": [],
-        "index": state_payload(answer.index),
+        "index": state_payload(answer.index) | freshness_payload(answer.freshness),
     }
+    if doing:
+        frame["index"]["progress"] = [progress_payload(each) for each in doing]
     return frame | ({"corrected": answer.corrected} if answer.corrected else {})
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thumbindex.model import Answer, IndexState, Place
+from thumbindex.model import Answer, Freshness, IndexState, Place, Progress
+
+_PATHS_SHOWN = 5
+"""Files that a sentence names; the rest is counted."""
+
+_DOING = {"read": ("read", "files"), "words": ("indexed", "files"), "vectors": ("embedded", "texts")}
 
 
 def confidence(answer: Answer) -> str:
@@ -25,6 +30,40 @@ def stood_on(state: IndexState) -> str:
     return f"index: {state.documents:,} documents; vectors: {vectors}{rest}"
 
 
+def foot(answer: Answer, progress: Sequence[Progress] = ()) -> str:
+    """Say what an answer stood on, whether that is all that is on disk, and what is being indexed."""
+    fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
+    doing = f"; {indexing(progress)}" if progress else ""
+    return f"{stood_on(answer.index)}{fresh}{doing}"
+
+
 def also_in(places: Sequence[Place]) -> str:
     """Name the places of copies."""
     return ", ".join(f"{each.path} (lines {each.start_line}-{each.end_line})" for each in places)
+
+
+def how_far(progress: Progress) -> str:
+    """Say how far a run of indexing is."""
+    done, what = _DOING.get(progress.phase, (progress.phase, "steps"))
+    return f"{done} {progress.done:,} of {progress.total:,} {what}"
+
+
+def indexing(progress: Sequence[Progress]) -> str:
+    """Say what is being indexed; empty where nothing is."""
+    several = len({each.folder for each in progress}) > 1
+    return "; ".join(f"{f'{each.folder}: ' if several else ''}{how_far(each)} so far" for each in progress)
+
+
+def up_to_date(found: Freshness | None, several: bool = False) -> str:
+    """Say what an answer lacks of what is on disk; empty where it lacks nothing or nobody asked."""
+    if found is None:
+        return ""
+    paths = [f"{folder}: {path}" if several else path for folder, path in found.unindexed]
+    more = f" and {len(paths) - _PATHS_SHOWN:,} more" if len(paths) > _PATHS_SHOWN else ""
+    files = "1 changed file on disk is" if len(paths) == 1 else f"{len(paths):,} changed files on disk are"
+    sentences = [
+        f"{files} not indexed yet: {', '.join(paths[:_PATHS_SHOWN])}{more}." if paths else "",
+        f"The last words of {', '.join(found.behind)} cannot be searched yet." if found.behind else "",
+        f"Not there now: {', '.join(found.gone)}; what the index holds of it is what was read last." if found.gone else "",
+    ]
+    return " ".join(each for each in sentences if each)

@@ -15,6 +15,7 @@ from thumbindex.config import resolve_folders
 from thumbindex.serve.background import Background
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
+from thumbindex.serve.seat import Seat
 
 
 def serve_stdio(opening: Opening) -> int:
@@ -34,7 +35,7 @@ def serve_stdio(opening: Opening) -> int:
     os._exit(0)
 
 
-async def _serve(server: Server, protocol: io.TextIOWrapper) -> None:
+async def _serve(server: Server[Seat], protocol: io.TextIOWrapper) -> None:
     async with stdio_server(stdout=anyio.wrap_file(protocol)) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 

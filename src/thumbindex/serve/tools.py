@@ -27,6 +27,7 @@ _QUERY_INPUT: Schema = {
     "tag": {**_STRINGS, "description": "Only documents with all these tags"},
     "since": {"type": "string", "format": "date", "description": "Only documents of this date or later"},
     "explain": {"type": "boolean", "description": "Add what each stage did"},
+    "wait_fresh": {"type": "number", "minimum": 0, "maximum": 60, "description": "Seconds to wait for files just saved to be indexed"},
 }
 
 _READ_INPUT: Schema = {
@@ -126,14 +127,14 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
         "title": "Index status",
         "description": "Tell how large and how far the index is, its model, and which files could not be read.",
         "inputSchema": _closed({}),
-        "outputSchema": _object({"folders": _list({}), "notes": _STRINGS}, "folders"),
+        "outputSchema": _object({"folders": _list({}), "notes": _STRINGS, "progress": _list({})}, "folders"),
     },
 )
 """Names, descriptions and schemas: `tools/list`, less the annotations that all share."""
 
 _SCHEMAS: Mapping[str, Mapping[str, Any]] = {tool["name"]: tool["inputSchema"] for tool in TOOLS}
 
-_KINDS: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list}
+_KINDS: Mapping[str, type | tuple[type, ...]] = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list}
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -178,10 +179,11 @@ def _check(name: str, value: Any, schema: Schema) -> Any:
         value = [value]
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         value = int(value)
-    wrong = not isinstance(value, _KINDS[kind]) or (kind == "integer" and isinstance(value, bool))
+    numeric = kind in {"integer", "number"}
+    wrong = not isinstance(value, _KINDS[kind]) or (numeric and isinstance(value, bool))
     if wrong or (kind == "array" and not all(isinstance(each, str) for each in value)):
         raise UsageError(f"`{name}` must be {'a list of strings' if kind == 'array' else f'of type {kind}'}, not {value!r}.")
-    if kind == "integer" and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+    if numeric and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
         raise UsageError(
             f"`{name}` must be at least {schema['minimum']}" + (f" and at most {schema['maximum']}" if "maximum" in schema else "") + "."
         )

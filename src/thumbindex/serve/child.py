@@ -1,0 +1,113 @@
+"""The child process that indexes for a server, seen from the server: what it says, how far it is, and its end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import IO
+
+from thumbindex.model import Progress
+
+NOTED, OVER, PROGRESS = "note: ", "over: ", "progress: "
+"""How a line of the child begins that says what the user should know, that it holds no longer, and how far it is (JSON of model.Progress)."""
+
+REPAIR = "repair\n"
+"""The line that asks the child to index again at once: somebody met damage."""
+
+_REPAIR_SECONDS = 2.0
+"""Between two such lines: many queries may meet the same damage."""
+
+
+class Child:
+    """A child process that indexes; where it cannot be started, it says so in its notes."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._said: deque[str] = deque(maxlen=20)
+        self._noted: dict[str, None] = {}  # what it said that still holds, in order
+        self._progress: dict[tuple[str, str], Progress] = {}  # by folder and phase
+        self._repair_asked = float("-inf")
+        self._lock = threading.Lock()
+        self._failure = ""
+        self._process: subprocess.Popen[str] | None = None
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
+            )
+        except OSError as error:
+            self._failure = f"Indexing cannot be started ({error}); answers come from what is indexed so far. Run `thumbindex index`."
+            return
+        threading.Thread(target=self._listen, args=(self._process.stderr,), name="child's messages", daemon=True).start()
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether it is at work or waits for some."""
+        return self._process is not None and self._process.poll() is None
+
+    def notes(self) -> tuple[str, ...]:
+        """Return in words what is wrong with it, or what it said that still holds."""
+        if self._failure:
+            return (self._failure,)
+        if self._process is not None and self._process.poll() not in (None, 0):
+            last = self._said[-1] if self._said else "it left no message"
+            return (f"Indexing stopped ({last}); answers come from what is indexed so far. Run `thumbindex index` to try again.",)
+        with self._lock:
+            return tuple(self._noted)
+
+    def progress(self) -> tuple[Progress, ...]:
+        """Return how far it is with what it is at; empty where it is at nothing, or another process does the work."""
+        if not self.is_running:
+            return ()
+        with self._lock:
+            return tuple(each for each in self._progress.values() if each.done < each.total)
+
+    def repair(self) -> None:
+        """Ask it to index again at once."""
+        with self._lock:
+            if not self.is_running or time.monotonic() < self._repair_asked + _REPAIR_SECONDS:
+                return
+            self._repair_asked = time.monotonic()
+            try:
+                if self._process and self._process.stdin:
+                    self._process.stdin.write(REPAIR)
+                    self._process.stdin.flush()
+            except (OSError, ValueError):
+                return  # it has just ended: the notes say so
+
+    def stop(self) -> None:
+        """End it: what it has committed stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdin:
+                self._process.stdin.close()
+
+    def _listen(self, messages: IO[str]) -> None:
+        with messages:
+            for line in messages:
+                if line.startswith(PROGRESS):
+                    self._take_progress(line.removeprefix(PROGRESS))
+                    continue
+                self._take(line)
+                sys.stderr.write(line)
+
+    def _take(self, line: str) -> None:
+        if line.strip():
+            self._said.append(line.strip())
+        with self._lock:
+            if line.startswith(NOTED):
+                self._noted[line.removeprefix(NOTED).strip()] = None
+            if line.startswith(OVER):
+                self._noted.pop(line.removeprefix(OVER).strip(), None)
+
+    def _take_progress(self, written: str) -> None:
+        try:
+            progress = Progress(**json.loads(written))
+        except (ValueError, TypeError):
+            return  # cut off by its end
+        with self._lock:
+            self._progress[progress.folder, progress.phase] = progress

@@ -1,0 +1,131 @@
+"""What one client asked to be told of the documents, and how it is told, by its protocol era's own mechanism."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.from_thread import BlockingPortal
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
+
+from thumbindex.errors import UnknownFolderError, UsageError
+from thumbindex.model import Changes
+from thumbindex.serve.follow import Follower
+from thumbindex.serve.resources import parse_uri
+
+Address = tuple[str, str]
+
+
+class Seat:
+    """One client. All of it happens on the event loop; what is told late is told once, however often it has changed meanwhile."""
+
+    def __init__(self, folders: Collection[str]) -> None:
+        self._folders = folders
+        self._session: ServerSession | None = None  # of a client of the years before 2026-07-28
+        self._subscribed: dict[str, Address] = {}  # by address as the client wrote it: it is told in its own words
+        self._bus = InMemorySubscriptionBus()
+        self._streams = ListenHandler(self._bus)
+        self._listened: Counter[str] = Counter()  # the same, of the streams that a later client opened
+        self._updated: dict[str, None] = {}
+        self._listed = False
+        self._wake = anyio.Event()
+
+    def welcome(self, session: ServerSession) -> None:
+        """Take a client that is told outside of any request's answer."""
+        self._session = session
+
+    def subscribe(self, uri: str, session: ServerSession) -> None:
+        """Tell the client from now on when the document at an address changes; it need not be there yet. Raises UsageError."""
+        self._subscribed[uri] = self._checked(uri)
+        self._session = session
+
+    def unsubscribe(self, uri: str) -> None:
+        """Tell it no longer; an address that is written otherwise is the same one."""
+        address = self._checked(uri)
+        for each in [written for written, known in self._subscribed.items() if known == address]:
+            del self._subscribed[each]
+
+    async def listen(self, ctx: Any, asked: types.SubscriptionFilter) -> types.SubscriptionsListenResult:
+        """Serve a stream of what was asked for until the client ends it; what never comes from here is not promised."""
+        uris = [uri for uri in asked.resource_subscriptions or () if self._is_ours(uri)]
+        honored = types.SubscriptionFilter(resources_list_changed=asked.resources_list_changed, resource_subscriptions=uris)
+        self._listened.update(uris)
+        try:
+            return await self._streams(ctx, types.SubscriptionsListenRequestParams(notifications=honored))
+        finally:
+            self._listened.subtract(uris)
+            self._listened += Counter()  # drops those that nobody listens to any longer
+
+    def take(self, news: Mapping[str, Changes]) -> None:
+        """Take what is new in the indexes, to be told at the next opportunity."""
+        watched = {**self._subscribed, **{uri: parse_uri(uri) for uri in self._listened}}
+        new = {(name, path) for name, changes in news.items() for path in _paths(changes)} if watched else set()
+        self._updated |= dict.fromkeys(uri for uri, address in watched.items() if address in new)
+        self._listed = self._listed or any(changes.added or changes.removed for changes in news.values())
+        if self._updated or self._listed:
+            self._wake.set()
+
+    async def tell(self) -> None:
+        """Tell the client, as fast as it listens, without end."""
+        while True:
+            await self._wake.wait()
+            self._wake = anyio.Event()
+            updated, listed = self._updated, self._listed
+            self._updated, self._listed = {}, False
+            if listed:
+                await self._bus.publish(ResourcesListChanged())
+                if self._session is not None:
+                    await self._session.send_resource_list_changed()
+            for uri in updated:
+                if uri in self._listened:
+                    await self._bus.publish(ResourceUpdated(uri))
+                if uri in self._subscribed and self._session is not None:
+                    await self._session.send_resource_updated(uri)
+
+    def _is_ours(self, uri: str) -> bool:
+        try:
+            self._checked(uri)
+        except UsageError:
+            return False
+        return True
+
+    def _checked(self, uri: str) -> Address:
+        folder, path = parse_uri(uri)
+        if folder not in self._folders:
+            raise UnknownFolderError(f"{uri}: no folder {folder!r} here: there is {', '.join(self._folders)}.")
+        return folder, path
+
+
+@asynccontextmanager
+async def seated(follower: Follower, folders: Collection[str]) -> AsyncIterator[Seat]:
+    """Give a client a seat for as long as it stays."""
+    seat = Seat(folders)
+    async with BlockingPortal() as portal, anyio.create_task_group() as group:
+        group.start_soon(seat.tell)
+        leave = follower.listen(_handing_over(portal, seat.take))
+        try:
+            yield seat
+        finally:
+            leave()
+            group.cancel_scope.cancel()
+
+
+def _handing_over(portal: BlockingPortal, take: Callable[[Mapping[str, Changes]], None]) -> Callable[[Mapping[str, Changes]], None]:
+    """Return what takes news in the follower's thread and hands them to the event loop."""
+
+    def hand_over(news: Mapping[str, Changes]) -> None:
+        try:
+            portal.start_task_soon(take, news)
+        except RuntimeError:
+            return  # the client has just left
+
+    return hand_over
+
+
+def _paths(changes: Changes) -> Iterable[str]:
+    return (*changes.added, *changes.changed, *changes.removed)
