@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.errors import ModelError, UnknownFolderError
+from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
-from thumbindex.model import FolderStatus
+from thumbindex.model import FolderStatus, Progress
 from thumbindex.serve.background import Background, child_command
 from thumbindex.serve.opening import Opening, open_library
 
@@ -100,3 +100,117 @@ def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(vault: Pa
         assert (child.wait(30), child.stderr and child.stderr.read()) == (0, "")
     with open_library(Opening((str(vault),), tmp_path / "index")) as library:
         assert (library.status()[0].state.documents, library.status()[0].state.pending) == (3, 0)
+
+
+TALKER = """
+import json, sys
+for done in (100, 300):
+    print("progress:", json.dumps({"folder": "vault", "phase": "words", "done": done, "total": 1000}), file=sys.stderr)
+print("progress:", json.dumps({"folder": "vault", "phase": "read", "done": 5, "total": 5}), file=sys.stderr)
+print("progress: cut o", file=sys.stderr)
+print("note: Something is up.", file=sys.stderr, flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_child_tells_how_far_it_is_and_the_log_stays_readable(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
+    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", TALKER])
+    background.start()
+    assert until(lambda: background.notes() == ("Something is up.",))
+    assert background.progress() == (Progress("vault", "words", 300, 1000),)
+    time.sleep(0.1)
+    background.stop()
+    assert background.progress() == ()
+    assert capsys.readouterr().err == "note: Something is up.\n"
+
+
+def test_waiting_for_words_tells_how_far_they_are(vault: Path, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    opening = Opening((str(vault),), tmp_path / "index")
+    background = Background(opening, open_library, command=[sys.executable, "-c", TALKER])
+    background.await_words(0.5, told.append)
+    assert until(lambda: bool(background.progress()))
+    background.await_words(0.3, told.append)
+    assert told[-1] == Progress("vault", "words", 300, 1000)
+    background.stop()
+
+
+def test_where_another_process_indexes_the_files_are_counted(vault: Path, tmp_path: Path) -> None:
+    told: list[Progress] = []
+    background = Background(Opening((str(vault),), tmp_path / "index"), open_library, command=[])
+    background.await_words(1.3, told.append)
+    assert told == [Progress("vault", "words", 0, 3)]
+
+
+def test_who_has_gone_waits_for_no_words(vault: Path, tmp_path: Path) -> None:
+    background = Background(Opening((str(vault),), tmp_path / "index"), open_library, command=[])
+    began = time.monotonic()
+    background.await_words(60, interrupted=lambda: True)
+    assert time.monotonic() - began < 5
+
+
+# A child that mends what is broken half a second after it was asked to, and counts how often it was.
+MENDER = """
+import sys, time
+for count, line in enumerate(sys.stdin, 1):
+    with open(sys.argv[1], "a") as asked:
+        asked.write(line)
+"""
+
+
+def test_damage_is_repaired_by_the_child_and_asked_again(library: Library, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", MENDER, str(asked)])
+    background.library()
+
+    def ask() -> str:
+        if not asked.exists():
+            raise IndexDamagedError("A page is broken.")
+        return "mended"
+
+    assert background.mended(ask) == "mended"
+    assert asked.read_text(encoding="utf-8") == "repair\n"
+    background.stop()
+
+
+@pytest.mark.parametrize("command", [[], [sys.executable, "-c", "pass"]])
+def test_damage_that_nobody_can_repair_is_told_at_once(library: Library, command: list[str]) -> None:
+    background = Background(Opening(), lambda opening: library, command=command)
+    background.library()
+    assert until(lambda: background._child is None or not background._child.is_running)
+
+    def ask() -> None:
+        raise IndexDamagedError("A page is broken.")
+
+    began = time.monotonic()
+    with pytest.raises(IndexDamagedError, match="A page is broken"):
+        background.mended(ask)
+    assert time.monotonic() - began < 5
+    background.stop()
+
+
+def test_what_is_no_damage_is_not_asked_twice(library: Library) -> None:
+    asked: list[None] = []
+    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", "input()"])
+    background.library()
+
+    def ask() -> None:
+        asked.append(None)
+        raise StorageError("The disk is full.")
+
+    with pytest.raises(StorageError, match="The disk is full"):
+        background.mended(ask)
+    assert len(asked) == 1
+    background.stop()
+
+
+def test_a_repair_is_given_up_when_nobody_waits_for_it(library: Library) -> None:
+    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", "input(); input()"])
+    background.library()
+
+    def ask() -> None:
+        raise IndexDamagedError("A page is broken.")
+
+    with pytest.raises(IndexDamagedError):
+        background.mended(ask, interrupted=lambda: True)
+    background.stop()

@@ -62,6 +62,13 @@ def test_an_answer_as_json_fits_its_schema(run: Run) -> None:
     assert answer["index"]["pending"] == 0
 
 
+def test_an_answer_that_is_to_be_fresh_says_that_it_is(run: Run) -> None:
+    index = checked(run("query", "press the green button", "--wait-fresh", "20", "--json"), "query")["index"]
+    assert (index["fresh"], index["unindexed"], index["unindexed_count"]) == (True, [], 0)
+    assert "; all that was on disk is indexed\n" in run("query", "press the green button", "--wait-fresh", "20").stdout
+    assert "give seconds, from 0 to 60" in run("query", "x", "--wait-fresh", "61").stderr
+
+
 def test_nothing_found_is_exit_code_1_and_no_results(run: Run) -> None:
     result = run("query", "xyzzyq plughw", "--json")
     assert (result.exit_code, checked(result, "query")["results"]) == (1, [])

@@ -1,22 +1,28 @@
 """The server as a client sees it, through the SDK's client in memory."""
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import jsonschema
 import mcp_types as types
 import pytest
+from anyio.to_thread import run_sync
 from mcp import Client
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
 from thumbindex.library import Library
+from thumbindex.model import Progress
 from thumbindex.serve.background import Background
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.tools import TOOLS
+from thumbindex.serve.waiting import Waiting, in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -178,6 +184,8 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("query", {"query": "x", "tag": [1]}, "`tag` must be a list of strings"),
         ("query", {"query": "x", "since": "soon"}, "`since` must be a date as 2026-01-31"),
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
+        ("query", {"query": "x", "wait_fresh": 61}, "`wait_fresh` must be at least 0 and at most 60"),
+        ("query", {"query": "x", "wait_fresh": True}, "`wait_fresh` must be of type number"),
         ("read", {"path": "plugins/canvs.md"}, "plugins/canvas.md"),
         ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),
         ("read", {"path": "sync.md", "lines": "9-3"}, "from a line to a later one"),
@@ -233,3 +241,96 @@ async def test_the_prompt_carries_the_question(server: Server) -> None:
     content = prompt.messages[0].content
     assert isinstance(content, types.TextContent)
     assert content.text.startswith("Answer this question from my notes: Who wins?")
+
+
+@pytest.fixture
+def edited(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> Iterator[tuple[Server, Library, Path]]:
+    """Serve a folder in which seven files were written since it was indexed, and hand out who could index them."""
+    root = tmp_path / "notes"
+    root.mkdir()
+    (root / "old.md").write_text("# Old\n\nKnown for long.\n", encoding="utf-8")
+    opening = Opening((str(root),), tmp_path / "index")
+    with open_fake(opening) as library, open_fake(opening) as writer:
+        writer.index(words_only=True)
+        for number in range(7):
+            (root / f"new {number}.md").write_text(f"# New {number}\n\nJust written.\n", encoding="utf-8")
+        yield build_server(Background(opening, lambda opening: library, command=[]), library.folders), writer, root
+
+
+async def test_an_answer_that_waited_in_vain_names_what_is_not_indexed(edited: tuple[Server, Library, Path]) -> None:
+    text, answer = await call(edited[0], "query", query="known for long", wait_fresh=0.2)
+    assert "7 changed files on disk are not indexed yet: new 0.md, new 1.md, new 2.md, new 3.md, new 4.md and 2 more." in text
+    assert (answer["index"]["fresh"], answer["index"]["unindexed_count"]) == (False, 7)
+    assert answer["index"]["unindexed"][0] == {"folder": "notes", "path": "new 0.md"}
+
+
+async def test_an_answer_that_waited_well_says_so_and_one_that_did_not_wait_says_nothing(edited: tuple[Server, Library, Path]) -> None:
+    server, writer, _ = edited
+    writer.index(words_only=True)
+    text, answer = await call(server, "query", query="just written", wait_fresh=20)
+    assert text.endswith("; all that was on disk is indexed")
+    assert (answer["index"]["fresh"], answer["index"]["unindexed"]) == (True, [])
+    assert "fresh" not in (await call(server, "query", query="just written"))[1]["index"]
+
+
+async def test_a_folder_that_is_gone_is_said_to_be(edited: tuple[Server, Library, Path]) -> None:
+    server, _, root = edited
+    root.rename(root.with_name("elsewhere"))
+    text, answer = await call(server, "query", query="known for long", wait_fresh=20)
+    assert "Not there now: notes; what the index holds of it is what was read last." in text
+    assert (answer["index"]["fresh"], answer["index"]["gone"]) == (False, ["notes"])
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_wait_is_reported_as_progress_that_only_grows(edited: tuple[Server, Library, Path], mode: str) -> None:
+    server, writer, root = edited
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+        if progress == 0:
+            (root / "new 0.md").unlink()
+            await run_sync(writer.index)
+
+    async with Client(server, mode=mode) as client:
+        result = await client.call_tool("query", {"query": "just written", "wait_fresh": 20}, progress_callback=hear)
+    assert result.structured_content["index"]["fresh"] is True
+    assert told[0] == (0, 7, "indexed 0 of 7 files")
+    assert [each[0] for each in told] == sorted({each[0] for each in told})
+
+
+def test_progress_goes_on_from_one_phase_to_the_next() -> None:
+    waiting = Waiting()
+    reports = []
+    for progress in (("words", 0, 0), ("read", 5, 10), ("read", 5, 10), ("read", 4, 10), ("words", 0, 3), ("words", 3, 3)):
+        waiting.tell(Progress("vault", *progress))
+        reports.append(waiting.next_report())
+    assert reports == [None, (5, 10, "read 5 of 10 files"), None, None, (6, 9, "indexed 0 of 3 files"), (9, 9, "indexed 3 of 3 files")]
+
+
+async def test_a_client_that_cancels_leaves_no_thread_waiting(edited: tuple[Server, Library, Path]) -> None:
+    ended = threading.Event()
+
+    def work(waiting: Waiting) -> None:
+        while not waiting.is_over():
+            time.sleep(0.01)
+        ended.set()
+
+    with anyio.move_on_after(0.2):
+        await in_thread(work, None)  # type: ignore[arg-type]
+    assert await run_sync(ended.wait, 5)
+
+
+async def test_what_is_being_indexed_is_in_answers_and_in_the_status(edited: tuple[Server, Library, Path]) -> None:
+    class AtWork(Background):
+        def progress(self) -> tuple[Progress, ...]:
+            return (Progress("notes", "words", 300, 1000),)
+
+    server, writer, root = edited
+    server = build_server(AtWork(Opening(), lambda opening: writer, command=[]), [("notes", root)])
+    text, answer = await call(server, "query", query="known for long")
+    assert text.endswith("; indexed 300 of 1,000 files so far")
+    assert answer["index"]["progress"] == [{"folder": "notes", "phase": "words", "done": 300, "total": 1000}]
+    text, status = await call(server, "status")
+    assert "\nindexed 300 of 1,000 files so far" in text
+    assert status["progress"] == answer["index"]["progress"]

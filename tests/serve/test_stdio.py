@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.server.subscriptions import ResourceUpdated
 from mcp.types import TextContent
 
 INITIALIZE = {
@@ -143,6 +146,89 @@ def test_nothing_but_the_protocol_is_ever_written_to_stdout(command: list[str], 
         assert "native noise\npython noise\n" in process.stderr.read()
 
 
+WAIT = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "query", "arguments": {"query": "button", "wait_fresh": 60}}}
+
+
+@pytest.fixture
+def living(vault: Path, tmp_path: Path, command: list[str]) -> tuple[list[str], Path]:
+    """Copy the vault to where it may be edited; return the command that serves it."""
+    root = tmp_path / "living"
+    shutil.copytree(vault, root)
+    return [str(root) if each == str(vault) else each for each in command], root
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_an_edit_on_disk_reaches_a_real_subscriber(living: tuple[list[str], Path], environment: dict[str, str], mode: str) -> None:
+    command, root = living
+    uri, told = "thumbindex://living/sync.md", anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if getattr(getattr(message, "params", None), "uri", None) == uri:
+            told.set()
+
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment)
+    async with Client(parameters, mode=mode, message_handler=hear) as client:
+        await client.call_tool("query", {"query": "press the green button", "wait_fresh": 20})
+        if mode == "legacy":
+            await client.subscribe_resource(uri)
+            (root / "sync.md").write_text("# Sync\n\nPress the red button.\n", encoding="utf-8")
+            with anyio.fail_after(5):
+                await told.wait()
+        else:
+            async with client.listen(resource_subscriptions=[uri]) as stream:
+                (root / "sync.md").write_text("# Sync\n\nPress the red button.\n", encoding="utf-8")
+                with anyio.fail_after(5):
+                    assert await anext(stream) == ResourceUpdated(uri)
+        result = await client.call_tool("query", {"query": "red button", "wait_fresh": 20})
+    assert "Press the red button." in str(result.content)
+
+
+PATIENT = ["--set", "serve.watch.quiet_ms=60000", "--set", "serve.watch.longest_ms=60000"]
+"""A child that would take a change in a minute later."""
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize("end", ["stdin", "SIGTERM", "SIGINT"])
+def test_a_server_with_a_waiting_query_and_a_subscription_ends_within_two_seconds(
+    living: tuple[list[str], Path], environment: dict[str, str], end: str
+) -> None:
+    command, root = living
+    with started([*command, *PATIENT], environment) as process:
+        tell(process, {"jsonrpc": "2.0", "id": 3, "method": "resources/subscribe", "params": {"uri": "thumbindex://living/sync.md"}})
+        assert ask_line(process)["result"] == {}
+        tell(process, {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "query", "arguments": {"query": "button"}}})
+        while ask_line(process).get("id") != 4:
+            pass
+        children = children_of(process.pid)
+        (root / "more.md").write_text("# More\n", encoding="utf-8")
+        tell(process, WAIT)
+        time.sleep(0.7)
+        began = time.monotonic()
+        leave(process, end)
+        process.wait(2)
+        assert until_gone(children, began + 2) == []
+        assert process.stdout
+        assert not any('"id":9' in line and '"result"' in line for line in process.stdout)  # it was waiting indeed
+
+
+def leave(process: subprocess.Popen[str], end: str) -> None:
+    """Close the server's standard input, or send it a signal."""
+    if end == "stdin":
+        assert process.stdin
+        process.stdin.close()
+    else:
+        process.send_signal(signal.Signals[end])
+
+
+def until_gone(children: list[int], end: float) -> list[int]:
+    """Wait for processes to end; return those that have not."""
+    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < end:
+        time.sleep(0.05)
+    return [child for child in children if Path(f"/proc/{child}").exists()]
+
+
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
 def test_the_indexing_child_ends_with_a_server_that_is_killed(command: list[str], environment: dict[str, str]) -> None:
     with started(command, environment) as process:
@@ -150,10 +236,7 @@ def test_the_indexing_child_ends_with_a_server_that_is_killed(command: list[str]
         children = children_of(process.pid)
         process.kill()
         process.wait()
-        until = time.monotonic() + 5
-        while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert [child for child in children if Path(f"/proc/{child}").exists()] == []
+        assert until_gone(children, time.monotonic() + 5) == []
 
 
 def children_of(parent: int) -> list[int]:

@@ -49,19 +49,21 @@ class Follower:
         """Follow until `stop`."""
         news = library.news()
         pause = self._pause
-        while not self._stopped.wait(pause):
+        while not self._stopped.is_set():
             began = time.monotonic()
             try:
                 library.refresh()
-                changes = news.look()
+                self._tell(news.look())
             except (ThumbindexError, OSError):
                 pause = min(2 * pause, _LONGEST_PAUSE)
-                continue
-            # Opening a large index takes its time: while one commit follows another, at most half of it.
-            pause = max(self._pause, time.monotonic() - began)
-            if changes:
-                for listener in list(self._listeners.values()):
-                    listener(changes)
+            else:
+                # Opening a large index takes its time: while one commit follows another, at most half of it.
+                pause = max(self._pause, time.monotonic() - began)
+            self._stopped.wait(pause)
+
+    def _tell(self, news: Mapping[str, Changes]) -> None:
+        for listener in list(self._listeners.values()) if news else ():
+            listener(news)
 
     def stop(self) -> None:
         """End `follow`, from another thread."""
