@@ -10,8 +10,8 @@ from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.index.stamp import read_stamp
-from thumbindex.library.reader import Reader
 from thumbindex.library.indexing import Listing, keep_unlisted
+from thumbindex.library.reader import Reader
 from thumbindex.model import FileState, Freshness, Problem, Progress
 
 LONGEST_WAIT = 60.0

@@ -10,9 +10,9 @@ import typer
 
 from thumbindex.serve.opening import Opening, open_library
 from thumbindex.serve.outcome import FOUND, reported
-from thumbindex.serve.payload import freshness_payload
+from thumbindex.serve.payload import delays_payload
 from thumbindex.serve.progress import ProgressDisplay
-from thumbindex.serve.render import print_freshness, print_json
+from thumbindex.serve.render import print_delays, print_json
 from thumbindex.study.freshness import Load, measure_freshness
 
 bench = typer.Typer(help="Measure on this machine, in a folder made up for it.", no_args_is_help=True, add_completion=False)
@@ -40,7 +40,7 @@ def freshness(
         with open_library(opening) as library, ProgressDisplay() as show:
             measured = measure_freshness(vault, Load(notes, characters, edits), opening.arguments(), library, show)
     if as_json:
-        print_json(freshness_payload(measured))
+        print_json(delays_payload(measured))
     else:
-        print_freshness(measured)
+        print_delays(measured)
     return FOUND

@@ -8,7 +8,7 @@ from typing import Any
 
 from thumbindex.model import Answer, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step
 from thumbindex.study.evaluate import Evaluation
-from thumbindex.study.freshness import QUANTILES, Freshness, quantiles
+from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
 _PATHS_SHOWN = 20
 """Files that are not indexed yet, as far as they are listed: all are counted."""
@@ -140,7 +140,7 @@ def evaluation_payload(evaluation: Evaluation) -> dict[str, Any]:
     return {"queries": len(evaluation.run), "unanswered": evaluation.unanswered, "seconds": round(evaluation.seconds, 3), "scores": scores}
 
 
-def freshness_payload(measured: Freshness) -> dict[str, Any]:
+def delays_payload(measured: Delays) -> dict[str, Any]:
     """Return what `bench freshness --json` prints; a miss is null."""
     load = {"notes": measured.load.notes, "characters": measured.load.characters, "edits": measured.load.edits, "chunks": measured.chunks}
     found = {"words": measured.words, "vectors": measured.vectors}

@@ -18,7 +18,7 @@ from thumbindex.model import Answer, FolderStatus, IndexReport, Passage, Problem
 from thumbindex.serve.pack import match_lines
 from thumbindex.serve.sentences import also_in, confidence, foot, up_to_date
 from thumbindex.study.evaluate import MEASURES, Evaluation
-from thumbindex.study.freshness import QUANTILES, Freshness, quantiles
+from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
 _PIPED_WIDTH = 160
 """Columns of a table that no terminal limits."""
@@ -109,7 +109,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
     _say(f"{len(evaluation.run)} queries, {evaluation.unanswered} unanswered, {each * 1000:.0f} ms a query", "dim")
 
 
-def print_freshness(measured: Freshness) -> None:
+def print_delays(measured: Delays) -> None:
     """Print how long edits took to be in an answer: quantiles, then how many edits took how long."""
     load = measured.load
     _say(f"{load.edits} edits in {load.notes:,} notes of {load.characters:,} characters ({measured.chunks:,} chunks); seconds from the save", "bold")

@@ -39,7 +39,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
+class Delays:
     """Seconds from the save of each edit: to its words in an answer, and to no vector missing. Infinity where that was not seen."""
 
     load: Load
@@ -48,7 +48,7 @@ class Freshness:
     vectors: tuple[float, ...]
 
 
-def measure_freshness(folder: Path, load: Load, settings: Sequence[str], library: Library, tell: Callable[[Progress], None]) -> Freshness:
+def measure_freshness(folder: Path, load: Load, settings: Sequence[str], library: Library, tell: Callable[[Progress], None]) -> Delays:
     """Fill `folder` with a vault, index it by `library` (opened on it), and edit it under a server that is started with `settings`."""
     author = make_vault(folder, load.notes, load.characters)
     chunks = library.index(progress=tell).chunks
@@ -60,7 +60,7 @@ def measure_freshness(folder: Path, load: Load, settings: Sequence[str], library
             words.append(_until(saved, partial(_is_found, server, f"mark{number}")))
             vectors.append(_until(saved, partial(_is_complete, server)))
             tell(Progress(folder.name, "edits", number + 1, load.edits))
-    return Freshness(load, chunks, tuple(words), tuple(vectors))
+    return Delays(load, chunks, tuple(words), tuple(vectors))
 
 
 def await_start(server: ServerProcess, folder: Path) -> None:
