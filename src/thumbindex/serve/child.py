@@ -22,6 +22,9 @@ REPAIR = "repair\n"
 _REPAIR_SECONDS = 2.0
 """Between two such lines: many queries may meet the same damage."""
 
+_STALE_SECONDS = 30.0
+"""After this long without a word about it, work is taken to be over: the last step of one that failed is never told."""
+
 
 class Child:
     """A child process that indexes; where it cannot be started, it says so in its notes."""
@@ -29,7 +32,7 @@ class Child:
     def __init__(self, command: Sequence[str]) -> None:
         self._said: deque[str] = deque(maxlen=20)
         self._noted: dict[str, None] = {}  # what it said that still holds, in order
-        self._progress: dict[tuple[str, str], Progress] = {}  # by folder and phase
+        self._progress: dict[tuple[str, str], tuple[float, Progress]] = {}  # by folder and phase, with when it was told
         self._repair_asked = float("-inf")
         self._lock = threading.Lock()
         self._failure = ""
@@ -62,8 +65,9 @@ class Child:
         """Return how far it is with what it is at; empty where it is at nothing, or another process does the work."""
         if not self.is_running:
             return ()
+        oldest = time.monotonic() - _STALE_SECONDS
         with self._lock:
-            return tuple(each for each in self._progress.values() if each.done < each.total)
+            return tuple(each for told, each in self._progress.values() if each.done < each.total and told > oldest)
 
     def repair(self) -> None:
         """Ask it to index again at once."""
@@ -110,4 +114,4 @@ class Child:
         except (ValueError, TypeError):
             return  # cut off by its end
         with self._lock:
-            self._progress[progress.folder, progress.phase] = progress
+            self._progress[progress.folder, progress.phase] = (time.monotonic(), progress)
