@@ -11,7 +11,7 @@ import pytest
 
 from thumbindex.config import load_config
 from thumbindex.errors import UsageError
-from thumbindex.index.stamp import Stamp, read_stamp, write_stamp
+from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.model import Answer, Changes, Freshness, Progress
 from thumbindex.testing import FakeEmbedder
@@ -137,10 +137,10 @@ def test_a_folder_that_is_gone_is_named_and_not_waited_for(reader: Library, vaul
 
 
 def test_words_that_are_read_and_cannot_be_searched_yet_are_waited_for(reader: Library) -> None:
-    keyword = reader.opened[0].places.keyword
-    stamp = read_stamp(keyword)
-    assert stamp
-    write_stamp(keyword, Stamp(stamp.version, stamp.generation, behind=40))
+    store = Store(reader.opened[0].places.store)
+    with store.transaction():
+        store.set_meta("words", str(store.generation + 1))
+    store.close()
     assert ask(reader, "apples").freshness == Freshness(behind=("vault",))
 
 

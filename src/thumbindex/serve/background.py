@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError
-from thumbindex.serve.child import NOTED, OVER, PROGRESS, Child
+from thumbindex.serve.child import NOTED, OVER, PROGRESS, REPAIR, Child
 from thumbindex.serve.follow import Follower
 from thumbindex.serve.opening import Opening, open_library
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from thumbindex.library import Library
     from thumbindex.model import Progress
 
-__all__ = ["NOTED", "OVER", "PROGRESS", "WORDS_SECONDS", "Background", "child_command", "work_for_server"]
+__all__ = ["NOTED", "OVER", "PROGRESS", "REPAIR", "WORDS_SECONDS", "Background", "child_command", "work_for_server"]
 
 Result = TypeVar("Result")
 

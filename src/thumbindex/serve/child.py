@@ -16,7 +16,7 @@ from thumbindex.model import Progress
 NOTED, OVER, PROGRESS = "note: ", "over: ", "progress: "
 """How a line of the child begins that says what the user should know, that it holds no longer, and how far it is (JSON of model.Progress)."""
 
-REPAIR = "repair\n"
+REPAIR = "repair"
 """The line that asks the child to index again at once: somebody met damage."""
 
 _REPAIR_SECONDS = 2.0
@@ -77,7 +77,7 @@ class Child:
             self._repair_asked = time.monotonic()
             try:
                 if self._process and self._process.stdin:
-                    self._process.stdin.write(REPAIR)
+                    self._process.stdin.write(f"{REPAIR}\n")
                     self._process.stdin.flush()
             except (OSError, ValueError):
                 return  # it has just ended: the notes say so
