@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from whoosh import index as whoosh_index
 from whoosh.index import LockError
 from whoosh.writing import MERGE_SMALL, IndexWriter
 
 from thumbindex.errors import IndexBusyError
-from thumbindex.index.analysis import VIEW_VERSION, code_words, document_texts, schema
+from thumbindex.index.analysis import VIEW_VERSION, chunk_words, document_words, schema
 from thumbindex.index.catalog import Positions
 from thumbindex.index.keyword import live_rows, open_reader
+from thumbindex.index.keyword_codec import LeanWriter
 from thumbindex.index.stamp import Stamp, read_stamp, write_stamp
 from thumbindex.model import Chunk, Document
-from thumbindex.text import visible, words
 
 WRITER_MEGABYTES = 64
 """What Whoosh gathers in memory before it writes a run to disk; 256 was a fifth faster on 21,000 chunks and took twice the memory."""
@@ -56,31 +57,35 @@ class KeywordView:
         with open_reader(self.folder) as reader:
             return live_rows(reader)[1]
 
-    def apply(self, removed: Iterable[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
-        """Remove rows and add rows (chunks' row ids, minus documents'), in one commit."""
-        open_reader(self.folder).close()  # damage shows here, before anything is written
+    def apply(self, removed: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> int:
+        """Remove rows and add rows (chunks' row ids, minus documents'), in one commit; return how many were there to be removed."""
+        with open_reader(self.folder) as reader:  # damage shows here, before anything is written
+            gone = _numbers(reader, removed)
+        writer = self._writer()
         try:
-            writer = whoosh_index.open_dir(str(self.folder)).writer(limitmb=WRITER_MEGABYTES, timeout=30.0)
-        except LockError as error:
-            raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
-        try:
-            for row in removed:
-                writer.delete_by_term("key", str(row))
+            for number in gone:
+                writer.delete_document(number)
             for row, document in documents:
-                _add(writer, row, document_texts(document))
+                writer.add_document(row=-row, **document_words(document))
             for row, chunk in chunks:
-                text = visible(chunk.text)
-                _add(writer, row, {"body": text, "headings": "\n".join(chunk.heading_path[1:]), "code": "\n".join((*chunk.heading_path, chunk.text))})
+                writer.add_document(row=row, **chunk_words(chunk))
         except BaseException:
             writer.cancel()
             raise
         writer.commit(mergetype=_merge_many)
+        return len(gone)
+
+    def _writer(self) -> Any:
+        try:
+            return LeanWriter(whoosh_index.open_dir(str(self.folder)), WRITER_MEGABYTES, timeout=30.0)
+        except LockError as error:
+            raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
 
     def merge(self) -> None:
         """Merge small segments; the rows stay as they are, so that readers need not open it anew."""
         index = whoosh_index.open_dir(str(self.folder))
         if len(index._segments()) > FEW_SEGMENTS:
-            index.writer(limitmb=WRITER_MEGABYTES, timeout=30.0).commit(mergetype=MERGE_SMALL)
+            self._writer().commit(mergetype=MERGE_SMALL)
 
 
 def _merge_many(writer: IndexWriter, segments: Any) -> Any:
@@ -88,6 +93,9 @@ def _merge_many(writer: IndexWriter, segments: Any) -> Any:
     return MERGE_SMALL(writer, segments) if len(segments) >= MOST_SEGMENTS else segments
 
 
-def _add(writer: IndexWriter, row: int, texts: Mapping[str, str]) -> None:
-    lengths = {f"length_{name}": sum(1 for _ in (code_words(text) if name == "code" else words(text))) for name, text in texts.items()}
-    writer.add_document(key=str(row), row=row, **{name: text for name, text in texts.items() if text}, **lengths)
+def _numbers(reader: Any, rows: Sequence[int]) -> list[int]:
+    """Return the document numbers of those rows that the index holds."""
+    if not rows:
+        return []
+    numbers, held = live_rows(reader)
+    return [int(number) for number in numbers[np.isin(held, np.array(rows, dtype=np.int64))]]

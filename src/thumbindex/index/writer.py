@@ -123,9 +123,9 @@ class Writer:
     def sync_keyword(self, differing: tuple[set[int], set[int]] | None = None) -> None:
         """Bring the keyword view up to the store, from whatever state it is in; `differing` says which rows went and came, where that is known."""
         view = KeywordView(self.places.keyword)
-        gone, new = self._differing_rows(view) if differing is None else map(sorted, differing)
+        gone, new = self._differing_rows(view) if differing is None else (sorted(differing[0]), sorted(differing[1]))
         known = self.store.documents([-row for row in new if row < 0])
-        documents = [(-row, document_from_row(path, title, modified, facts, folder="")) for row, path, title, modified, facts in known]
+        documents = [(row, document_from_row(path, title, modified, facts, folder="")) for row, path, title, modified, facts in known]
         chunks = [row for row in new if row > 0]
         try:
             if gone or documents or chunks:
