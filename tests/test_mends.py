@@ -64,7 +64,7 @@ def test_links_are_resolved_however_many_batches_a_run_has(tmp_path, rebuild):
         write(tmp_path / f"vault/{n}.md", f"[[{(n + 1) % 5}]]")
     with opened(tmp_path) as library:
         (folder,) = library.opened
-        for run in (Run(documents_a_commit=2), Run(documents_a_commit=2, rebuild=rebuild)):
+        for run in (Run(first_bytes=1), Run(first_bytes=1, rebuild=rebuild)):
             report = index_words(folder, run)
         assert (report.links_resolved, report.links_dangling) == (5, 0)
 

@@ -336,6 +336,7 @@ class IndexReport:
     truncated: int  # texts longer than the model's window
     seconds: float
     generation: int
+    left: int = 0  # files that are left for another run: large ones, or what an interruption left
 
 
 # ------------------------------------------------------------------ what a library tells of itself
@@ -343,7 +344,7 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run of indexing is; `phase` is "read", "words" or "vectors"."""
+    """How far a run of indexing is; `phase` is "words", "vectors" or, while another process writes, "waiting"."""
 
     folder: str
     phase: str

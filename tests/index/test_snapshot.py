@@ -37,8 +37,9 @@ def test_words_that_arrive_after_the_commit_make_a_new_snapshot(build, note, tmp
     with Writer.open(tmp_path / "index") as writer:
         with writer.store.transaction():
             writer.store.add_document(*note("b.md", "pears"))
+            writer.store.set_meta("words", "2")
         between = open_snapshot(Store(places.store, read_only=True), places, "")
-        writer.sync_keyword()
+        writer.catch_up()
     assert not between.is_current(Store(places.store, read_only=True), places)
 
 

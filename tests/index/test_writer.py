@@ -8,13 +8,19 @@ import pytest
 
 from thumbindex.index.dump import logical_dump
 from thumbindex.index.keyword import postings
-from thumbindex.index.snapshot import current_vectors, open_snapshot
+from thumbindex.index.known import read_known
+from thumbindex.index.snapshot import Places, current_vectors, open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.index.writer import Writer
+from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, Filters, Term
 from thumbindex.ports import KeywordWeights
 
 BODY = KeywordWeights({"body": 1.0})
+
+
+def nowhere(documents):
+    """Resolve no link."""
+    return lambda link, path: None
 
 
 def found(store, places, word):
@@ -46,7 +52,7 @@ def test_a_lost_keyword_view_is_built_anew_from_the_store(build, note, tmp_path)
     store, places = build(note("a.md", "apples"))
     shutil.rmtree(places.keyword)
     with Writer.open(tmp_path / "index") as writer:
-        writer.sync_keyword()
+        writer.catch_up()
     assert found(store, places, "apples") == ["apples"]
 
 
@@ -56,7 +62,8 @@ def test_a_keyword_view_that_missed_a_commit_catches_up(build, note, tmp_path):
         with writer.store.transaction():  # the process died between this commit and the view's
             writer.store.remove_documents(["a.md"])
             writer.store.add_document(*note("b.md", "pears"))
-        writer.sync_keyword()
+            writer.store.set_meta("words", "2")
+        writer.catch_up()
     store = Store(places.store, read_only=True)
     assert (found(store, places, "apples"), found(store, places, "pears")) == ([], ["pears"])
 
@@ -135,3 +142,65 @@ def test_a_keyword_view_that_is_damaged_under_an_edit_is_built_anew(build, note)
     store, _ = build(note("b.md", "pears"))
     assert {term for _, field, term, _ in postings(places.keyword) if field == "body"} == {"appl", "pear"}
     assert len(store.documents()) == 2
+
+
+def test_what_another_process_wrote_after_the_comparison_is_passed_over(build, note, tmp_path):
+    build(note("a.md", "newer"), note("b.md", "kept"))
+    old, new, other = note("a.md", "stale"), note("c.md", "new"), note("d.md", "was not there")
+    with Writer.open(tmp_path / "index") as writer:
+        seen = {**writer.store.manifest(), "a.md": old[0], "d.md": other[0]}
+        applied = writer.apply(Batch([old, new, other], removed=["a.md", "b.md"], seen=seen), nowhere)
+    store, places = build()
+    assert (applied.passed_over, sorted(store.manifest())) == (3, ["a.md", "c.md"])
+    assert (found(store, places, "newer"), found(store, places, "stale"), found(store, places, "kept")) == (["newer"], [], [])
+
+
+def test_many_chunks_come_in_slices_and_end_as_if_they_had_come_at_once(build, note, tmp_path):
+    huge = note("huge.md", *(f"word{n} apples" for n in range(25)))
+    with Writer.open(tmp_path / "index") as writer:
+        behind = [writer.apply(Batch([huge], most=10), nowhere).behind, writer.catch_up(10), writer.catch_up(10), writer.catch_up(10)]
+    assert behind == [15, 5, 0, 0]
+    assert logical_dump(*build()) == logical_dump(*build(huge, folder="fresh"))
+
+
+def test_an_edit_leaves_the_backlog_for_later_and_both_end_right(build, note, tmp_path):
+    huge, edit = note("huge.md", *(f"word{n} apples" for n in range(25))), note("a.md", "pears")
+    with Writer.open(tmp_path / "index") as writer:
+        behind = [writer.apply(Batch([huge], most=10), nowhere).behind, writer.apply(Batch([edit], most=10), nowhere).behind]
+        assert found(writer.store, writer.places, "pears") == ["pears"]
+        while writer.catch_up(10):
+            pass
+    assert behind == [15, 15]
+    assert logical_dump(*build()) == logical_dump(*build(huge, edit, folder="fresh"))
+
+
+def test_a_file_that_is_edited_while_its_words_come_in_owes_only_its_new_words(build, note, tmp_path):
+    with Writer.open(tmp_path / "index") as writer:
+        first = writer.apply(Batch([note("huge.md", *(f"old{n}" for n in range(25)))], most=10), nowhere).behind
+        then = writer.apply(Batch([note("huge.md", *(f"new{n}" for n in range(12)))], most=10), nowhere).behind
+        assert (first, then, writer.catch_up(10)) == (15, 2, 0)
+    _, places = build()
+    assert {term for _, field, term, _ in postings(places.keyword) if field == "body"} == {f"new{n}" for n in range(12)}
+
+
+def test_a_crash_between_two_slices_is_finished_by_the_next_writer(build, note, tmp_path):
+    huge = note("huge.md", *(f"word{n}" for n in range(25)))
+    with Writer.open(tmp_path / "index") as writer:
+        writer.apply(Batch([huge], most=10), nowhere)
+        writer.store.close()  # and then the power went
+    assert not read_known(Places(tmp_path / "index")).is_settled
+    with Writer.open(tmp_path / "index") as writer:
+        assert writer.catch_up() == 0
+    assert read_known(Places(tmp_path / "index")).is_settled
+    assert logical_dump(*build()) == logical_dump(*build(huge, folder="fresh"))
+
+
+def test_an_edit_that_leaves_names_and_links_alone_resolves_none(build, note, tmp_path):
+    build(note("a.md", "apples", links=("b", "c")), note("b.md", "pears"))
+
+    def refuse(documents):
+        raise AssertionError(documents)
+
+    with Writer.open(tmp_path / "index") as writer:
+        writer.apply(Batch([note("a.md", "quinces", links=("c", "b"))]), refuse)
+        assert [link.resolved for _, _, link in writer.store.links()] == [None, "b.md"]

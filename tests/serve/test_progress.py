@@ -15,3 +15,12 @@ def test_without_a_terminal_a_phase_is_told_at_its_start_now_and_then_and_at_its
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [f"notes: vectors {done}/3,000" for done in ("0", "1,000", "2,000", "3,000")]
+
+
+def test_whoever_waits_for_another_process_is_told_so_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    with ProgressDisplay(clock=lambda: now) as show:
+        for _ in range(12):
+            show(Progress("notes", "waiting", 0, 0))
+            now += 1
+    assert capsys.readouterr().err.splitlines() == ["notes: waiting for another process that is writing"] * 2

@@ -32,14 +32,25 @@ class KeywordView:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def is_current(self, generation: int = 0) -> bool:
-        """Tell whether there is an index of this version that shows at least a generation of the store."""
+    def is_current(self) -> bool:
+        """Tell whether there is an index of this version."""
         shown = read_stamp(self.folder)
-        return shown is not None and shown.version == VIEW_VERSION and shown.generation >= generation and whoosh_index.exists_in(str(self.folder))
+        return shown is not None and shown.version == VIEW_VERSION and whoosh_index.exists_in(str(self.folder))
 
     def is_at(self, generation: int) -> bool:
-        """Tell whether it shows just this generation: its rows are the store's."""
-        return read_stamp(self.folder) == Stamp(VIEW_VERSION, generation) and whoosh_index.exists_in(str(self.folder))
+        """Tell whether it shows just this generation: it holds none but the store's rows, and how many it lacks is known."""
+        shown = read_stamp(self.folder)
+        return shown is not None and shown == Stamp(VIEW_VERSION, generation, shown.behind) and whoosh_index.exists_in(str(self.folder))
+
+    def is_whole(self, generation: int) -> bool:
+        """Tell whether it shows just this generation and lacks nothing of it."""
+        return self.is_at(generation) and self.behind == 0
+
+    @property
+    def behind(self) -> int:
+        """How many of the store's rows it still lacks."""
+        shown = read_stamp(self.folder)
+        return shown.behind if shown else 0
 
     def create(self) -> None:
         """Begin an empty index; it does not count until it is stamped."""
@@ -48,9 +59,9 @@ class KeywordView:
             path.unlink()
         whoosh_index.create_in(str(self.folder), schema())
 
-    def write_stamp(self, generation: int) -> None:
-        """Say that the index shows a generation of the store; readers open it anew."""
-        write_stamp(self.folder, Stamp(VIEW_VERSION, generation))
+    def write_stamp(self, generation: int, behind: int) -> None:
+        """Say that the index shows a generation of the store but for some rows; readers open it anew."""
+        write_stamp(self.folder, Stamp(VIEW_VERSION, generation, behind))
 
     def rows(self) -> Positions:
         """Return the row ids that the index holds: chunks', and minus documents'."""
@@ -66,7 +77,7 @@ class KeywordView:
             for number in gone:
                 writer.delete_document(number)
             for row, document in documents:
-                writer.add_document(row=-row, **document_words(document))
+                writer.add_document(row=row, **document_words(document))
             for row, chunk in chunks:
                 writer.add_document(row=row, **chunk_words(chunk))
         except BaseException:

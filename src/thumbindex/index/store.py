@@ -135,6 +135,10 @@ class Store:
         row = self._rows(f"SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), ({vectors})", (fingerprint,))[0]
         return row[0], row[1], row[2]
 
+    def count_chunks(self) -> int:
+        """Count the chunks."""
+        return int(self._rows("SELECT count(*) FROM chunks")[0][0])
+
     def link_counts(self) -> tuple[int, int]:
         """Count the links that lead to a document and those that dangle."""
         row = self._rows("SELECT count(resolved), count(*) - count(resolved) FROM links")[0]
@@ -142,9 +146,10 @@ class Store:
 
     # -------------------------------------------------------------- documents
 
-    def manifest(self) -> dict[str, FileState]:
-        """Return each path's file state when it was read."""
-        rows = self._rows("SELECT path, size, mtime_ns, inode, digest FROM documents")
+    def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
+        """Return each path's file state when it was read; of all paths or of these."""
+        sql = "SELECT path, size, mtime_ns, inode, digest FROM documents"
+        rows = self._rows(sql) if paths is None else self._in(f"{sql} WHERE path IN ({{}})", list(paths))
         return {path: FileState(path, size, mtime, inode % 2**64, digest) for path, size, mtime, inode, digest in rows}
 
     def remove_documents(self, paths: Iterable[str]) -> None:

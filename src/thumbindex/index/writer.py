@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from thumbindex.index.repair import begin_anew
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file
-from thumbindex.model import Chunk, Document, FileState, Link, ParsedDocument, Problem
+from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.ports import Vector
 
 Resolve = Callable[[Link, str], str | None]
@@ -27,6 +27,9 @@ Resolve = Callable[[Link, str], str | None]
 
 CHUNKS_AT_ONCE = 500
 """Chunks in memory while a keyword view is written."""
+
+CHUNKS_A_COMMIT = 20_000
+"""Chunks that come to the keyword view with one commit; the rest comes later, so that no other writer waits for minutes."""
 
 BEHIND_SHARE = 0.05
 """Of the rows in the vectors' file: with fewer that differ, an edit does not write the whole file again."""
@@ -41,6 +44,17 @@ class Batch:
     touched: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
     problems: Sequence[Problem] | None = None  # about files that are no documents; None leaves them
     last: bool = True  # links are resolved with the last batch of a run
+    anew: bool = False  # all of them, whatever is known of them
+    seen: Mapping[str, FileState] | None = None  # the manifest that this was compared with; None where nobody else can have written
+    most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of a batch."""
+
+    passed_over: int  # paths that another process has written meanwhile: what it read may be newer
+    behind: int  # rows that the keyword view still lacks
 
 
 class Writer:
@@ -69,34 +83,41 @@ class Writer:
             finally:
                 store.close()
 
-    def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> None:
+    def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> Applied:
         """Commit a batch to the store and the keyword view, links resolved."""
-        paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
-        shown = KeywordView(self.places.keyword).is_at(int(self.store.meta("words", "0")))
+        shown = KeywordView(self.places.keyword).is_at(self._words)
+        given = _size(batch)
         with self.store.transaction():
-            names, rows = _names(self.store, paths), self.store.rows(paths)
-            self.store.remove_documents(batch.removed)
-            for state, parsed in batch.documents:
-                self.store.add_document(state, parsed)
-            for state, modified in batch.touched:
-                self.store.touch_document(state, modified)
-            if batch.problems is not None:
-                self.store.replace_walk_problems(batch.problems)
-            stale = self.store.meta("links") == "stale" or names != _names(self.store, paths)
+            batch = _as_seen(batch, self.store)
+            paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
+            before = _Before(_names(self.store, paths), self.store.rows(paths), _leads(self.store, paths))
+            self._write(batch)
+            stale = batch.anew or self.store.meta("links") == "stale" or before.names != _names(self.store, paths)
             if batch.last:
-                self._resolve_links(resolver, None if stale else {state.path for state, _ in batch.documents})
+                self._resolve_links(resolver, None if stale else {state.path for state, _ in batch.documents}, before.leads)
             unresolved = not batch.last and bool(stale or batch.documents or batch.removed)
             self.store.set_meta("links", "stale" if unresolved else "resolved")
             self.store.set_meta("words", str(self.store.generation + 1))
-            differing = (rows - (now := self.store.rows(paths)), now - rows)
-        self.sync_keyword(differing if shown else None)
+            now = self.store.rows(paths)
+        behind = self.sync_keyword((before.rows - now, now - before.rows) if shown else None, batch.most)
+        return Applied(given - _size(batch), behind)
 
-    def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None) -> None:
-        """Resolve the links of some documents; of all (None) where names came or went."""
-        if only == set():
-            return
-        resolve = resolver(self.store.names())
-        for path, ordinal, link in self.store.links(only):
+    def _write(self, batch: Batch) -> None:
+        self.store.remove_documents(batch.removed)
+        for state, parsed in batch.documents:
+            self.store.add_document(state, parsed)
+        for state, modified in batch.touched:
+            self.store.touch_document(state, modified)
+        if batch.problems is not None:
+            self.store.replace_walk_problems(batch.problems)
+
+    def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads) -> None:
+        """Resolve the links of some documents; of all (None) where names came or went, else one that stood there before leads where it led."""
+        links = self.store.links(only)
+        wanted = {(path, link.kind, link.target) for path, _, link in links}
+        known = only is not None and wanted <= leads.keys()
+        resolve = (lambda link, path: leads[path, link.kind, link.target]) if known else resolver(self.store.names())
+        for path, ordinal, link in links:
             resolved = resolve(link, path)
             if resolved != link.resolved:
                 self.store.resolve_link(path, ordinal, resolved)
@@ -109,38 +130,51 @@ class Writer:
                 for name, fact in facts.items():
                     self.store.set_meta(name, fact)
 
-    def is_complete(self, problems: Sequence[Problem]) -> bool:
-        """Tell whether nothing is left to do for words: problems as they were, links resolved, the keyword view up to the store."""
-        indexed = self.store.manifest()
-        known = {problem for problem in self.store.problems() if problem.path not in indexed}
-        shown = KeywordView(self.places.keyword).is_current(int(self.store.meta("words", "0")))
-        return shown and known == set(problems) and self.store.meta("links") == "resolved"
-
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
         return WhooshKeywordIndex(self.places.keyword, StoreCatalog(self.store, "")).words()
 
-    def sync_keyword(self, differing: tuple[set[int], set[int]] | None = None) -> None:
-        """Bring the keyword view up to the store, from whatever state it is in; `differing` says which rows went and came, where that is known."""
+    def catch_up(self, most: int = CHUNKS_A_COMMIT) -> int:
+        """Bring the keyword view some way further to the store, from whatever state it is in; return how many rows it still lacks."""
+        view = KeywordView(self.places.keyword)
+        if not view.is_at(self._words):
+            with self.store.transaction():  # readers that have the old view open notice, and open the new one
+                self.store.set_meta("words", str(self.store.generation + 1))
+        elif not view.behind:
+            return 0
+        return self.sync_keyword(most=most)
+
+    def sync_keyword(self, differing: tuple[set[int], set[int]] | None = None, most: int = CHUNKS_A_COMMIT) -> int:
+        """Remove from the keyword view and add to it what differs, at most so many chunks; return how many rows it still lacks.
+
+        `differing` says which rows went and came, where that is known and the view is at the generation before.
+        """
         view = KeywordView(self.places.keyword)
         gone, new = self._differing_rows(view) if differing is None else (sorted(differing[0]), sorted(differing[1]))
         known = self.store.documents([-row for row in new if row < 0])
-        documents = [(row, document_from_row(path, title, modified, facts, folder="")) for row, path, title, modified, facts in known]
+        documents = [(-row, document_from_row(path, title, modified, facts, folder="")) for row, path, title, modified, facts in known]
         chunks = [row for row in new if row > 0]
+        removed = 0
         try:
             if gone or documents or chunks:
-                view.apply(gone, documents, self._read_chunks(chunks))
+                removed = view.apply(gone, documents, self._read_chunks(chunks[:most]))
         except IndexDamagedError:
             if differing is None:
                 raise
-            return self.sync_keyword()
-        view.write_stamp(self.store.generation)
-        return None
+            return self.sync_keyword(most=most)
+        behind = len(chunks[most:]) + (0 if differing is None else view.behind - (len(gone) - removed))
+        view.write_stamp(self._words, behind)
+        return behind
+
+    @property
+    def _words(self) -> int:
+        """The generation in which rows changed last."""
+        return int(self.store.meta("words", "0"))
 
     def merge_keyword(self) -> None:
         """Make one of the keyword view's many small segments, which each edit adds to; a view that is damaged or not there waits for its repair."""
         view = KeywordView(self.places.keyword)
-        if view.is_at(int(self.store.meta("words", "0"))):
+        if view.is_at(self._words):
             view.merge()
 
     def _differing_rows(self, view: KeywordView) -> tuple[list[int], list[int]]:
@@ -176,6 +210,41 @@ class Writer:
         if vectors:
             with self.store.transaction():
                 self.store.add_vectors(fingerprint, list(vectors), np.stack(list(vectors.values())))
+
+
+Leads = Mapping[tuple[str, LinkKind, str], str | None]
+"""Where the links of a document at a path led, by their kind and target."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What the store knew of a batch's paths before it was written."""
+
+    names: set[tuple[str, str, tuple[str, ...]]]
+    rows: set[int]
+    leads: Leads
+
+
+def _as_seen(batch: Batch, store: Store) -> Batch:
+    """Leave out paths whose entry is no longer the one that was compared: another process was faster, and may have read a newer text."""
+    if batch.seen is None:
+        return batch
+    seen = batch.seen
+    now = store.manifest([*batch.removed, *(state.path for state, _ in (*batch.documents, *batch.touched))])
+    return replace(
+        batch,
+        documents=[(state, parsed) for state, parsed in batch.documents if now.get(state.path) == seen.get(state.path)],
+        removed=[path for path in batch.removed if now.get(path) == seen.get(path)],
+        touched=[(state, modified) for state, modified in batch.touched if now.get(state.path) == seen.get(state.path)],
+    )
+
+
+def _size(batch: Batch) -> int:
+    return len(batch.documents) + len(batch.removed) + len(batch.touched)
+
+
+def _leads(store: Store, paths: Sequence[str]) -> Leads:
+    return {(path, link.kind, link.target): link.resolved for path, _, link in store.links(paths)}
 
 
 def _names(store: Store, paths: Sequence[str]) -> set[tuple[str, str, tuple[str, ...]]]:

@@ -20,7 +20,7 @@ from thumbindex.index.writer import delete_index
 from thumbindex.library.answering import answer, checked, folder_state
 from thumbindex.library.folders import Folder, find_indexes, place_of
 from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
-from thumbindex.library.indexing import Run, index_folders
+from thumbindex.library.indexing import Run, Sizes, index_folders
 from thumbindex.library.news import News
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
@@ -122,14 +122,16 @@ class Library:
         progress: Callable[[Progress], None] | None = None,
         folder: Sequence[str] = (),
         interrupted: Callable[[], bool] = lambda: False,
+        sizes: Sizes = "all",
     ) -> IndexReport:
         """Bring the indexes up to the disk; another process that writes is waited for.
 
-        `interrupted` is asked between two batches of vectors: where it says so, the rest is left for the next call.
+        `interrupted` is asked between two batches: where it says so, the rest is left for the next call. `sizes` leaves large files
+        to another call, or takes only those.
         Raises ModelError where no model can be had: the words are kept by then.
         """
         self._known(folder)
-        run = Run(words_only, rebuild, verify, progress or (lambda _: None), interrupted)
+        run = Run(words_only, rebuild, verify, progress or (lambda _: None), interrupted, sizes)
         return index_folders([each for each in self.opened if not folder or each.name in folder], run, self._open_embedder)
 
     def forget(self) -> tuple[FolderStatus, ...]:

@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Literal
 
 from thumbindex.corpus.changes import Comparison, find_changes
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import walk
-from thumbindex.index.writer import Batch, Resolve, Writer
+from thumbindex.errors import StorageError
+from thumbindex.index.known import Known, known_of, read_known
+from thumbindex.index.store import Store
+from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Writer
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
 from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
 
-DOCUMENTS_A_COMMIT = 1000
-"""Few enough that a new vault answers early, many enough that a commit's own cost does not count."""
+FIRST_BYTES, MOST_BYTES = 128 * 1024, 4 * 1024 * 1024
+"""Text that is committed at once: little at first, so that a new vault answers early, then twice as much each time, so that a commit's own cost
+does not count, up to what is parsed and written in a few seconds."""
+
+LARGE_BYTES = 1024 * 1024
+"""From this size on a file comes last and alone: ten of these take as long as a thousand notes."""
+
+CHUNKS_A_SLICE = 1000
+"""Chunks of a large file that come to the keyword view with one commit, in about a second; others get their turn in between."""
+
+TURN_SECONDS = 0.2
+"""Between two slices: longer than another process that waits for the lock sleeps between two attempts."""
+
+FILE_BYTES = 512
+"""What a file costs beside its text, in bytes of text."""
+
+WAITING_SECONDS = 1.0
+"""After this long without the writer's lock the user is told."""
+
+ROUNDS = 3
+"""Comparisons of one run, where another process writes the same files: what is left then is its work."""
 
 PARSE_VERSION = 1
 """Changes when the same file would be cut another way: every file is read again."""
 
-Item = TypeVar("Item")
+Sizes = Literal["all", "small", "large"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +57,18 @@ class Run:
     rebuild: bool = False
     verify: bool = False
     tell: Callable[[Progress], None] = lambda progress: None
-    interrupted: Callable[[], bool] = lambda: False  # asked between two batches of vectors: what is left is left for the next run
-    documents_a_commit: int = DOCUMENTS_A_COMMIT
+    interrupted: Callable[[], bool] = lambda: False  # asked between two batches: what is left is left for the next run
+    sizes: Sizes = "all"  # which files are read: "small" leaves the large ones, and the words that they still owe, for a run that takes "large"
+    first_bytes: int = FIRST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of the files that were to be read."""
+
+    failed: tuple[Problem, ...] = ()
+    passed_over: int = 0  # paths that another process has written meanwhile
+    left: int = 0  # files that are left for another run
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +91,56 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
 
 
 def index_words(folder: Folder, run: Run) -> IndexReport:
-    """Compare, read what differs, and keep its words."""
+    """Compare, read what differs, and keep its words; again where another process was faster."""
     began = time.perf_counter()
-    with Writer.open(folder.places.folder, rebuild=run.rebuild) as writer:
-        comparison, listing = compare(folder, writer, run)
-        keep_words(folder, writer, comparison, listing, run)
-        return _report(writer, comparison.changes, time.perf_counter() - began)
+    if run.rebuild:
+        with open_writer(folder, run, rebuild=True):
+            pass
+    comparison, kept = _keep(folder, run)
+    for _ in range(ROUNDS - 1):
+        if kept.passed_over:
+            _, kept = _keep(folder, replace(run, rebuild=False, verify=False))
+    return _report(folder, comparison.changes, kept, time.perf_counter() - began)
+
+
+def _keep(folder: Folder, run: Run) -> tuple[Comparison, Kept]:
+    comparison, listing, known = compare(folder, run)
+    return comparison, keep_words(folder, comparison, listing, known, run)
 
 
 def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report: IndexReport) -> IndexReport:
     """Embed what has no vector yet, and add that to a report."""
     began = time.perf_counter()
     done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
-    with Writer.open(folder.places.folder) as writer:
+    with open_writer(folder, run) as writer:
         writer.merge_keyword()
         generation = writer.store.generation
     seconds = round(report.seconds + time.perf_counter() - began, 3)
     return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)
 
 
-def compare(folder: Folder, writer: Writer, run: Run) -> tuple[Comparison, Listing]:
+def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
     """Walk the folder and find out what differs from the index; files are read only where their facts differ."""
     now = time.time_ns()
     states, problems = walk(folder.root, folder.config.corpus)
-    known = writer.store.manifest()
-    comparison = find_changes(known, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify)
-    if run.rebuild or writer.store.meta("corpus") != _cutting(folder):
-        again = tuple(sorted({state.path for state in states} & set(known)))
+    known = _known(folder, run)
+    comparison = find_changes(
+        known.manifest, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify
+    )
+    if run.rebuild or known.corpus != _cutting(folder):
+        again = tuple(sorted({state.path for state in states} & set(known.manifest)))
         comparison = replace(comparison, changes=replace(comparison.changes, changed=again, unchanged=0), touched=())
     listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states})
-    return keep_unlisted(comparison, listing), listing
+    return keep_unlisted(comparison, listing), listing, known
+
+
+def _known(folder: Folder, run: Run) -> Known:
+    """Read what the index knows; where there is none that can be read, the writer makes or mends it."""
+    try:
+        return read_known(folder.places)
+    except StorageError:
+        with open_writer(folder, run) as writer:
+            return known_of(writer.store, folder.places)
 
 
 def keep_unlisted(comparison: Comparison, listing: Listing) -> Comparison:
@@ -98,22 +151,92 @@ def keep_unlisted(comparison: Comparison, listing: Listing) -> Comparison:
     return replace(comparison, changes=replace(comparison.changes, removed=removed))
 
 
-def keep_words(folder: Folder, writer: Writer, comparison: Comparison, listing: Listing, run: Run) -> None:
-    """Read what is new or changed and commit it, a batch at a time, newest files first; the removed go with the first batch."""
-    changes, states = comparison.changes, {state.path: state for state in comparison.states}
-    paths = sorted((*changes.added, *changes.changed), key=lambda path: (-listing.modified[path], path))
-    if not (paths or changes.removed or comparison.touched) and writer.is_complete(listing.problems):
-        return
-    touched = [(states[path], listing.modified[path]) for path in comparison.touched]
-    unread: list[Problem] = []
-    for group, last in _parts(paths, run.documents_a_commit):
-        documents, failed = _read(folder, [states[path] for path in group], listing)
-        unread += failed
-        removed = [*changes.removed, *(problem.path for problem in failed)]
-        batch = Batch(documents, removed, touched, (*listing.problems, *unread)) if last else Batch(documents, removed, last=False)
-        writer.apply(batch, _resolver)
-        run.tell(Progress(folder.name, "words", paths.index(group[-1]) + 1 if group else 0, len(paths)))
-    writer.note("corpus", _cutting(folder), root=str(folder.root))
+def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: Known, run: Run) -> Kept:
+    """Read what is new or changed and commit it, a group at a time, newest files first; the removed go with the first group.
+
+    The writer's lock is held for the commits alone, not while files are read and parsed.
+    """
+    anew = bool(known.manifest) and (run.rebuild or known.corpus != _cutting(folder))
+    groups, left = _groups(comparison, listing, run, everything=anew)
+    first = Batch() if run.sizes == "large" else Batch((), comparison.changes.removed, _touched(comparison, listing))
+    if not (groups or first.removed or first.touched) and known.is_complete(listing.problems):
+        return Kept(left=left)
+    kept, done, total = Kept(left=left), 0, sum(map(len, groups))
+    for number, group in enumerate(groups or [[]], 1):
+        documents, failed = _read(folder, group, listing)
+        kept, done, last = replace(kept, failed=(*kept.failed, *failed)), done + len(group), number >= len(groups)
+        problems = (*listing.problems, *kept.failed) if last and run.sizes != "large" else None
+        removed = (*first.removed, *(problem.path for problem in failed))
+        batch = Batch(documents, removed, first.touched, problems, last, anew, known.manifest, _most(group))
+        with open_writer(folder, run) as writer:
+            applied = writer.apply(batch, _resolver)
+            if last or not known.manifest:
+                writer.note("corpus", _cutting(folder), root=str(folder.root))
+        first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
+        run.tell(Progress(folder.name, "words", done, total))
+        if not (last or anew) and run.interrupted():
+            return replace(kept, left=left + total - done)
+    if applied.behind and run.sizes != "small":
+        applied = _catch_up(folder, run)
+    return replace(kept, left=left + bool(applied.behind))
+
+
+def _catch_up(folder: Folder, run: Run) -> Applied:
+    """Bring the words that are still owed to the keyword view, a slice a commit, with a turn for others before each."""
+    behind = 1
+    while behind and not run.interrupted():
+        time.sleep(TURN_SECONDS)
+        with open_writer(folder, run) as writer:
+            behind, chunks = writer.catch_up(CHUNKS_A_SLICE), writer.store.count_chunks()
+        run.tell(Progress(folder.name, "words", chunks - behind, chunks))
+    return Applied(0, behind)
+
+
+def _groups(comparison: Comparison, listing: Listing, run: Run, everything: bool) -> tuple[list[list[FileState]], int]:
+    """Return the files that are to be read, newest first, in groups that grow, large ones last and alone; and how many files are left."""
+    wanted = {*comparison.changes.added, *comparison.changes.changed}
+    states = sorted((state for state in comparison.states if state.path in wanted), key=lambda state: (-listing.modified[state.path], state.path))
+    large = [[state] for state in states if state.size >= LARGE_BYTES]
+    small = list(growing([state for state in states if state.size < LARGE_BYTES], run.first_bytes))
+    if run.sizes == "large":
+        return large, 0
+    return (small, len(large)) if run.sizes == "small" and not everything else ([*small, *large], 0)
+
+
+def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]]:
+    """Yield groups of files with at least `first` bytes of text, then with twice as many each time."""
+    group: list[FileState] = []
+    size = 0
+    for state in states:
+        group.append(state)
+        size += state.size + FILE_BYTES
+        if size >= first:
+            yield group
+            group, size, first = [], 0, min(2 * first, MOST_BYTES)
+    if group:
+        yield group
+
+
+def _most(group: Sequence[FileState]) -> int:
+    return CHUNKS_A_SLICE if any(state.size >= LARGE_BYTES for state in group) else CHUNKS_A_COMMIT
+
+
+def _touched(comparison: Comparison, listing: Listing) -> Sequence[tuple[FileState, float]]:
+    states = {state.path: state for state in comparison.states}
+    return [(states[path], listing.modified[path]) for path in comparison.touched]
+
+
+@contextmanager
+def open_writer(folder: Folder, run: Run, *, rebuild: bool = False) -> Iterator[Writer]:
+    """Take the writer's lock for one commit; tell when it is not had soon."""
+    began = time.monotonic()
+
+    def waiting() -> None:
+        if time.monotonic() - began >= WAITING_SECONDS:
+            run.tell(Progress(folder.name, "waiting", 0, 0))
+
+    with Writer.open(folder.places.folder, waiting, rebuild=rebuild) as writer:
+        yield writer
 
 
 def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem]]:
@@ -138,28 +261,23 @@ def _cutting(folder: Folder) -> str:
     return f"{PARSE_VERSION} {folder.config.corpus.chunk!r}"
 
 
-def _parts(items: Sequence[Item], size: int) -> Iterator[tuple[Sequence[Item], bool]]:
-    """Yield parts of at most `size` items, one empty part where there are none; True with the last."""
-    for start in range(0, max(len(items), 1), size):
-        yield items[start : start + size], start + size >= len(items)
-
-
-def _report(writer: Writer, changes: Changes, seconds: float) -> IndexReport:
-    store = writer.store
-    problems, indexed = store.problems(), set(store.manifest())
-    resolved, dangling = store.link_counts()
-    return IndexReport(
-        added=len(indexed.intersection(changes.added)),
-        changed=len(changes.changed),
-        removed=len(changes.removed),
-        unchanged=changes.unchanged,
-        skipped=problems,
-        links_resolved=resolved,
-        links_dangling=dangling,
-        chunks=len(store.chunk_rows()),
-        embedded=0,
-        reused=0,
-        truncated=0,
-        seconds=round(seconds, 3),
-        generation=store.generation,
-    )
+def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> IndexReport:
+    with closing(Store(folder.places.store, read_only=True)) as store:
+        resolved, dangling = store.link_counts()
+        failed = {problem.path for problem in kept.failed}
+        return IndexReport(
+            added=len(set(changes.added) - failed) - (kept.left if changes.added else 0),
+            changed=len(changes.changed),
+            removed=len(changes.removed),
+            unchanged=changes.unchanged,
+            skipped=store.problems(),
+            links_resolved=resolved,
+            links_dangling=dangling,
+            chunks=store.count_chunks(),
+            embedded=0,
+            reused=0,
+            truncated=0,
+            seconds=round(seconds, 3),
+            generation=store.generation,
+            left=kept.left,
+        )

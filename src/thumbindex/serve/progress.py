@@ -38,7 +38,11 @@ class ProgressDisplay:
     def __call__(self, progress: model.Progress) -> None:
         """Show one step."""
         name = f"{progress.folder}: {progress.phase}"
-        if self._bars:
+        if progress.phase == "waiting":
+            if self._clock() - self._told.get(name, -_EVERY_SECONDS) >= _EVERY_SECONDS:
+                self._told[name] = self._clock()
+                self._console.print(f"{name} for another process that is writing", markup=False)
+        elif self._bars:
             task = self._tasks.get(name)
             if task is None:
                 task = self._tasks[name] = self._bars.add_task(name, total=progress.total)
