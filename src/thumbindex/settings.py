@@ -332,6 +332,7 @@ class WatchSettings:
     longest_ms: int = setting(2000, "and at the latest this long after the first one, in milliseconds", least=0, most=600_000)
     poll_seconds: float = setting(5.0, "how often a folder is looked for that is gone, or looked through where it cannot be watched", least=0.05)
     reconcile_seconds: float = setting(60.0, "how often all files are compared, whatever was watched: network drives report nothing", least=0.1)
+    share: float = setting(0.5, "share of all processor cores that vectors may take while a server runs, 0.05 to 1", least=0.05, most=1)
 
 
 @dataclass(frozen=True, slots=True)

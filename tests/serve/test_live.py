@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -17,8 +19,11 @@ from watchdog.observers import Observer
 
 from thumbindex.config import load_config
 from thumbindex.index.dump import logical_dump
+from thumbindex.index.known import read_known
 from thumbindex.index.store import Store
 from thumbindex.library import Library
+from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES
+from thumbindex.serve.background import PROGRESS
 from thumbindex.serve.live import Live
 from thumbindex.serve.watch import Watch
 from thumbindex.testing import FakeEmbedder
@@ -64,9 +69,9 @@ class Tended:
     """A vault with somebody at work in it, and a library that reads."""
 
     def __init__(self, root: Path, index: Path, make_watch: Callable[..., Watch] = Watch) -> None:
-        self.root, self.said = root, list[str]()
+        self.root, self.lines = root, list[str]()
         self.worker, self.reader = open_library(root, index), open_library(root, index)
-        self.live = Live(self.worker, self.said.append, make_watch)
+        self.live = Live(self.worker, self.lines.append, make_watch)
         self.thread = threading.Thread(target=self.live.run)
         self.thread.start()
         assert until(self.is_settled)
@@ -76,11 +81,18 @@ class Tended:
         return self.worker._embedder.embedded  # type: ignore[union-attr]
 
     @property
+    def said(self) -> list[str]:
+        return [line for line in self.lines if not line.startswith(PROGRESS)]
+
+    @property
     def generation(self) -> int:
         return self.reader.status()[0].state.generation
 
     def is_settled(self) -> bool:
         return self.thread.is_alive() and self.live.is_idle
+
+    def is_taking_in(self) -> bool:
+        return self.live._folders[0].large is not None
 
     def found(self, text: str) -> str:
         return next((passage.path for passage in self.reader.query(f'"{text}"').passages), "")
@@ -189,6 +201,29 @@ def test_a_storm_ends_in_the_state_of_a_fresh_build(tended: Tended, tmp_path: Pa
         assert dump(fresh) == dump(tended.reader)
 
 
+def test_a_small_edit_is_found_while_a_large_file_is_taken_in(tended: Tended):
+    paragraphs = [f"Lemon {n} is sour. " * 25 for n in range(CHUNKS_A_SLICE + 100)]
+    write(tended.root / "large.md", "# Lemons\n\n" + "\n\n".join(paragraphs) + " " * LARGE_BYTES)
+    assert until(tended.is_taking_in)
+    write(tended.root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    assert until(lambda: tended.found("cider is pressed") == "apples.md")
+    assert tended.is_taking_in()
+    assert until(lambda: not tended.is_taking_in())
+    assert tended.found("lemon 7 is sour") == "large.md"
+
+
+def test_it_says_how_far_it_is(tended: Tended):
+    told = [json.loads(line.removeprefix(PROGRESS)) for line in tended.lines if line.startswith(PROGRESS)]
+    assert told[0] == {"folder": "vault", "phase": "words", "done": 3, "total": 3}
+
+
+def test_a_wish_to_begin_again_mends_what_nobody_edited(tended: Tended):
+    (folder,) = tended.reader.opened
+    shutil.rmtree(folder.places.keyword)
+    tended.live.again()
+    assert until(lambda: read_known(folder.places).is_settled)
+
+
 # ------------------------------------------------------------------ folders that go, watches that fail
 
 
@@ -265,4 +300,24 @@ def test_the_end_of_the_servers_input_ends_the_child_at_once(root: Path, tmp_pat
     assert child.stdin
     child.stdin.close()
     assert child.wait(2) == 0
+    reader.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_child_at_once(start: Callable[[], subprocess.Popen[bytes]], number: signal.Signals):
+    child = start()
+    time.sleep(0.3)
+    child.send_signal(number)
+    assert child.wait(2) == 128 + number
+
+
+def test_the_server_can_ask_the_child_to_begin_again(root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]):
+    child = start()
+    reader = open_library(root, tmp_path / "index")
+    assert until(lambda: reader.status()[0].state.vectors == 3)
+    shutil.rmtree(reader.opened[0].places.keyword)
+    assert child.stdin
+    child.stdin.write(b"repair\n")
+    child.stdin.flush()
+    assert until(lambda: read_known(reader.opened[0].places).is_settled)
     reader.close()

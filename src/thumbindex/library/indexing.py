@@ -157,7 +157,8 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
     The writer's lock is held for the commits alone, not while files are read and parsed.
     """
     anew = bool(known.manifest) and (run.rebuild or known.corpus != _cutting(folder))
-    groups, left = _groups(comparison, listing, run, everything=anew)
+    groups, later = _groups(comparison, listing, run, everything=anew)
+    left = len(later)
     first = Batch() if run.sizes == "large" else Batch((), comparison.changes.removed, _touched(comparison, listing))
     if not (groups or first.removed or first.touched) and known.is_complete(listing.problems):
         return Kept(left=left)
@@ -165,7 +166,7 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
     for number, group in enumerate(groups or [[]], 1):
         documents, failed = _read(folder, group, listing)
         kept, done, last = replace(kept, failed=(*kept.failed, *failed)), done + len(group), number >= len(groups)
-        problems = (*listing.problems, *kept.failed) if last and run.sizes != "large" else None
+        problems = _problems(listing, kept, known, later, run) if last else None
         removed = (*first.removed, *(problem.path for problem in failed))
         batch = Batch(documents, removed, first.touched, problems, last, anew, known.manifest, _most(group))
         with open_writer(folder, run) as writer:
@@ -192,15 +193,15 @@ def _catch_up(folder: Folder, run: Run) -> Applied:
     return Applied(0, behind)
 
 
-def _groups(comparison: Comparison, listing: Listing, run: Run, everything: bool) -> tuple[list[list[FileState]], int]:
-    """Return the files that are to be read, newest first, in groups that grow, large ones last and alone; and how many files are left."""
+def _groups(comparison: Comparison, listing: Listing, run: Run, everything: bool) -> tuple[list[list[FileState]], list[FileState]]:
+    """Return the files that are to be read, newest first, in groups that grow, large ones last and alone; and those that are left."""
     wanted = {*comparison.changes.added, *comparison.changes.changed}
     states = sorted((state for state in comparison.states if state.path in wanted), key=lambda state: (-listing.modified[state.path], state.path))
     large = [[state] for state in states if state.size >= LARGE_BYTES]
     small = list(growing([state for state in states if state.size < LARGE_BYTES], run.first_bytes))
     if run.sizes == "large":
-        return large, 0
-    return (small, len(large)) if run.sizes == "small" and not everything else ([*small, *large], 0)
+        return large, []
+    return (small, [state for (state,) in large]) if run.sizes == "small" and not everything else ([*small, *large], [])
 
 
 def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]]:
@@ -215,6 +216,13 @@ def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]
             group, size, first = [], 0, min(2 * first, MOST_BYTES)
     if group:
         yield group
+
+
+def _problems(listing: Listing, kept: Kept, known: Known, later: Sequence[FileState], run: Run) -> tuple[Problem, ...]:
+    """Return what is to be reported about files that are no documents; about those that were not looked at, what was reported last."""
+    paths = {state.path for state in later}
+    before = known.problems if run.sizes == "large" else [problem for problem in known.problems if problem.path in paths]
+    return tuple(dict.fromkeys((*(() if run.sizes == "large" else listing.problems), *before, *kept.failed)))
 
 
 def _most(group: Sequence[FileState]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -12,7 +13,10 @@ from filelock import FileLock, Timeout
 from thumbindex.errors import ModelError, StorageError, ThumbindexError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.library.folders import Folder
+from thumbindex.model import IndexReport
 from thumbindex.serve.background import NOTED, OVER
+from thumbindex.serve.share import Share, Turn
+from thumbindex.serve.told import Told
 from thumbindex.serve.watch import Watch
 
 ELECTION_SECONDS = 1.0
@@ -29,6 +33,8 @@ class Tended:
         self.stand_at = self.look_at = self.reconcile_at = 0.0
         self.vectors_at = _FAR
         self.notes: dict[str, str] = {}  # by what they are about
+        self.large: Future[IndexReport] | None = None  # large files that are being taken in
+        self.more_large = False  # others, or other texts of theirs, since
         self._lock = FileLock(self._path, thread_local=False)
         self._inode = 0
 
@@ -68,6 +74,10 @@ class Tended:
             return self.stand_at
         return min(self.look_at, self.words_at(), self.vectors_at if self.watch.is_there else _FAR)
 
+    def is_settled(self) -> bool:
+        """Tell whether nothing is due or under way but the next comparison."""
+        return self.large is None and self.vectors_at == _FAR and self.watch.quiet.due() is None
+
     def _acquire(self) -> bool:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,14 +92,16 @@ class Tended:
 
 
 class Live:
-    """Tends folders until it is stopped: words at once, vectors when no words are due."""
+    """Tends folders until it is stopped: words at once, those of large files on a thread of their own, vectors when no words are due."""
 
     def __init__(self, library: Library, say: Callable[[str], object], make_watch: Callable[..., Watch] = Watch) -> None:
         self._library, self._say = library, say
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
-        self._stopped = False
+        self._stopped = self._again = False
         self._working = True
+        self._told = Told(say)
+        self._aside = ThreadPoolExecutor(1, "large files")
         self._folders = [Tended(each, self._make(each, make_watch)) for each in library.opened]
 
     def _make(self, folder: Folder, make_watch: Callable[..., Watch]) -> Watch:
@@ -105,6 +117,8 @@ class Live:
                 self._wake.clear()
                 self._working = True
         finally:
+            self._stopped = True
+            self._aside.shutdown()
             for each in self._folders:
                 each.resign()
 
@@ -113,18 +127,26 @@ class Live:
         self._stopped = True
         self._wake.set()
 
+    def again(self) -> None:
+        """Compare every folder with its index at once, from another thread."""
+        self._again = True
+        self._wake.set()
+
     @property
     def is_idle(self) -> bool:
         """Tell whether all that was found on disk is indexed, vectors too."""
-        return not self._working and all(each.elected and each.vectors_at == _FAR and each.watch.quiet.due() is None for each in self._folders)
+        return not self._working and all(each.elected and each.is_settled() for each in self._folders)
 
     def step(self) -> float:
         """Do the one thing that is due first; return for how many seconds there is nothing more to do."""
         now = time.monotonic()
+        again, self._again = self._again, False
         for each in self._folders:
+            each.reconcile_at = now if again else each.reconcile_at
             each.stand(now)
             if each.elected and now >= each.look_at:
                 self._look(each)
+            self._finish_large(each)
         tended = [each for each in self._folders if each.elected and each.watch.is_there]
         words = min(tended, key=Tended.words_at, default=None)
         vectors = min(tended, key=lambda each: each.vectors_at, default=None)
@@ -151,33 +173,66 @@ class Live:
     def _keep_words(self, each: Tended) -> None:
         reconciled = each.reconcile_at <= time.monotonic()
         each.watch.quiet.clear()
+        turn = Turn(self._are_words_due)
         try:
-            report = self._library.index(words_only=True, folder=[each.folder.name])
-        except ThumbindexError as error:
+            report = self._index(each, turn, words_only=True)
+        except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
         else:
             self._note(each, "words", "")
             each.look_at = time.monotonic() + self._settings.poll_seconds if each.watch.failure else each.look_at
             each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds if reconciled else each.reconcile_at
+            if report.left and turn.was_cut_short:
+                each.reconcile_at = time.monotonic()
+            elif report.left:
+                self._take_large(each)
             if reconciled or ((report.added or report.changed) and not each.notes.get("vectors")):
                 each.vectors_at = min(each.vectors_at, time.monotonic())
 
     def _keep_vectors(self, each: Tended) -> None:
         """Embed until all is done, or words are due somewhere."""
-        turn = _Turn(self._are_words_due)
+        turn = Turn(self._are_words_due, Share(self._settings.share))
         try:
-            self._library.index(folder=[each.folder.name], interrupted=turn)
+            self._index(each, turn)
         except ModelError as error:
             self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
             each.vectors_at = time.monotonic() + self._settings.reconcile_seconds
-        except ThumbindexError as error:
+        except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
             each.vectors_at = each.reconcile_at
         else:
             self._note(each, "vectors", "")
             each.vectors_at = time.monotonic() if turn.was_cut_short else _FAR
 
-    def _postpone(self, each: Tended, error: ThumbindexError) -> None:
+    def _index(self, each: Tended, turn: Turn, *, words_only: bool = False) -> IndexReport:
+        """Take in what is small."""
+        name = each.folder.name
+        return self._library.index(words_only=words_only, folder=[name], interrupted=turn, sizes="small", progress=self._told)
+
+    def _take_large(self, each: Tended) -> None:
+        if each.large is not None:
+            each.more_large = True
+            return
+        each.large = self._aside.submit(
+            self._library.index, words_only=True, folder=[each.folder.name], interrupted=lambda: self._stopped, sizes="large", progress=self._told
+        )
+        each.large.add_done_callback(lambda _: self._wake.set())
+
+    def _finish_large(self, each: Tended) -> None:
+        if each.large is None or not each.large.done():
+            return
+        taken, each.large = each.large, None
+        try:
+            taken.result()
+        except (ThumbindexError, OSError) as error:
+            self._postpone(each, error)
+        else:
+            each.vectors_at = time.monotonic()
+        if each.more_large:
+            each.more_large = False
+            self._take_large(each)
+
+    def _postpone(self, each: Tended, error: ThumbindexError | OSError) -> None:
         """Try again in a while; a folder that went in the middle is noted by the next look."""
         each.look_at = time.monotonic()
         each.reconcile_at = time.monotonic() + self._settings.poll_seconds
@@ -196,19 +251,6 @@ class Live:
                 self._say(f"{OVER}{before}\n")
             if sentence:
                 self._say(f"{NOTED}{sentence}\n")
-
-
-class _Turn:
-    """Tells the one that embeds when to stop, and remembers that it did."""
-
-    def __init__(self, are_words_due: Callable[[], bool]) -> None:
-        self.was_cut_short = False
-        self._are_words_due = are_words_due
-
-    def __call__(self) -> bool:
-        """Tell whether to stop."""
-        self.was_cut_short = self._are_words_due()
-        return self.was_cut_short
 
 
 def _inode(path: Path) -> int:
