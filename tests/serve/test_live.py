@@ -23,7 +23,7 @@ from thumbindex.index.known import read_known
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES
-from thumbindex.serve.background import PROGRESS
+from thumbindex.serve.child import PROGRESS
 from thumbindex.serve.live import Live
 from thumbindex.serve.watch import Watch
 from thumbindex.testing import FakeEmbedder
@@ -258,8 +258,8 @@ def test_without_watches_the_folder_is_polled_and_the_user_is_told(root: Path, t
 
 WORK = (
     "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[3])\nfrom test_live import open_library\n"
-    "from thumbindex.serve.background import work_for_server\n"
-    "library = open_library(Path(sys.argv[1]), Path(sys.argv[2]))\nprint('ready', flush=True)\nwork_for_server(library)\n"
+    "from thumbindex.serve.work import work_for_server\n"
+    "library = open_library(Path(sys.argv[1]), Path(sys.argv[2]))\nprint('ready', flush=True)\nwork_for_server(lambda: library)\n"
 )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import threading
 import time
@@ -12,15 +10,13 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError
-from thumbindex.serve.child import NOTED, OVER, PROGRESS, REPAIR, Child
+from thumbindex.serve.child import Child
 from thumbindex.serve.follow import Follower
 from thumbindex.serve.opening import Opening, open_library
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
     from thumbindex.model import Progress
-
-__all__ = ["NOTED", "OVER", "PROGRESS", "REPAIR", "WORDS_SECONDS", "Background", "child_command", "work_for_server"]
 
 Result = TypeVar("Result")
 
@@ -33,9 +29,6 @@ _COUNT_SECONDS = 1.0
 """While one waits for the first words and nobody tells how far they are, the folders' files are counted this often."""
 
 _MODEL_POLL_SECONDS = 1.0
-
-_NICE = 5
-"""The child gives way to what the user is doing."""
 
 
 def _tell_nobody(progress: Progress) -> None:
@@ -156,45 +149,3 @@ def child_command(opening: Opening) -> list[str]:
     """Return how to start the child that indexes what an opening describes."""
     # -P: the server's working directory is often a vault, whose files must never be imported.
     return [sys.executable, "-P", "-m", "thumbindex", "work", *opening.arguments()]
-
-
-def work_for_server(library: Library) -> None:
-    """Keep the indexes up to the disk until the server at the other end of standard input is gone; without `serve.watch` only once."""
-    wished: list[Callable[[], None]] = []  # what a wish of the server calls, as soon as there is something to call
-    threading.Thread(target=_leave_with_server, args=(wished,), name="server watch", daemon=True).start()
-    # Imported here: the server, which imports this module for its handshake, must not pay for watchdog.
-    from thumbindex.serve.live import Live
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave_on_signal)
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
-    if library.config.serve.watch.enabled:
-        live = Live(library, _say)
-        wished.append(live.again)
-        live.run()
-    else:
-        library.index(words_only=True)
-        library.index()
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(line)
-    sys.stderr.flush()
-
-
-def _leave_with_server(wished: Sequence[Callable[[], None]]) -> None:
-    """Do as the server says, a line a wish; leave when it is gone."""
-    # Even a killed server closes its end. What is committed stays; a commit under way is rolled back by SQLite.
-    # Read by descriptor: the lock of a buffered reader would stop the interpreter's own way out.
-    rest = b""
-    while received := os.read(0, 4096):
-        *lines, rest = (rest + received).split(b"\n")
-        if REPAIR.encode() in (line.strip() for line in lines):
-            for wish in wished:
-                wish()
-    os._exit(0)
-
-
-def _leave_on_signal(number: int, _: object) -> None:
-    os._exit(128 + number)  # as for the end of the server: nothing has to be tidied up

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,6 @@ import typer
 
 from thumbindex.errors import ModelError, UnknownFolderError, UsageError
 from thumbindex.model import Filters
-from thumbindex.serve.background import work_for_server
 from thumbindex.serve.bench import bench
 from thumbindex.serve.opening import Opening, open_everywhere, open_library
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
@@ -19,6 +19,7 @@ from thumbindex.serve.payload import answer_payload, evaluation_payload, report_
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_answer, print_evaluation, print_forgotten, print_json, print_report, print_status
 from thumbindex.serve.tools import replace_surrogates
+from thumbindex.serve.work import work_for_server
 from thumbindex.study.evaluate import evaluate, load_queries, write_run
 
 if TYPE_CHECKING:
@@ -196,8 +197,7 @@ def work(
     overrides: SetOption = None,
 ) -> int:
     """Index for a server until its end of our standard input closes."""
-    with _open(ctx, _opening(folder, index, config, overrides)) as library:
-        work_for_server(library)
+    work_for_server(partial(_open, ctx, _opening(folder, index, config, overrides)))
     return FOUND
 
 

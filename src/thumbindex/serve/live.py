@@ -14,7 +14,7 @@ from thumbindex.errors import ModelError, StorageError, ThumbindexError, Unknown
 from thumbindex.library import Library
 from thumbindex.library.folders import Folder
 from thumbindex.model import IndexReport
-from thumbindex.serve.background import NOTED, OVER
+from thumbindex.serve.child import NOTED, OVER
 from thumbindex.serve.share import Share, Turn
 from thumbindex.serve.told import Told
 from thumbindex.serve.watch import Watch

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from thumbindex.model import Progress
-from thumbindex.serve.background import PROGRESS
+from thumbindex.serve.child import PROGRESS
 
 TOLD_SECONDS = 0.5
 """Between two lines about progress."""
