@@ -163,6 +163,31 @@ class EditsWhileAsked(FakeEmbedder):
         return super().embed_query(text)
 
 
+@pytest.mark.parametrize("wait_for_models", [True, False])
+def test_a_note_is_found_at_every_moment_while_something_else_in_it_is_edited(library, vault, wait_for_models):
+    write(vault, "a.md", "# A\n\nText.\n\n## Kept\n\nApples grow.\n")
+    library.index()
+    settings = load_config(user_file=vault / "none")
+    embedder = FakeEmbedder() if wait_for_models else None
+    with Library.open([vault], index=vault.parent / "index", config=settings, embedder=embedder, wait_for_models=wait_for_models) as asked:
+        writing = threading.Thread(target=edit_again_and_again, args=(vault, library))
+        writing.start()
+        missed = asked_count = 0
+        while writing.is_alive():
+            passages = asked.query("how do apples grow").passages
+            missed, asked_count = missed + ("Apples grow." not in [passage.match for passage in passages]), asked_count + 1
+        writing.join()
+    assert (missed, asked_count > 20) == (0, True)
+
+
+def edit_again_and_again(vault: Path, library: Library) -> None:
+    """Change what stands above a paragraph that stays."""
+    for number in range(25):
+        lines = "\n".join(f"Line {n} of {number}." for n in range(number % 4 + 1))
+        write(vault, "a.md", f"# A\n\n{lines}\n\n## Kept\n\nApples grow.\n")
+        library.index(words_only=True)
+
+
 def test_no_thread_outlives_its_opening(library, reader):
     reader.snapshot()
     reader.close()

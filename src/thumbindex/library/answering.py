@@ -29,17 +29,14 @@ ATTEMPTS = 3
 def answer(query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Answer:
     """Ask the folders' snapshots as one and write down what the answer stood on."""
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
-    opened = [reader.opened() for reader in readers if reader.indexed]
-    for attempt in range(1, ATTEMPTS + 1):
-        lost = sum(each.catalog.lost for each in opened)
-        found = _answer(query, opened, settings, embedder, reranker)
-        if attempt == ATTEMPTS or lost == sum(each.catalog.lost for each in opened):
+    opened = {reader: reader.opened() for reader in readers if reader.indexed}
+    for _ in range(ATTEMPTS):
+        lost = {reader: each.catalog.lost for reader, each in opened.items()}
+        found = _answer(query, list(opened.values()), settings, embedder, reranker)
+        newer = {reader: each if each.catalog.lost == lost[reader] else reader.newer(each) for reader, each in opened.items()}
+        if all(newer[reader] is each for reader, each in opened.items()):
             break
-        # a commit has replaced texts that were found
-        newer = [reader.opened() for reader in readers if reader.indexed]
-        if all(one is other for one, other in zip(newer, opened, strict=False)):
-            break
-        opened = newer
+        opened = newer  # a commit has replaced texts that were found
     return found
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 from thumbindex.index.catalog import StoreCatalog, difference
+from thumbindex.index.locking import is_writing
 from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
@@ -19,6 +20,14 @@ PATIENCE_SECONDS = 0.05
 """How long a server's query waits for a newer snapshot before it answers from the one there is.
 
 An edit in a vault of a thousand notes is opened in less and so seen at once; of ten thousand files that change at once, no query waits for all."""
+
+COMMIT_SECONDS = 0.2
+"""How long a commit's second half, the keyword view's, is waited for where texts that a search found are replaced by then: an edit takes less."""
+
+FIRST_SECONDS = 2.0
+"""How long the first snapshot waits for a commit's second half, where a process is writing it: there is none before it that could stand."""
+
+_POLL_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,7 @@ class Reader:
         self._opening: Opening | None = None
         self._told: StoreCatalog | None = None  # what `refresh` has told of
         self._was_missing = False  # when `refresh` was asked last
+        self._awaited: tuple[tuple[int, str], float] = ((-1, ""), 0.0)  # by `newer`: after which snapshot, and until when
         self._lock = threading.RLock()
 
     @property
@@ -71,6 +81,20 @@ class Reader:
     def opened(self) -> Opened:
         """Return the snapshot with what it is a snapshot of. Raises what opening it raised; the next call tries again."""
         return self._newest(self._patience)
+
+    def newer(self, opened: Opened) -> Opened:
+        """Return a newer snapshot than one whose texts were replaced under a search; the same where none comes in a moment.
+
+        The moment is one for all who ask: in a storm, those who come later wait no more.
+        """
+        which = (opened.snapshot.generation, opened.words)
+        with self._lock:
+            if self._awaited[0] != which:
+                self._awaited = (which, time.monotonic() + COMMIT_SECONDS)
+            until = self._awaited[1]
+        while (newest := self.opened()) is opened and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+        return newest
 
     def refresh(self) -> Changes:
         """Open the index as it is now, however long it takes; return the documents that came, went and changed since this was asked last.
@@ -126,6 +150,7 @@ class Reader:
         try:
             now = Store(opening.store.path, read_only=True)
             try:
+                self._await_words(opening, now)
                 opened = open_snapshot(opening.store, self.folder.places, self.folder.name, expand=expand, last=opening.last, now=now)
             finally:
                 now.close()
@@ -136,6 +161,14 @@ class Reader:
             return
         self._finish(opening, opened)
         opening.opened.set_result(opened)
+
+    def _await_words(self, opening: Opening, now: Store) -> None:
+        """Wait a while for the second half of a commit where there is no snapshot that could stand until then."""
+        places, until = self.folder.places, time.monotonic() + FIRST_SECONDS
+        while opening.last is None and self._opening is opening and not shows_words(now, places):
+            if not is_writing(places.lock) or time.monotonic() > until:
+                return
+            time.sleep(_POLL_SECONDS)
 
     def _finish(self, opening: Opening, opened: Opened | None) -> None:
         with self._lock:
