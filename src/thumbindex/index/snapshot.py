@@ -60,6 +60,7 @@ class Opened:
     graph: NetworkxLinkGraph
     vectors: VectorView
     words: str  # stamp of the keyword view and generation of the store's last change of words
+    whole: bool  # not between a batch's two commits
     fingerprint: str
     model: str
 
@@ -87,14 +88,14 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
         if last is not None and not shows_words(now, places):
             return last
         opened = _open_once(store, now, places, folder, expand, last)
-        if opened.words == _words(now, places):
+        if (opened.whole or last is None) and opened.words == _words(now, places):
             return opened
     return last or opened
 
 
 def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
     with now.reading():
-        words, fingerprint = _words(now, places), now.meta("fingerprint")
+        words, whole, fingerprint = _words(now, places), shows_words(now, places), now.meta("fingerprint")
         same = last is not None and last.words == words
         catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)
         graph = last.graph if last is not None and same else _graph(now, catalog, last)
@@ -103,7 +104,7 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
         generation, calibration, model = now.generation, _calibration(now), now.meta("model")
     keyword = last.keyword if last is not None and same else WhooshKeywordIndex(places.keyword, catalog, None if last is None else last.keyword)
     snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, calibration, vocabulary)
-    return Opened(snapshot, catalog, keyword, graph, vectors, words, fingerprint, model)
+    return Opened(snapshot, catalog, keyword, graph, vectors, words, whole, fingerprint, model)
 
 
 def _words(store: Store, places: Places) -> str:

@@ -146,12 +146,13 @@ class Reader:
 
     def _open(self, opening: Opening) -> None:
         """Open the present snapshot, through a connection of its own: queries load texts meanwhile."""
-        expand = self.folder.config.query.expand.enabled
         try:
             now = Store(opening.store.path, read_only=True)
             try:
-                self._await_words(opening, now)
-                opened = open_snapshot(opening.store, self.folder.places, self.folder.name, expand=expand, last=opening.last, now=now)
+                opened = self._open_from(now, opening, opening.last)
+                until = time.monotonic() + FIRST_SECONDS
+                while opening.last is None and not opened.whole and self._shown(opening, now, until):
+                    opened = self._open_from(now, opening, opened)
             finally:
                 now.close()
         except BaseException as error:
@@ -162,13 +163,16 @@ class Reader:
         self._finish(opening, opened)
         opening.opened.set_result(opened)
 
-    def _await_words(self, opening: Opening, now: Store) -> None:
-        """Wait a while for the second half of a commit where there is no snapshot that could stand until then."""
-        places, until = self.folder.places, time.monotonic() + FIRST_SECONDS
-        while opening.last is None and self._opening is opening and not shows_words(now, places):
-            if not is_writing(places.lock) or time.monotonic() > until:
-                return
+    def _open_from(self, now: Store, opening: Opening, last: Opened | None) -> Opened:
+        expand = self.folder.config.query.expand.enabled
+        return open_snapshot(opening.store, self.folder.places, self.folder.name, expand=expand, last=last, now=now)
+
+    def _shown(self, opening: Opening, now: Store, until: float) -> bool:
+        """Wait for the second half of a commit that a process is writing; tell whether it is there."""
+        places = self.folder.places
+        while not (shown := shows_words(now, places)) and self._opening is opening and is_writing(places.lock) and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
+        return shown and time.monotonic() < until
 
     def _finish(self, opening: Opening, opened: Opened | None) -> None:
         with self._lock:
