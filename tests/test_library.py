@@ -168,7 +168,7 @@ def test_a_damaged_store_is_named_and_rebuilt_on_request(vault, tmp_path):
         store = Path(library.status()[0].location) / "index.sqlite3"
     store.write_bytes(b"damaged" * 1000)
     with open_library(vault, tmp_path / "index") as library:
-        with pytest.raises(IndexDamagedError, match="--rebuild"):
+        with pytest.raises(IndexDamagedError, match="rebuilds it from the notes"):
             library.index()
         assert library.index(rebuild=True).added == 3
 
