@@ -20,7 +20,7 @@ ROOMS = ("corpus", "encode", "index", "query", "serve", "study")
 FOR_ALL = {"model", "errors", "ports", "settings", "config", "text"}
 DOORS = {
     "faiss": {"index/vector.py"},
-    "whoosh": {"index/analysis.py", "index/keyword.py", "index/keyword_view.py"},
+    "whoosh": {"index/analysis.py", "index/keyword.py", "index/keyword_files.py", "index/keyword_view.py"},
     "networkx": {"index/graph.py"},
     "sqlite3": {"index/database.py"},
     "markdown_it": {"corpus/blocks.py", "corpus/inline.py"},

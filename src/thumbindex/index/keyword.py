@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from whoosh import columns
-from whoosh import index as whoosh_index
-from whoosh.index import EmptyIndexError
+from whoosh.filedb.filestore import FileStorage
+from whoosh.index import FileIndex
 from whoosh.query import Phrase
 from whoosh.searching import Searcher
 
@@ -18,17 +18,25 @@ from thumbindex.errors import IndexDamagedError
 from thumbindex.index.analysis import DOCUMENT_FIELDS, stem
 from thumbindex.index.bm25f import Column, Scorer
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
+from thumbindex.index.keyword_files import stamped_contents
+from thumbindex.index.stamp import read_contents
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask
 from thumbindex.text import words
 
 
 def open_reader(folder: Path) -> Any:
-    """Open the index for reading at its last commit."""
-    try:
-        return whoosh_index.open_dir(str(folder)).reader()
-    except (EmptyIndexError, OSError, ValueError) as error:
-        raise IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.") from error
+    """Open the index for reading at its last commit, every byte of it verified."""
+    while True:
+        shown = read_contents(folder)
+        try:
+            contents = stamped_contents(folder)
+            return FileIndex._reader(FileStorage(str(folder)), contents.schema, contents.segments, contents.generation)
+        except OSError as error:  # between the two the next commit took the files away
+            if read_contents(folder) == shown:
+                raise IndexDamagedError(
+                    f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew."
+                ) from error
 
 
 def live_rows(reader: Any) -> tuple[Positions, Positions]:

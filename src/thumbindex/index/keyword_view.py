@@ -8,13 +8,15 @@ from typing import Any
 
 from whoosh import index as whoosh_index
 from whoosh.index import LockError
-from whoosh.writing import MERGE_SMALL, IndexWriter
+from whoosh.writing import MERGE_SMALL, IndexWriter, SegmentWriter
 
 from thumbindex.errors import IndexBusyError
 from thumbindex.index.analysis import VIEW_VERSION, code_words, document_texts, schema
 from thumbindex.index.catalog import Positions
+from thumbindex.index.failures import writing
 from thumbindex.index.keyword import live_rows, open_reader
-from thumbindex.index.stamp import Stamp, read_stamp, write_stamp
+from thumbindex.index.keyword_files import KeepsFiles, counted_files
+from thumbindex.index.stamp import Stamp, clear, is_whole, read_stamp, sweep, verify, write_stamp
 from thumbindex.model import Chunk, Document
 from thumbindex.text import visible, words
 
@@ -34,22 +36,23 @@ class KeywordView:
     def is_current(self, generation: int = 0) -> bool:
         """Tell whether there is an index of this version that shows at least a generation of the store."""
         shown = read_stamp(self.folder)
-        return shown is not None and shown.version == VIEW_VERSION and shown.generation >= generation and whoosh_index.exists_in(str(self.folder))
+        return shown is not None and shown.version == VIEW_VERSION and shown.generation >= generation and is_whole(self.folder)
 
     def is_at(self, generation: int) -> bool:
         """Tell whether it shows just this generation: its rows are the store's."""
-        return read_stamp(self.folder) == Stamp(VIEW_VERSION, generation) and whoosh_index.exists_in(str(self.folder))
+        return read_stamp(self.folder) == Stamp(VIEW_VERSION, generation) and is_whole(self.folder)
 
     def create(self) -> None:
         """Begin an empty index; it does not count until it is stamped."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for path in self.folder.iterdir():
-            path.unlink()
-        whoosh_index.create_in(str(self.folder), schema())
+        clear(self.folder)
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            whoosh_index.create_in(str(self.folder), schema())
 
     def write_stamp(self, generation: int) -> None:
         """Say that the index shows a generation of the store; readers open it anew."""
-        write_stamp(self.folder, Stamp(VIEW_VERSION, generation))
+        write_stamp(self.folder, Stamp(VIEW_VERSION, generation), counted_files(self.folder))
+        sweep(self.folder)
 
     def rows(self) -> Positions:
         """Return the row ids that the index holds: chunks', and minus documents'."""
@@ -58,11 +61,12 @@ class KeywordView:
 
     def apply(self, removed: Iterable[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
         """Remove rows and add rows (chunks' row ids, minus documents'), in one commit."""
-        open_reader(self.folder).close()  # damage shows here, before anything is written
-        try:
-            writer = whoosh_index.open_dir(str(self.folder)).writer(limitmb=WRITER_MEGABYTES, timeout=30.0)
-        except LockError as error:
-            raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
+        if read_stamp(self.folder):
+            verify(self.folder)  # damage shows here, before anything is written
+        with writing(self.folder):
+            self._apply(self._writer(), removed, documents, chunks)
+
+    def _apply(self, writer: Any, removed: Iterable[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
         try:
             for row in removed:
                 writer.delete_by_term("key", str(row))
@@ -78,9 +82,21 @@ class KeywordView:
 
     def merge(self) -> None:
         """Merge small segments; the rows stay as they are, so that readers need not open it anew."""
-        index = whoosh_index.open_dir(str(self.folder))
-        if len(index._segments()) > FEW_SEGMENTS:
-            index.writer(limitmb=WRITER_MEGABYTES, timeout=30.0).commit(mergetype=MERGE_SMALL)
+        shown = read_stamp(self.folder)
+        if shown and len(whoosh_index.open_dir(str(self.folder))._segments()) > FEW_SEGMENTS:
+            with writing(self.folder):
+                self._writer().commit(mergetype=MERGE_SMALL)
+            self.write_stamp(shown.generation)
+
+    def _writer(self) -> Any:
+        try:
+            return _Writer(whoosh_index.open_dir(str(self.folder)), limitmb=WRITER_MEGABYTES, timeout=30.0)
+        except LockError as error:
+            raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
+
+
+class _Writer(KeepsFiles, SegmentWriter):  # type: ignore[misc]
+    """Whoosh's writer, whose commit the stamp is."""
 
 
 def _merge_many(writer: IndexWriter, segments: Any) -> Any:
