@@ -22,7 +22,7 @@ DOORS = {
     "faiss": {"index/vector.py"},
     "whoosh": {"index/analysis.py", "index/keyword.py", "index/keyword_files.py", "index/keyword_view.py"},
     "networkx": {"index/graph.py"},
-    "sqlite3": {"index/database.py"},
+    "sqlite3": {"index/database.py", "index/salvage.py"},
     "markdown_it": {"corpus/blocks.py", "corpus/inline.py"},
     "yaml": {"corpus/yaml_tree.py"},
     "watchdog": {"serve/watch.py"},

@@ -321,6 +321,7 @@ class IndexReport:
     truncated: int  # texts longer than the model's window
     seconds: float
     generation: int
+    mended: tuple[str, ...] = ()  # what was damaged or of an earlier version, and what was done about it
 
 
 # ------------------------------------------------------------------ what a library tells of itself

@@ -178,6 +178,11 @@ class Database:
     def _write_all(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         self._db.executemany(sql, rows)
 
+    def take_rows(self, table: str, rows: Sequence[Row]) -> None:
+        """Insert rows that another store held, checksums and all; one that is there already stays."""
+        for row in rows:
+            self._write(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+
     def _thaw(self) -> None:
         """Open a file anew that was read as one that nobody writes, and that somebody wrote."""
         if self._frozen_at is not None:

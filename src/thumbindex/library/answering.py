@@ -12,7 +12,7 @@ import numpy as np
 from thumbindex.errors import UsageError
 from thumbindex.index.catalog import difference
 from thumbindex.index.snapshot import Opened, open_snapshot
-from thumbindex.index.stamp import read_stamp
+from thumbindex.index.stamp import stamp_text
 from thumbindex.index.store import Store
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
@@ -38,8 +38,8 @@ class Reader:
 
     @property
     def indexed(self) -> bool:
-        """Tell whether there are words to search."""
-        return read_stamp(self.folder.places.keyword) is not None
+        """Tell whether there are words to search, or were before they were damaged."""
+        return bool(stamp_text(self.folder.places.keyword))
 
     @property
     def store(self) -> Store:

@@ -60,7 +60,7 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
 def index_words(folder: Folder, run: Run) -> IndexReport:
     """Compare, read what differs, and keep its words."""
     began = time.perf_counter()
-    with Writer.open(folder.places.folder, rebuild=run.rebuild) as writer:
+    with Writer.open(folder.places.folder) as writer:
         comparison, listing = compare(folder, writer, run)
         keep_words(folder, writer, comparison, listing, run)
         return _report(writer, comparison.changes, time.perf_counter() - began)

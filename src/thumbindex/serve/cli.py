@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.errors import ModelError, UnknownFolderError, UsageError
+from thumbindex.errors import IndexDamagedError, ModelError, UnknownFolderError, UsageError
 from thumbindex.model import Filters
 from thumbindex.serve.background import work_for_server
 from thumbindex.serve.opening import Opening, open_everywhere, open_library
@@ -84,7 +85,13 @@ def query(
     filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_date(since))
     with _open(ctx, _opening(folder, index, config, overrides)) as library:
         _make_ready(library, wait)
-        answer = library.query(replace_surrogates(text), limit=limit, path=filters.path, tag=filters.tag, since=filters.since)
+        ask = partial(library.query, replace_surrogates(text), limit=limit, path=filters.path, tag=filters.tag, since=filters.since)
+        try:
+            answer = ask()
+        except IndexDamagedError:
+            library.repair()
+            _make_ready(library, wait)
+            answer = ask()
     if as_json:
         print_json(answer_payload(answer))
     else:
