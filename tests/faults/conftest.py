@@ -8,10 +8,11 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,14 @@ def full(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="session")
 def count() -> Counter[str]:
     return _COUNTS
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """Return a folder in memory where the system has one: what a killed process has written is there all the same, and no disk is waited for."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
 
 
 # ------------------------------------------------------------------ the vault
@@ -152,6 +161,19 @@ def build(root: Path, notes: dict[str, str], index: Path) -> Built:
 def old(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("old")
     return build(folder / "vault", old_notes(), folder / "index")
+
+
+@pytest.fixture(scope="session")
+def unclosed(old: Built, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Return the old version's index as a process leaves it that is killed at the end: the log holds what the file does not."""
+    folder = tmp_path_factory.mktemp("unclosed")
+    with open_library(old.root, folder / "index") as library:
+        library.index(words_only=True)
+        (reader,) = library._readers
+        assert reader.store.generation  # open while the rest is written
+        library.index()
+        shutil.copytree(folder / "index", folder / "copy")
+    return replace(old, index=folder / "copy")
 
 
 @pytest.fixture(scope="session")

@@ -57,18 +57,18 @@ def check_finishes(faults, root: Path, index: Path, built) -> None:
 
 
 @pytest.mark.parametrize("update", [False, True], ids=["building", "updating"])
-def test_killed_at_any_moment_nothing_is_lost(update, full, count, child, faults, old, new, tmp_path):
+def test_killed_at_any_moment_nothing_is_lost(update, full, count, child, faults, old, new, scratch):
     chance = random.Random(f"kill {update}")
     built, versions = (new, (faults.old_notes(), faults.new_notes())) if update else (old, (faults.old_notes(),))
-    root = tmp_path / "vault"  # the undisturbed build's folder has this name too
+    root = scratch / "vault"  # the undisturbed build's folder has this name too
     faults.write_notes(root, versions[0])
-    child.do(root=root, index=tmp_path / "before", steps=True)
+    child.do(root=root, index=scratch / "before", steps=True)
     faults.write_notes(root, versions[-1])
     seconds = 0.0
     for n in range(101 if full else 5):
-        index = tmp_path / str(n)
+        index = scratch / str(n)
         if update:
-            shutil.copytree(tmp_path / "before", index)
+            shutil.copytree(scratch / "before", index)
         moment = None if n == 0 else chance.uniform(0, seconds)  # the first is not killed: it says how long there is
         told = child.do(moment, root=root, index=index, steps=True)
         seconds = told["seconds"] if n == 0 else seconds

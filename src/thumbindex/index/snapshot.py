@@ -11,7 +11,7 @@ import numpy as np
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.keyword import WhooshKeywordIndex
-from thumbindex.index.stamp import stamp_text
+from thumbindex.index.stamp import refuse_lost, stamp_text
 from thumbindex.index.store import Store, text_key
 from thumbindex.index.vector import FaissVectorIndex, VectorView, view_file
 from thumbindex.ports import Calibration, Matrix, Snapshot
@@ -76,7 +76,9 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
 
 
 def _words(store: Store, places: Places) -> str:
-    return f"{stamp_text(places.keyword)}; {store.meta('words')}"
+    shown = stamp_text(places.keyword)  # before the store is looked at: the store is committed first
+    refuse_lost(places.keyword, shown, store.generation)
+    return f"{shown}; {store.meta('words')}"
 
 
 def _graph(store: Store, catalog: StoreCatalog) -> NetworkxLinkGraph:

@@ -102,6 +102,13 @@ def is_whole(folder: Path) -> bool:
     return True
 
 
+def refuse_lost(folder: Path, text: str, generation: int) -> None:
+    """Raise IndexDamagedError where a stamp shows what its store, looked at later, has not come to: the store has lost commits."""
+    contents = text.split(" ")
+    if len(contents) == 3 and int(contents[1]) > generation:
+        raise _damaged(folder, "the index has lost what was written last")
+
+
 def sweep(folder: Path) -> None:
     """Delete what the stamp does not name: what a writer that died had begun, or what a commit has replaced. For who holds the writer's lock."""
     contents = read_contents(folder)
