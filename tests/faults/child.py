@@ -6,6 +6,7 @@ itself (outcome, error, texts that the model was asked for) it writes to the fil
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import resource
@@ -48,6 +49,8 @@ def run(job: dict[str, Any]) -> None:
     if job.get("largest_file"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (job["largest_file"], job["largest_file"]))
     if job.get("user"):
+        for name in ("latin1", "utf-32-le", "utf-16-le"):
+            codecs.lookup(name)  # the other user may not be able to read where Python is
         os.setgid(job["user"])
         os.setuid(job["user"])
     try:
@@ -60,16 +63,21 @@ def run(job: dict[str, Any]) -> None:
     said.close()
 
 
+def say(what: object) -> None:
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
             run(json.loads(line))
             os._exit(0)
-        print(pid, flush=True)
-        print(os.waitpid(pid, 0)[1], flush=True)
+        say(pid)
+        say(os.waitpid(pid, 0)[1])
 
 
 if __name__ == "__main__":
-    print("ready", flush=True)
+    say("ready")
     main()

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -123,9 +124,14 @@ def _asked(library: Library, query: str) -> tuple[Passage, ...] | str:
     try:
         found: Answer = library.query(query)
     except StorageError as error:
-        assert "thumbindex index" in str(error) or "try again" in str(error), str(error)
-        return str(error)
+        return _with_advice(str(error))
     return found.passages if found.index.documents else "nothing is indexed"
+
+
+def _with_advice(sentence: str) -> str:
+    """Return what an error says, which has to say what to do next."""
+    assert any(advice in sentence for advice in ("thumbindex index", "try again", "free space")), sentence
+    return sentence
 
 
 @dataclass(frozen=True)
@@ -204,10 +210,8 @@ class Child:
         pid, began = int(self._line()), time.perf_counter()
         if kill_after is not None:
             time.sleep(kill_after)
-            try:
+            with suppress(ProcessLookupError):  # it was done before
                 os.kill(pid, 9)
-            except ProcessLookupError:
-                pass
         killed = self._line() != "0"
         seconds = time.perf_counter() - began
         text = self._said.read_text(encoding="utf-8") if self._said.exists() else ""
@@ -220,7 +224,8 @@ class Child:
         return self._process.stdout.readline().strip()
 
     def close(self) -> None:
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()

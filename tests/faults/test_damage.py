@@ -71,25 +71,21 @@ def check(faults, old, index: Path, count, target: str) -> None:
     embedder = FakeEmbedder()
     with faults.open_library(old.root, index, embedder) as library:
         first = library.index()
-        seen_first = bool(first.mended)
         second = library.index(verify=True)
         assert library.index(verify=True).mended == ()
         assert embedder.embedded == 0 or target in ("store", "log")
         assert faults.dump(library) == old.dump
         asked = embedder.embedded
         assert faults.answers(library) == old.answers
-    unread = target == "vectors" and "its checksum told, the store was read instead"
-    when = (
-        "an earlier state, which says so"
-        if earlier
-        else "a reader said so"
-        if wrong
-        else "index repaired it"
-        if seen_first
-        else "index --verify found it"
-        if second.mended
-        else unread or "without effect"
-    )
+    said = {
+        "an earlier state, which says so": earlier,
+        "a reader said so": bool(wrong),
+        "its checksum told, the store was read instead": target == "vectors",
+        "index repaired it": bool(first.mended),
+        "index --verify found it": bool(second.mended),
+        "without effect": True,
+    }
+    when = next(name for name, holds in said.items() if holds)
     count[f"damage to {target}: {when}"] += 1
     count[f"damage to {target}: texts that were embedded again"] += asked
 

@@ -281,7 +281,5 @@ def translated(error: sqlite3.Error | MemoryError, path: Path) -> StorageError:
     if name.startswith(_REFUSED):
         return StorageError(f"{path} may not be written ({text}): check the permissions of its folder, or choose another one with --index.")
     if name.startswith(_DISK):
-        return StorageError(
-            f"The disk of {path} failed ({text}): check it and its free space, then run it again; what was indexed before is as it was."
-        )
+        return StorageError(f"The disk of {path} failed ({text}): check it and its free space, then run it again; what was indexed is as it was.")
     return IndexDamagedError(damaged(path, text or type(error).__name__))
