@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from thumbindex.errors import IndexBusyError
+from thumbindex.errors import IndexBusyError, StorageError
 from thumbindex.index.snapshot import Places
 from thumbindex.index.writer import Writer
 from thumbindex.testing import FakeEmbedder
@@ -75,6 +75,17 @@ def test_a_full_disk_costs_a_sentence_and_nothing_that_was_indexed(update, full,
         check_finishes(faults, root, small_disk / "index", built)
 
 
+def test_a_disk_that_became_read_only_answers_and_says_that_it_cannot_be_written(faults, old, small_disk, scratch):
+    set_size(small_disk, 64 * 1024)
+    old.copy(small_disk / "index")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with faults.open_library(old.root, small_disk / "index") as library:
+        assert faults.answers(library) == old.answers
+        with pytest.raises(StorageError, match="cannot be written"):
+            library.index()
+    subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
+
+
 @pytest.mark.parametrize("largest", [8, 40, 120, 400])
 def test_a_file_that_may_not_grow_is_a_full_disk(largest, count, child, faults, old, scratch):
     told = child.do(root=old.root, index=scratch / "index", steps=True, largest_file=largest * 1024)
@@ -87,12 +98,13 @@ class TestAnotherUser:
     """Root may write anything: what a folder's permissions do shows to another user only."""
 
     @pytest.fixture
-    def shared(self, old, scratch):
+    def shared(self, faults, old, scratch):
         """Return an index that everybody may read and only root may write."""
         scratch.chmod(0o755)
-        old.copy(scratch / "index")
-        faults_root = shutil.copytree(old.root, scratch / "vault")
-        return faults_root, scratch / "index"
+        shutil.copytree(old.root, scratch / "vault")
+        with faults.open_library(scratch / "vault", scratch / "index") as library:
+            library.index()
+        return scratch / "vault", scratch / "index"
 
     def test_an_index_that_may_not_be_written_is_named_and_stays_as_it_was(self, child, shared):
         root, index = shared
@@ -104,15 +116,13 @@ class TestAnotherUser:
     def test_an_index_that_may_only_be_read_answers(self, child, faults, shared):
         root, index = shared
         with faults.open_library(root, index) as library:
-            library.index()
             right = [[p.path, p.start_line, p.end_line] for p in library.query("apple cellar").passages]
         told = child.do(root=root, index=index, user=NOBODY, ask="apple cellar")
         assert told == {"outcome": "answered", "passages": right, "seconds": told["seconds"]}
 
     def test_an_index_that_may_not_be_read_is_named(self, child, shared):
         root, index = shared
-        with_folder = next(path for path in index.iterdir() if path.is_dir())
-        (with_folder / "index.sqlite3").chmod(0o600)
+        next(index.glob("*/index.sqlite3")).chmod(0o600)
         told = child.do(root=root, index=index, user=NOBODY, ask="apple cellar")
         assert (told["outcome"], "permissions" in told["message"]) == ("refused", True)
 

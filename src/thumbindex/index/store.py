@@ -48,8 +48,9 @@ class Store(StoredVectors):
             self.verify_meta()
             self.manifest()
             self.verify_chunks()
-            self.chunks([row for row, _, _ in self.chunk_rows()])
-            self._whole(self._rows(f"SELECT {_SECTION}, sum FROM sections"), "a section")
+            rows = [row for row, _, _ in self.chunk_rows()]
+            self.chunks(rows)
+            self.sections(rows)
             self.links()
             self.edges()
             self.problems()
