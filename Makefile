@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test soak storm lint docs clean
+.PHONY: demo test test-faults soak storm lint docs clean
 .DEFAULT_GOAL := demo
 
 # torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
@@ -19,6 +19,10 @@ demo: .venv/installed
 
 test: .venv/installed
 	$(BIN)/python -m pytest
+
+# Kill the writer, fill the disk and flip bytes, hundreds of times; `make test` does a few of each.
+test-faults: .venv/installed
+	$(BIN)/python -m pytest tests/faults --faults=full
 
 # Ten minutes of edits and questions through two servers.
 soak: .venv/installed

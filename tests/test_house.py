@@ -20,9 +20,16 @@ ROOMS = ("corpus", "encode", "index", "query", "serve", "study")
 FOR_ALL = {"model", "errors", "ports", "settings", "config", "text"}
 DOORS = {
     "faiss": {"index/vector.py"},
-    "whoosh": {"index/analysis.py", "index/keyword.py", "index/keyword_codec.py", "index/keyword_view.py", "index/segments.py"},
+    "whoosh": {
+        "index/analysis.py",
+        "index/keyword.py",
+        "index/keyword_codec.py",
+        "index/keyword_files.py",
+        "index/keyword_view.py",
+        "index/segments.py",
+    },
     "networkx": {"index/graph.py"},
-    "sqlite3": {"index/store.py"},
+    "sqlite3": {"index/database.py", "index/salvage.py"},
     "markdown_it": {"corpus/blocks.py", "corpus/inline.py"},
     "yaml": {"corpus/yaml_tree.py"},
     "watchdog": {"serve/watch.py"},

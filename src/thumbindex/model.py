@@ -337,6 +337,7 @@ class IndexReport:
     seconds: float
     generation: int
     left: int = 0  # files that are left for another run: large ones, or what an interruption left
+    mended: tuple[str, ...] = ()  # what was damaged or of an earlier version, and what was done about it
 
 
 # ------------------------------------------------------------------ what a library tells of itself

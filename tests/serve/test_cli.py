@@ -248,3 +248,17 @@ def test_help_imports_nothing_heavy() -> None:
     heavy = "{'thumbindex.library', 'mcp', 'torch', 'numpy', 'faiss', 'whoosh', 'networkx', 'onnxruntime', 'llama_index'}"
     script = f"import sys; import thumbindex.__main__; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_query_over_a_damaged_index_repairs_it_and_answers_in_the_same_run(
+    vault: Path, tmp_path: Path, open_fake: Callable[[Opening], Library], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    place = ["--folder", str(vault), "--index", str(tmp_path / "index")]
+    CliRunner().invoke(app, ["index", *place], obj=open_fake)
+    (store,) = tmp_path.glob("index/*/index.sqlite3")
+    store.write_bytes(store.read_bytes().replace(b"Press the green button", b"Press the brown button"))
+    result = CliRunner().invoke(app, ["query", *place, "press the green button"], obj=open_fake)
+    status = CliRunner().invoke(app, ["status", *place], obj=open_fake)
+    assert (result.exit_code, "Press the green button" in result.stdout) == (0, True)
+    assert "is an index that was damaged and built anew" in " ".join(status.stdout.split())

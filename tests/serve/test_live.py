@@ -18,6 +18,7 @@ import pytest
 from watchdog.observers import Observer
 
 from thumbindex.config import load_config
+from thumbindex.errors import IndexDamagedError
 from thumbindex.index.dump import logical_dump
 from thumbindex.index.known import read_known
 from thumbindex.index.store import Store
@@ -251,6 +252,21 @@ def test_without_watches_the_folder_is_polled_and_the_user_is_told(root: Path, t
     assert until(lambda: tended.found("cider is pressed") == "apples.md")
     assert ["cannot be watched (inotify watch limit reached)" in line for line in tended.said] == [True]
     tended.close()
+
+
+def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
+    asked = tended.asked
+    (folder,) = tended.worker.opened
+    store = bytearray(folder.places.store.read_bytes())
+    at = store.index(b"Pears ripen off the tree")
+    store[at : at + 5] = b"Bears"
+    folder.places.store.write_bytes(store)
+    with pytest.raises(IndexDamagedError):
+        tended.reader.query("pears ripen off the tree")
+    tended.live.again()
+    assert until(lambda: any("was damaged" in line and "kept aside" in line for line in tended.said))
+    assert until(lambda: tended.is_settled() and tended.paths() == sorted(NOTES))
+    assert (tended.found("ripen off the tree"), tended.asked) == ("fruit/Pears.md", asked)
 
 
 # ------------------------------------------------------------------ several processes

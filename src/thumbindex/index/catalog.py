@@ -20,6 +20,9 @@ Positions = npt.NDArray[np.int64]
 KEY = np.dtype("V16")
 """A text key as the store keeps it."""
 
+LOOKS = 3
+"""How often the rows of a note that is read again and again are looked for."""
+
 Facts = tuple[int, str, str, float, str]
 """A document as the store has it: row id, path, title, modified time, the rest as JSON."""
 
@@ -109,11 +112,14 @@ class StoreCatalog:
             return {}
         rows = {n: int(self.chunk_rows[n]) for n in ids}
         found = {n: held[row] for held in (load(list(rows.values())),) for n, row in rows.items() if row in held}
-        if gone := [n for n in rows if n not in found]:
+        gone = [n for n in rows if n not in found]
+        for _ in range(LOOKS if gone else 0):
             moved = self._moved(gone)
             held = load(list(moved.values()))
             found.update({n: held[row] for n, row in moved.items() if row in held})
-            self.lost += sum(n not in found for n in gone)
+            if all(n in found for n in moved):  # else it was read again between the two looks
+                break
+        self.lost += sum(n not in found for n in gone)
         return {n: found[n] for n in ids if n in found}
 
     def _moved(self, gone: Sequence[ChunkId]) -> dict[ChunkId, int]:

@@ -14,9 +14,11 @@ from whoosh.writing import MERGE_SMALL, IndexWriter
 from thumbindex.errors import IndexBusyError
 from thumbindex.index.analysis import VIEW_VERSION, chunk_words, document_words, schema
 from thumbindex.index.catalog import Positions
+from thumbindex.index.failures import writing
 from thumbindex.index.keyword import live_rows, open_reader
 from thumbindex.index.keyword_codec import LeanWriter
-from thumbindex.index.stamp import Stamp, read_stamp, write_stamp
+from thumbindex.index.keyword_files import KeepsFiles, counted_files
+from thumbindex.index.stamp import Stamp, clear, is_whole, read_stamp, sweep, write_stamp
 from thumbindex.model import Chunk, Document
 
 WRITER_MEGABYTES = 64
@@ -35,12 +37,12 @@ class KeywordView:
     def is_current(self) -> bool:
         """Tell whether there is an index of this version."""
         shown = read_stamp(self.folder)
-        return shown is not None and shown.version == VIEW_VERSION and whoosh_index.exists_in(str(self.folder))
+        return shown is not None and shown.version == VIEW_VERSION and is_whole(self.folder)
 
     def is_at(self, generation: int) -> bool:
         """Tell whether it shows just this generation: it holds none but the store's rows, and how many it lacks is known."""
         shown = read_stamp(self.folder)
-        return shown is not None and shown == Stamp(VIEW_VERSION, generation, shown.behind) and whoosh_index.exists_in(str(self.folder))
+        return shown is not None and shown == Stamp(VIEW_VERSION, generation, shown.behind) and is_whole(self.folder)
 
     def is_whole(self, generation: int) -> bool:
         """Tell whether it shows just this generation and lacks nothing of it."""
@@ -54,14 +56,15 @@ class KeywordView:
 
     def create(self) -> None:
         """Begin an empty index; it does not count until it is stamped."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for path in self.folder.iterdir():
-            path.unlink()
-        whoosh_index.create_in(str(self.folder), schema())
+        clear(self.folder)
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            whoosh_index.create_in(str(self.folder), schema())
 
     def write_stamp(self, generation: int, behind: int) -> None:
         """Say that the index shows a generation of the store but for some rows; readers open it anew."""
-        write_stamp(self.folder, Stamp(VIEW_VERSION, generation, behind))
+        write_stamp(self.folder, Stamp(VIEW_VERSION, generation, behind), counted_files(self.folder))
+        sweep(self.folder)
 
     def rows(self) -> Positions:
         """Return the row ids that the index holds: chunks', and minus documents'."""
@@ -70,9 +73,20 @@ class KeywordView:
 
     def apply(self, removed: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> int:
         """Remove rows and add rows (chunks' row ids, minus documents'), in one commit; return how many were there to be removed."""
-        with open_reader(self.folder) as reader:  # damage shows here, before anything is written
-            gone = _numbers(reader, removed)
-        writer = self._writer()
+        gone = self._numbers(removed)  # damage shows here, before anything is written
+        with writing(self.folder):
+            self._apply(self._writer(), gone, documents, chunks)
+        return len(gone)
+
+    def _numbers(self, rows: Sequence[int]) -> list[int]:
+        """Return the document numbers of those rows that the index holds."""
+        if read_stamp(self.folder) is None:
+            return []  # it was begun just now
+        with open_reader(self.folder) as reader:
+            numbers, held = live_rows(reader)
+        return [int(number) for number in numbers[np.isin(held, np.array(rows, dtype=np.int64))]]
+
+    def _apply(self, writer: Any, gone: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
         try:
             for number in gone:
                 writer.delete_document(number)
@@ -84,29 +98,26 @@ class KeywordView:
             writer.cancel()
             raise
         writer.commit(mergetype=_merge_many)
-        return len(gone)
 
     def _writer(self) -> Any:
         try:
-            return LeanWriter(whoosh_index.open_dir(str(self.folder)), WRITER_MEGABYTES, timeout=30.0)
+            return _Writer(whoosh_index.open_dir(str(self.folder)), WRITER_MEGABYTES, timeout=30.0)
         except LockError as error:
             raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
 
     def merge(self) -> None:
         """Merge small segments; the rows stay as they are, so that readers need not open it anew."""
-        index = whoosh_index.open_dir(str(self.folder))
-        if len(index._segments()) > FEW_SEGMENTS:
-            self._writer().commit(mergetype=MERGE_SMALL)
+        shown = read_stamp(self.folder)
+        if shown and len(whoosh_index.open_dir(str(self.folder))._segments()) > FEW_SEGMENTS:
+            with writing(self.folder):
+                self._writer().commit(mergetype=MERGE_SMALL)
+            self.write_stamp(shown.generation, shown.behind)
+
+
+class _Writer(KeepsFiles, LeanWriter):
+    """Whoosh's writer, whose commit the stamp is."""
 
 
 def _merge_many(writer: IndexWriter, segments: Any) -> Any:
     """Merge not while a text waits to be found: it costs five times as much as the commit of an edit."""
     return MERGE_SMALL(writer, segments) if len(segments) >= MOST_SEGMENTS else segments
-
-
-def _numbers(reader: Any, rows: Sequence[int]) -> list[int]:
-    """Return the document numbers of those rows that the index holds."""
-    if not rows:
-        return []
-    numbers, held = live_rows(reader)
-    return [int(number) for number in numbers[np.isin(held, np.array(rows, dtype=np.int64))]]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from thumbindex.errors import StorageError
+from thumbindex.index.failures import told, writing
 
 
 @contextmanager
 def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock, waiting for whoever has it and calling `waiting` now and then."""
     lock = FileLock(path)
+    mark = mark_of(path)
     while True:
         try:
             lock.acquire(timeout=0.5)
@@ -23,12 +24,14 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
             if waiting:
                 waiting()
         except OSError as error:
-            raise StorageError(f"The index in {path.parent} cannot be written ({error.strerror}): check its permissions.") from error
+            raise told(path.parent, error) from error
     try:
-        mark_of(path).touch()
+        with writing(path.parent):
+            mark.touch()
         yield
     finally:
-        mark_of(path).unlink(missing_ok=True)
+        with suppress(OSError):  # a mark that stays is seen through
+            mark.unlink(missing_ok=True)
         lock.release()
 
 

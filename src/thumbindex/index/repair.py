@@ -1,19 +1,169 @@
-"""A store that cannot be used as it is: put aside, never thrown away, and begun anew."""
+"""A store that cannot be used as it is: put aside, never thrown away, and begun anew with what can still be read of it.
+
+Everything here is for who holds the writer's lock, and can be cut off anywhere: the new store is made beside the old one and takes its place
+last, and views go first, since a new store counts its rows from the beginning again.
+"""
 
 from __future__ import annotations
 
+import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
-from thumbindex.errors import IndexDamagedError
+from thumbindex.errors import IndexDamagedError, IndexOutdatedError, StorageError
+from thumbindex.index.failures import writing
+from thumbindex.index.salvage import Salvaged, salvage
+from thumbindex.index.snapshot import Places
+from thumbindex.index.stamp import clear, is_whole, read_stamp, stamp_text, sweep
 from thumbindex.index.store import Store
 
+KEPT_ASIDE = 2
+"""Damaged files that are kept, the newest: each is as large as an index."""
 
-def begin_anew(path: Path) -> Store:
-    """Open a store that is to be rebuilt; a damaged one is put aside."""
+_FINISHED = "salvaged"
+"""The fact that a new store is all that it is going to be."""
+
+
+def open_store(places: Places) -> Store:
+    """Open the store to write, with views that are of no other store; raise IndexDamagedError or IndexOutdatedError."""
+    _finish(places)
+    if not places.store.exists():
+        drop_views(places)
+    store = Store(places.store)
     try:
-        return Store(path)
-    except IndexDamagedError:
-        path.replace(path.with_name(f"{path.name}.damaged"))
-        for companion in (f"{path.name}-wal", f"{path.name}-shm"):
-            path.with_name(companion).unlink(missing_ok=True)
-        return Store(path)
+        shown = read_stamp(places.keyword)
+        if shown and shown.generation > store.generation:  # a backup was put back, or the disk lost what it had confirmed
+            drop_views(places)
+    except StorageError:
+        store.close()
+        raise
+    sweep(places.keyword)
+    return store
+
+
+def looks_whole(places: Places) -> bool:
+    """Read the index whole, without the lock, and tell whether there is nothing to mend; raise StorageError where it cannot be read at all."""
+    if not places.store.exists():
+        return True
+    try:
+        store = Store(places.store, read_only=True)
+        try:
+            store.scrub()
+        finally:
+            store.close()
+    except (IndexDamagedError, IndexOutdatedError):
+        return False
+    return not stamp_text(places.keyword) or is_whole(places.keyword)
+
+
+def mend(places: Places) -> str:
+    """Read the index whole, put aside what is damaged and begin it anew; return what was done, in words, empty where nothing was."""
+    if not places.store.exists():
+        return ""
+    try:
+        store = open_store(places)
+        try:
+            store.scrub()
+        finally:
+            store.close()
+    except IndexDamagedError as error:
+        return _begin_anew(places, str(error).partition(" is damaged (")[2].partition("): run")[0])
+    except IndexOutdatedError:
+        return _begin_anew(places, "")
+    if stamp_text(places.keyword) and not is_whole(places.keyword):
+        with writing(places.keyword):
+            clear(places.keyword)
+        return f"The keyword index in {places.folder} was damaged: it is built anew from the store."
+    return ""
+
+
+def put_aside(places: Places) -> tuple[Path, ...]:
+    """Return the damaged stores that are kept, the newest first."""
+    found = sorted(places.folder.glob(f"{places.store.name}.damaged-*"), reverse=True)
+    return tuple(path for path in found if not path.name.endswith(("-wal", "-shm")))
+
+
+def drop_views(places: Places) -> None:
+    """Delete what is made of the store."""
+    clear(places.keyword)
+    shutil.rmtree(places.vector, ignore_errors=True)
+
+
+def _begin_anew(places: Places, damage: str) -> str:
+    """Put a new store with all that can be salvaged in place of one that is damaged; without damage, of one of an earlier version."""
+    drop_views(places)
+    new = _new(places)
+    _delete(new)
+    store = Store(new)
+    try:
+        salvaged = salvage(places.store, store)
+        with store.transaction():
+            store.set_meta(_FINISHED, "yes")
+    finally:
+        store.close()
+    aside = _free_name(places) if damage else None
+    with writing(places.folder):
+        _move_aside(places.store, aside)
+        new.replace(places.store)
+    for path in put_aside(places)[KEPT_ASIDE:]:
+        _delete(path)
+    return _sentence(places, damage, aside, salvaged)
+
+
+def _sentence(places: Places, damage: str, aside: Path | None, salvaged: Salvaged) -> str:
+    kept = f"{salvaged.vectors:,} vectors were kept"
+    if aside is None:
+        return f"The index in {places.folder} was of an earlier version: it is built anew from the notes, {kept}."
+    return f"The index in {places.folder} was damaged ({damage}): it is kept aside as {aside.name} and built anew from the notes, {kept}."
+
+
+def _finish(places: Places) -> None:
+    """Finish a repair that was cut off between the old store and the new one; one that was cut off earlier begins again."""
+    new = _new(places)
+    if not new.exists():
+        return
+    if not places.store.exists() and _is_finished(new):
+        with writing(places.folder):
+            drop_views(places)
+            new.replace(places.store)
+    _delete(new)
+
+
+def _is_finished(path: Path) -> bool:
+    try:
+        store = Store(path)
+    except StorageError:
+        return False
+    try:
+        return store.meta(_FINISHED) == "yes"
+    except StorageError:
+        return False
+    finally:
+        store.close()  # the last one to close writes the log into the file
+
+
+def _new(places: Places) -> Path:
+    return places.store.with_name(f"{places.store.name}.new")
+
+
+def _free_name(places: Places) -> Path:
+    """Return a name that says when, and that sorts by it."""
+    return places.store.with_name(f"{places.store.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+
+
+def _move_aside(path: Path, aside: Path | None) -> None:
+    """Move a store with its log, the log first: a new store must never find the log of another one. Delete it where `aside` is None."""
+    if aside is None:
+        _delete(path)
+        return
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists():
+        log.replace(aside.with_name(f"{aside.name}-wal"))
+    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+    path.replace(aside)
+
+
+def _delete(path: Path) -> None:
+    with writing(path.parent):
+        for name in (f"{path.name}-wal", f"{path.name}-shm", path.name):
+            path.with_name(name).unlink(missing_ok=True)

@@ -1,26 +1,30 @@
 -- The one truth about a folder. Row ids are never used twice, so that views can be compared with it by id alone.
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+-- `sum` is a checksum of the row's other columns (index/checksum.py); the fact `census` says how many rows there must be.
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE documents (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY, -- from the fact `last_row`, like a chunk's
     path TEXT NOT NULL UNIQUE,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL,
     title TEXT NOT NULL, modified REAL NOT NULL,
-    facts TEXT NOT NULL -- JSON: the rest of model.Document
+    facts TEXT NOT NULL, -- JSON: the rest of model.Document
+    sum INTEGER NOT NULL
 );
 
 CREATE TABLE sections (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, text TEXT NOT NULL,
+    sum INTEGER NOT NULL,
     UNIQUE (document, ordinal)
 );
 
 CREATE TABLE chunks (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY,
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, section INTEGER NOT NULL, kind TEXT NOT NULL, heading_path TEXT NOT NULL,
     start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, text TEXT NOT NULL, salience REAL NOT NULL, language TEXT NOT NULL,
     key BLOB NOT NULL, -- digest of the exact text that is embedded
+    sum INTEGER NOT NULL,
     UNIQUE (document, ordinal)
 );
 CREATE INDEX chunks_by_key ON chunks (key);
@@ -28,14 +32,18 @@ CREATE INDEX chunks_by_key ON chunks (key);
 CREATE TABLE links (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL, fragment TEXT NOT NULL, text TEXT NOT NULL, line INTEGER NOT NULL,
+    sum INTEGER NOT NULL, -- of the columns so far
     resolved TEXT, -- path of the document that it leads to
+    edge INTEGER NOT NULL, -- checksum of document, ordinal and resolved: edges are read in bulk, and change alone
     UNIQUE (document, ordinal)
 );
 
-CREATE TABLE problems (path TEXT NOT NULL, line INTEGER, reason TEXT NOT NULL);
+CREATE TABLE problems (path TEXT NOT NULL, line INTEGER, reason TEXT NOT NULL, sum INTEGER NOT NULL);
 CREATE INDEX problems_by_path ON problems (path);
 
 CREATE TABLE vectors (
-    fingerprint TEXT NOT NULL, key BLOB NOT NULL, vector BLOB NOT NULL, -- float32, normalized
+    fingerprint TEXT NOT NULL, key BLOB NOT NULL,
+    sum INTEGER NOT NULL, -- before the blob: counting needs no vector
+    vector BLOB NOT NULL, -- float32, normalized
     UNIQUE (fingerprint, key)
 );

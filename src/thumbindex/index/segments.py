@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from whoosh import columns
 from whoosh.filedb.filestore import FileStorage
-from whoosh.index import TOC, EmptyIndexError
 from whoosh.query import Phrase
 from whoosh.reading import SegmentReader
 from whoosh.searching import Searcher
 
 from thumbindex.errors import IndexDamagedError
+from thumbindex.index.keyword_files import stamped_contents
+from thumbindex.index.stamp import read_contents
 
 Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -31,10 +31,6 @@ POSTINGS_KEPT = 2_000_000
 
 TERM_COST = 16
 """What a term costs beside its postings, in postings: terms that stand nowhere are kept too."""
-
-_ATTEMPTS = 10
-_ATTEMPT_SECONDS = 0.02
-"""A merge deletes segments that a list read a moment before still names: the next list does not."""
 
 
 class Segment:
@@ -96,17 +92,17 @@ class Shown:
 
 
 def open_segments(folder: Path, known: Mapping[str, Segment]) -> tuple[Shown, ...]:
-    """Open the segments of an index at its last commit; those that are open already are not opened again."""
+    """Open the segments of an index at its last commit, every byte verified; those that are open already are not opened again."""
     storage = FileStorage(str(folder))
-    for attempt in range(1, _ATTEMPTS + 1):
+    while True:
+        stamped = read_contents(folder)
         try:
-            contents = TOC.read(storage, "MAIN")
+            contents = stamped_contents(folder)
             return tuple(_shown(storage, contents, segment, known) for segment in contents.segments)
-        except (EmptyIndexError, OSError, ValueError) as error:
-            if attempt == _ATTEMPTS or not isinstance(error, (EmptyIndexError, FileNotFoundError)):
+        except OSError as error:
+            if read_contents(folder) == stamped:
                 raise damaged(folder, error) from error
-        time.sleep(_ATTEMPT_SECONDS)
-    raise AssertionError
+            # between the two the next commit took the files away
 
 
 def damaged(folder: Path, error: Exception) -> IndexDamagedError:

@@ -11,7 +11,7 @@ import numpy as np
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.keyword import WhooshKeywordIndex
-from thumbindex.index.stamp import read_stamp, stamp_text
+from thumbindex.index.stamp import read_stamp, refuse_lost, stamp_text
 from thumbindex.index.store import Store, text_key
 from thumbindex.index.vector import FaissVectorIndex, VectorView, view_file
 from thumbindex.ports import Calibration, Matrix, Snapshot
@@ -108,10 +108,14 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
 
 
 def _words(store: Store, places: Places) -> str:
-    return f"{stamp_text(places.keyword)}; {store.meta('words')}"
+    shown = stamp_text(places.keyword)  # before the store is looked at: the store is committed first
+    refuse_lost(places.keyword, shown, store.generation)
+    return f"{shown}; {store.meta('words')}"
 
 
 def _graph(store: Store, catalog: StoreCatalog, last: Opened | None) -> NetworkxLinkGraph:
+    if last is None:
+        store.verify_links()
     links, paths = store.linked_paths(), dict(zip(catalog.document_rows.tolist(), catalog.paths, strict=True))
     return NetworkxLinkGraph(catalog.paths, {paths[row]: linked for row, linked in links.items()}, None if last is None else last.graph)
 

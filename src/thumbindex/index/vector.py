@@ -7,13 +7,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import Positions, StoreCatalog
+from thumbindex.index.failures import writing
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import Mask, Matrix, Vector
+
+_MARK = b"thumbindex 1"
 
 
 def view_file(folder: Path, fingerprint: str) -> Path:
@@ -38,8 +42,8 @@ class VectorView:
         view = cls(dimensions)
         if path.is_file():
             try:
-                index = view._faiss.deserialize_index(np.frombuffer(path.read_bytes(), dtype=np.uint8))
-            except (RuntimeError, OSError):
+                index = view._faiss.deserialize_index(np.frombuffer(_without_footer(path.read_bytes()), dtype=np.uint8))
+            except (RuntimeError, OSError, ValueError):
                 return view
             if isinstance(index, view._faiss.IndexIDMap2) and index.d == dimensions:
                 view._index = index
@@ -53,13 +57,20 @@ class VectorView:
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        data = self._faiss.serialize_index(self._index).data  # faiss opens no path of its own: not every system's names suit it
         temporary = path.with_suffix(".partial")  # there is one writer
-        with temporary.open("wb") as file:
-            file.write(self._faiss.serialize_index(self._index).data)  # faiss opens no path of its own: not every system's names suit it
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with temporary.open("wb") as file:
+                    file.write(data)
+                    file.write(_footer(data))
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(path)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
 
     def rows(self) -> Positions:
         """Return the row ids that it holds, in the order in which they were added."""
@@ -96,6 +107,19 @@ class VectorView:
         scores, found = self._index.search(query.reshape(1, -1), limit, params=parameters)
         held = found[0] >= 0
         return found[0][held], scores[0][held]
+
+
+def _footer(data: bytes | memoryview) -> bytes:
+    """Return what a file ends with: a mark and a checksum, since faiss reads whatever it is given."""
+    return _MARK + crc32(data).to_bytes(4)
+
+
+def _without_footer(data: bytes) -> memoryview:
+    """Return what stands before the footer; raise ValueError where it is not as it was written."""
+    body = memoryview(data)[: -len(_MARK) - 4]
+    if data[len(body) :] != _footer(body):
+        raise ValueError("not as it was written")
+    return body
 
 
 class FaissVectorIndex:

@@ -12,10 +12,11 @@ import numpy as np
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
+from thumbindex.index.failures import writing
 from thumbindex.index.keyword import WhooshKeywordIndex
 from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.locking import locked, mark_of
-from thumbindex.index.repair import begin_anew
+from thumbindex.index.repair import open_store
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file
@@ -66,18 +67,13 @@ class Writer:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, waiting: Callable[[], None] | None = None, *, rebuild: bool = False) -> Iterator[Writer]:
-        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the store.
-
-        To rebuild, a damaged store is put aside as `index.sqlite3.damaged` and a new one begun.
-        """
+    def open(cls, folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[Writer]:
+        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the store; one that is damaged waits for `repair`."""
         places = Places(folder)
-        try:
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"The index folder {folder} cannot be made ({error.strerror}): choose another one with --index.") from error
         with locked(places.lock, waiting):
-            store = begin_anew(places.store) if rebuild else Store(places.store)
+            store = open_store(places)
             try:
                 yield cls(places, store)
             finally:

@@ -14,8 +14,9 @@ from typing import Self
 from thumbindex.config import load_config, offline, resolve_folders, with_folder_file
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.rerank import open_reranker
-from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
-from thumbindex.index.locking import is_writing
+from thumbindex.errors import IndexDamagedError, IndexOutdatedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.index.locking import is_writing, locked
+from thumbindex.index.repair import looks_whole, mend, put_aside
 from thumbindex.index.writer import delete_index
 from thumbindex.library.answering import answer, checked, folder_state
 from thumbindex.library.folders import Folder, find_indexes, place_of
@@ -124,15 +125,47 @@ class Library:
         interrupted: Callable[[], bool] = lambda: False,
         sizes: Sizes = "all",
     ) -> IndexReport:
-        """Bring the indexes up to the disk; another process that writes is waited for.
+        """Bring the indexes up to the disk; another process that writes is waited for, and what is damaged or of an earlier version is repaired.
 
         `interrupted` is asked between two batches: where it says so, the rest is left for the next call. `sizes` leaves large files
         to another call, or takes only those.
-        Raises ModelError where no model can be had: the words are kept by then.
+        `verify` compares every file's digest, and reads the index whole. Raises ModelError where no model can be had: the words are kept by then.
         """
         self._known(folder)
         run = Run(words_only, rebuild, verify, progress or (lambda _: None), interrupted, sizes)
-        return index_folders([each for each in self.opened if not folder or each.name in folder], run, self._open_embedder)
+        folders = [each for each in self.opened if not folder or each.name in folder]
+        mended = self.repair(folder) if verify else ()
+        try:
+            report = index_folders(folders, run, self._open_embedder)
+        except (IndexDamagedError, IndexOutdatedError):
+            mended += (done := self.repair(folder))
+            if not done:
+                raise
+            report = self._index_repaired(folders, run)
+        return replace(report, mended=mended)
+
+    def _index_repaired(self, folders: Sequence[Folder], run: Run) -> IndexReport:
+        try:
+            return index_folders(folders, run, self._open_embedder)
+        except IndexDamagedError as error:
+            raise IndexDamagedError(f"{error} It was rebuilt a moment ago: the disk may be failing, choose another one with --index.") from error
+
+    def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
+        """Read the indexes whole; put aside what is damaged or of an earlier version, and begin it anew with what can be salvaged.
+
+        Return what was done, in words. The next `index` reads the notes; it asks the model for nothing whose vector could be salvaged.
+        """
+        self._known(folder)
+        done = []
+        for reader in self._readers:
+            places = reader.folder.places
+            if (not folder or reader.folder.name in folder) and not looks_whole(places):
+                reader.close()
+                with locked(places.lock):
+                    done.append(mend(places))
+        for sentence in filter(None, done):
+            _LOG.warning(sentence)
+        return tuple(filter(None, done))
 
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes; the notes are not touched. Raises IndexBusyError where another process is writing."""
@@ -281,13 +314,14 @@ def _status(reader: Reader) -> FolderStatus:
     folder, places = reader.folder, reader.folder.places
     base = (folder.name, str(folder.root), str(places.folder), reader.indexed)
     nothing = IndexState(0, 0, 0, 0, "", 0)
+    aside = tuple(Problem(str(path), None, "is an index that was damaged and built anew: delete it when all is well") for path in put_aside(places))
     if not reader.indexed:
         return FolderStatus(*base, 0, nothing, (), 0, 0, is_writing(places.lock), "")
     size = sum(path.stat().st_size for path in places.folder.rglob("*") if path.is_file())
     updated = datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds") if places.store.exists() else ""
     try:
         resolved, dangling = reader.store.link_counts()
-        state, problems = folder_state(reader), reader.store.problems()
+        state, problems = folder_state(reader), (*reader.store.problems(), *aside)
     except StorageError as error:
-        return FolderStatus(*base, size, nothing, (Problem(str(places.store), None, str(error)),), 0, 0, is_writing(places.lock), updated)
+        return FolderStatus(*base, size, nothing, (Problem(str(places.store), None, str(error)), *aside), 0, 0, is_writing(places.lock), updated)
     return FolderStatus(*base, size, state, problems, resolved, dangling, is_writing(places.lock), updated)

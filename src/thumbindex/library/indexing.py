@@ -93,9 +93,6 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
 def index_words(folder: Folder, run: Run) -> IndexReport:
     """Compare, read what differs, and keep its words; again where another process was faster."""
     began = time.perf_counter()
-    if run.rebuild:
-        with open_writer(folder, run, rebuild=True):
-            pass
     comparison, kept = _keep(folder, run)
     for _ in range(ROUNDS - 1):
         if kept.passed_over:
@@ -235,7 +232,7 @@ def _touched(comparison: Comparison, listing: Listing) -> Sequence[tuple[FileSta
 
 
 @contextmanager
-def open_writer(folder: Folder, run: Run, *, rebuild: bool = False) -> Iterator[Writer]:
+def open_writer(folder: Folder, run: Run) -> Iterator[Writer]:
     """Take the writer's lock for one commit; tell when it is not had soon."""
     began = time.monotonic()
 
@@ -243,7 +240,7 @@ def open_writer(folder: Folder, run: Run, *, rebuild: bool = False) -> Iterator[
         if time.monotonic() - began >= WAITING_SECONDS:
             run.tell(Progress(folder.name, "waiting", 0, 0))
 
-    with Writer.open(folder.places.folder, waiting, rebuild=rebuild) as writer:
+    with Writer.open(folder.places.folder, waiting) as writer:
         yield writer
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from thumbindex.index.catalog import StoreCatalog, difference
 from thumbindex.index.locking import is_writing
 from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
-from thumbindex.index.stamp import read_stamp
+from thumbindex.index.stamp import stamp_text
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder
 from thumbindex.model import Changes
@@ -61,8 +61,8 @@ class Reader:
 
     @property
     def indexed(self) -> bool:
-        """Tell whether there are words to search: on disk, or, while their view is built anew, in the snapshot that is open."""
-        return read_stamp(self.folder.places.keyword) is not None or (self._opened is not None and self.folder.places.store.exists())
+        """Tell whether there are words to search: on disk, damaged or not, or, while their view is built anew, in the snapshot that is open."""
+        return bool(stamp_text(self.folder.places.keyword)) or (self._opened is not None and self.folder.places.store.exists())
 
     @property
     def store(self) -> Store:

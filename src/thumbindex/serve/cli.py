@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.errors import ModelError, UnknownFolderError, UsageError
+from thumbindex.errors import IndexDamagedError, ModelError, UnknownFolderError, UsageError
 from thumbindex.model import Filters
 from thumbindex.serve.bench import bench
 from thumbindex.serve.opening import Opening, open_everywhere, open_library
@@ -90,8 +90,21 @@ def query(
     filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_date(since))
     with _open(ctx, _opening(folder, index, config, overrides)) as library:
         _make_ready(library, wait)
-        text = replace_surrogates(text)
-        answer = library.query(text, limit=limit, path=filters.path, tag=filters.tag, since=filters.since, wait_fresh=wait_fresh)
+        ask = partial(
+            library.query,
+            replace_surrogates(text),
+            limit=limit,
+            path=filters.path,
+            tag=filters.tag,
+            since=filters.since,
+            wait_fresh=wait_fresh,
+        )
+        try:
+            answer = ask()
+        except IndexDamagedError:
+            library.repair()
+            _make_ready(library, wait)
+            answer = ask()
     if as_json:
         print_json(answer_payload(answer))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,6 +22,12 @@ from thumbindex.serve.watch import Watch
 ELECTION_SECONDS = 1.0
 """How often one that was not elected stands again: it takes over within two seconds of the end of the one that was."""
 
+SCRUB_SECONDS = 24 * 3600.0
+"""How often an index is read whole, to find what a failing disk has changed: it costs a second of a core for each 20,000 chunks."""
+
+FIRST_SCRUB_SECONDS = 60.0
+"""When it is read whole for the first time: a server that has just begun has other things to do."""
+
 _FAR = float("inf")
 
 
@@ -31,7 +37,7 @@ class Tended:
     def __init__(self, folder: Folder, watch: Watch) -> None:
         self.folder, self.watch = folder, watch
         self.stand_at = self.look_at = self.reconcile_at = 0.0
-        self.vectors_at = _FAR
+        self.vectors_at = self.scrub_at = _FAR
         self.notes: dict[str, str] = {}  # by what they are about
         self.large: Future[IndexReport] | None = None  # large files that are being taken in
         self.more_large = False  # others, or other texts of theirs, since
@@ -54,7 +60,7 @@ class Tended:
         if not self.elected and now >= self.stand_at:
             self.stand_at = now + ELECTION_SECONDS
             if self._acquire():
-                self.look_at, self.reconcile_at, self.vectors_at = 0.0, now, now
+                self.look_at, self.reconcile_at, self.vectors_at, self.scrub_at = 0.0, now, now, now + FIRST_SCRUB_SECONDS
 
     def resign(self) -> None:
         """Stop watching and let another one be elected."""
@@ -72,7 +78,7 @@ class Tended:
         """Return when there is something to do again."""
         if not self.elected:
             return self.stand_at
-        return min(self.look_at, self.words_at(), self.vectors_at if self.watch.is_there else _FAR)
+        return min(self.look_at, self.words_at(), *((self.vectors_at, self.scrub_at) if self.watch.is_there else ()))
 
     def is_settled(self) -> bool:
         """Tell whether nothing is due or under way but the next comparison."""
@@ -128,7 +134,7 @@ class Live:
         self._wake.set()
 
     def again(self) -> None:
-        """Compare every folder with its index at once, from another thread."""
+        """Repair what is damaged, whoever is elected, and compare every folder with its index at once, from another thread."""
         self._again = True
         self._wake.set()
 
@@ -141,6 +147,8 @@ class Live:
         """Do the one thing that is due first; return for how many seconds there is nothing more to do."""
         now = time.monotonic()
         again, self._again = self._again, False
+        if again:
+            self._mend()
         for each in self._folders:
             each.reconcile_at = now if again else each.reconcile_at
             each.stand(now)
@@ -150,10 +158,13 @@ class Live:
         tended = [each for each in self._folders if each.elected and each.watch.is_there]
         words = min(tended, key=Tended.words_at, default=None)
         vectors = min(tended, key=lambda each: each.vectors_at, default=None)
+        scrub = min(tended, key=lambda each: each.scrub_at, default=None)
         if words and words.words_at() <= now:
             self._keep_words(words)
         elif vectors and vectors.vectors_at <= now:
             self._keep_vectors(vectors)
+        elif scrub and scrub.scrub_at <= now:
+            self._scrub(scrub)
         else:
             return max(0.0, min((each.next_at() for each in self._folders), default=now + ELECTION_SECONDS) - now)
         return 0.0
@@ -180,6 +191,7 @@ class Live:
             self._postpone(each, error)
         else:
             self._note(each, "words", "")
+            self._tell_mended(each, report.mended)
             each.look_at = time.monotonic() + self._settings.poll_seconds if each.watch.failure else each.look_at
             each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds if reconciled else each.reconcile_at
             if report.left and turn.was_cut_short:
@@ -203,6 +215,28 @@ class Live:
         else:
             self._note(each, "vectors", "")
             each.vectors_at = time.monotonic() if turn.was_cut_short else _FAR
+
+    def _mend(self) -> None:
+        """Repair what somebody has found damaged; its words are read anew at once, by this process where nobody else would soon."""
+        for each in self._folders:
+            self._scrub(each)
+            if each.notes.get("mended") and not each.elected:
+                self._keep_words(each)
+
+    def _scrub(self, each: Tended) -> None:
+        """Read the index whole, and repair it where that is due."""
+        each.scrub_at = time.monotonic() + SCRUB_SECONDS
+        try:
+            mended = self._library.repair([each.folder.name])
+        except (ThumbindexError, OSError) as error:
+            self._postpone(each, error)
+        else:
+            self._tell_mended(each, mended)
+
+    def _tell_mended(self, each: Tended, mended: Sequence[str]) -> None:
+        if mended:
+            self._note(each, "mended", " ".join(mended))
+            each.reconcile_at = time.monotonic()
 
     def _index(self, each: Tended, turn: Turn, *, words_only: bool = False) -> IndexReport:
         """Take in what is small."""

@@ -1,0 +1,139 @@
+"""What can still be read of a store that is damaged or of an earlier version: only what proves to be what was written."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from thumbindex.index.checksum import are_whole, row_sum
+from thumbindex.index.database import Row
+from thumbindex.index.store import Store
+
+KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibration", "calibration_due", "root")
+"""Facts that cannot be read from the notes, or that only a model can measure again."""
+
+KEPT_TABLES: tuple[str, ...] = ()
+"""Tables that only the user can make again. Each has a column `sum`, the last, and its rows are taken over one by one."""
+
+_LAST_ROW = 2**40
+"""More rows than any table has: where the last one cannot be asked for, they are looked for up to here."""
+
+_MOST_FAILURES = 20_000
+"""Reads that may fail before the rest of a table is given up: each halves the range that it failed in."""
+
+_VECTORS_AT_ONCE = 2_000
+
+_NORM_TOLERANCE = 1e-3
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """What was taken over, and how much there was."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+    vectors: int = 0
+    rows: int = 0
+
+
+def salvage(path: Path, store: Store, tables: Sequence[str] = KEPT_TABLES) -> Salvaged:
+    """Take over into a new store what can be read of the one at a path: vectors, what decides on the model, rows of kept tables."""
+    found = Salvaged()
+    try:
+        old = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    except sqlite3.Error:
+        return found
+    with closing(old):
+        old.execute("PRAGMA cell_size_check = ON")
+        try:
+            version = old.execute("PRAGMA user_version").fetchone()[0]
+        except sqlite3.Error:
+            return found
+        found.facts = _facts(old, version)
+        with store.transaction():
+            for key, value in found.facts.items():
+                store.set_meta(key, value)
+            found.vectors = _take_vectors(old, store, version, found.facts)
+            found.rows = sum(_take_rows(old, store, table) for table in tables if version > 1)
+    return found
+
+
+def _facts(old: sqlite3.Connection, version: int) -> dict[str, str]:
+    """Return the facts that are kept; all of the model's or none."""
+    facts = {}
+    for key in KEPT_FACTS:
+        try:
+            rows = old.execute(f"SELECT value{'' if version == 1 else ', sum'} FROM meta WHERE key = ?", (key,)).fetchall()
+        except sqlite3.Error:
+            continue
+        for value, *check in rows:
+            if isinstance(value, str) and check in ([], [row_sum(key, value)]):
+                facts[key] = value
+    return facts if {"model", "fingerprint", "dimensions"} <= facts.keys() and facts["dimensions"].isdecimal() else {}
+
+
+def _take_vectors(old: sqlite3.Connection, store: Store, version: int, facts: dict[str, str]) -> int:
+    taken = 0
+    batch: dict[str, dict[bytes, bytes]] = {}
+    for row in _readable(old, "vectors", "fingerprint, key, vector" if version == 1 else "fingerprint, key, vector, sum"):
+        if _is_vector(row, facts):
+            batch.setdefault(row[0], {})[row[1]] = row[2]
+        if sum(map(len, batch.values())) >= _VECTORS_AT_ONCE:
+            taken += _keep(store, batch)
+            batch = {}
+    return taken + _keep(store, batch)
+
+
+def _keep(store: Store, batch: dict[str, dict[bytes, bytes]]) -> int:
+    for fingerprint, vectors in batch.items():
+        for width in {len(vector) for vector in vectors.values()}:
+            same = {key: np.frombuffer(vector, dtype=np.float32) for key, vector in vectors.items() if len(vector) == width}
+            store.add_vectors(fingerprint, list(same), np.stack(list(same.values())))
+    return sum(map(len, batch.values()))
+
+
+def _is_vector(row: Row, facts: dict[str, str]) -> bool:
+    """Tell whether a row is a vector as it was written; before there were checksums, whether it has the length and the norm of one."""
+    fingerprint, key, vector, *check = row
+    if not (isinstance(fingerprint, str) and isinstance(key, bytes) and isinstance(vector, bytes) and vector and len(vector) % 4 == 0):
+        return False
+    if fingerprint == facts.get("fingerprint") and len(vector) != 4 * int(facts["dimensions"]):
+        return False
+    if check:
+        return isinstance(check[0], int) and are_whole(fingerprint, [key], [vector], check)
+    return bool(abs(float(np.linalg.norm(np.frombuffer(vector, dtype=np.float32))) - 1.0) < _NORM_TOLERANCE)
+
+
+def _take_rows(old: sqlite3.Connection, store: Store, table: str) -> int:
+    whole = [row for row in _readable(old, table, "*") if row[-1] == row_sum(*row[:-1])]
+    store.take_rows(table, whole)
+    return len(whole)
+
+
+def _readable(old: sqlite3.Connection, table: str, columns: str) -> Iterator[Row]:
+    """Yield each row that can be read; a range that cannot is halved until the rows around the damage are out."""
+    try:
+        last = int(old.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0)
+    except (sqlite3.Error, TypeError, ValueError, OverflowError):
+        last = _LAST_ROW
+    sql = f"SELECT rowid, {columns} FROM {table} WHERE rowid BETWEEN ? AND ? ORDER BY rowid LIMIT ?"
+    ranges = [(1, last)]
+    failures = 0
+    while ranges and failures < _MOST_FAILURES:
+        low, high = ranges.pop()
+        try:
+            rows: list[Row] = old.execute(sql, (low, high, _VECTORS_AT_ONCE)).fetchall()
+            following = max(low, int(rows[-1][0])) + 1 if len(rows) == _VECTORS_AT_ONCE else high + 1
+        except (sqlite3.Error, MemoryError, TypeError):
+            failures += 1
+            if low < high:
+                middle = (low + high) // 2
+                ranges += [(middle + 1, high), (low, middle)]
+            continue
+        yield from (row[1:] for row in rows)
+        if following <= high:
+            ranges.append((following, high))

@@ -1,0 +1,103 @@
+"""Vectors in the store, under their model's fingerprint and the digest of the exact text that was embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from thumbindex.index.checksum import are_whole, as_number, vector_sums
+from thumbindex.index.database import Database, Row
+from thumbindex.ports import Matrix
+
+
+class StoredVectors(Database):
+    """The store's table of vectors, and which chunks have one."""
+
+    def pending(self, fingerprint: str) -> list[tuple[bytes, int]]:
+        """Return each text key without a vector of this model, with one chunk that has it; newest documents first."""
+        rows = self._rows(
+            "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d ON d.id = c.document"
+            " WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.fingerprint = ? AND v.key = c.key)",
+            (fingerprint,),
+        )
+        first: dict[bytes, int] = {}
+        for key, row, _modified, _path, _ordinal in sorted(rows, key=lambda r: (-r[2], r[3], r[4])):
+            first.setdefault(key, row)
+        return list(first.items())
+
+    def add_vectors(self, fingerprint: str, keys: Sequence[bytes], matrix: Matrix) -> None:
+        """Keep vectors under the digests of their texts; one that is there already stays."""
+        matrix = np.ascontiguousarray(matrix, dtype=np.float32)
+        known = self.vectors(fingerprint, keys)
+        sums = vector_sums(fingerprint, keys, matrix)
+        new = {key: (fingerprint, key, check, vector.tobytes()) for key, check, vector in zip(keys, sums, matrix, strict=True) if key not in known}
+        self._write_all("INSERT INTO vectors VALUES (?, ?, ?, ?)", new.values())
+        self._counting.add("vectors", [(as_number(key),) for key in new])
+
+    def vectors(self, fingerprint: str, keys: Sequence[bytes]) -> dict[bytes, np.ndarray[Any, np.dtype[np.float32]]]:
+        """Load vectors by the digests of their texts."""
+        found = {}
+        for start in range(0, len(keys), 500):
+            part = list(keys[start : start + 500])
+            sql = f"SELECT key, sum, vector FROM vectors WHERE fingerprint = ? AND key IN ({','.join('?' * len(part))})"
+            rows = self._whole_vectors(fingerprint, self._rows(sql, (fingerprint, *part)))
+            found.update({key: np.frombuffer(vector, dtype=np.float32) for key, _, vector in rows})
+        return found
+
+    def vector_rows(self, fingerprint: str) -> list[int]:
+        """Return the row ids of the chunks that have a vector of this model, ascending."""
+        sql = "SELECT c.id FROM chunks c WHERE EXISTS (SELECT 1 FROM vectors v WHERE v.fingerprint = ? AND v.key = c.key) ORDER BY c.id"
+        with self.reading():
+            found = [row[0] for row in self._rows(sql, (fingerprint,))]
+            if fingerprint and len(found) < self._known_census().counted.get("chunks", [0])[0]:
+                self._verify(found == self._rows_by_tables(fingerprint), "a vector is not found by its key")
+        return found
+
+    def _rows_by_tables(self, fingerprint: str) -> list[int]:
+        """Find out which chunks have a vector from the tables alone: a chunk without one may be one whose index entry was flipped."""
+        keys = self._rows("SELECT id, key FROM chunks NOT INDEXED")
+        held = self._rows("SELECT fingerprint, key FROM vectors NOT INDEXED")
+        for table, values in {"keys": keys, "vectors": held}.items():
+            numbers = [len(values), sum(as_number(key) for _, key in values)]
+            self._verify(self._known_census().agrees(table, numbers), f"{table} are missing")
+        known = {key for model, key in held if model == fingerprint}
+        return sorted(row for row, key in keys if key in known)
+
+    def chunk_vectors(self, fingerprint: str, rows: Sequence[int]) -> dict[int, bytes]:
+        """Load the vectors of chunks by row id, as bytes of float32."""
+        # CROSS JOIN keeps SQLite from walking over all vectors of the model for each few hundred chunks
+        sql = "SELECT c.key, v.sum, v.vector, c.id FROM chunks c CROSS JOIN vectors v ON v.fingerprint = ? AND v.key = c.key WHERE c.id IN ({})"
+        found = {}
+        for part in self._in(sql, rows, (fingerprint,)):
+            found.update({row: vector for _, _, vector, row in self._whole_vectors(fingerprint, part)})
+        return found
+
+    def _whole_vectors(self, fingerprint: str, rows: list[Row]) -> list[Row]:
+        """Return rows that begin with key, checksum and vector, or raise IndexDamagedError."""
+        if rows:
+            keys, sums, vectors, *_ = zip(*rows, strict=True)
+            self._verify(are_whole(fingerprint, keys, vectors, sums), "a vector does not match its checksum")
+        return rows
+
+    def verify_vectors(self) -> None:
+        """Raise IndexDamagedError where a vector is missing, or is another than it was."""
+        for (fingerprint,) in self._rows("SELECT DISTINCT fingerprint FROM vectors"):
+            self._rows_by_tables(fingerprint)
+            keys = [key for (key,) in self._rows("SELECT key FROM vectors NOT INDEXED WHERE fingerprint = ?", (fingerprint,))]
+            self._verify(len(self.vectors(fingerprint, keys)) == len(keys), "a vector is not found by its key")
+
+    def count_vectors(self, fingerprint: str) -> int:
+        """Count the vectors of a model, needed or not."""
+        return int(self._rows("SELECT count(*) FROM vectors WHERE fingerprint = ?", (fingerprint,))[0][0])
+
+    def drop_orphan_vectors(self, fingerprint: str, keep: Iterable[bytes]) -> int:
+        """Delete vectors that no chunk and no key of `keep` needs; return how many."""
+        self._write("CREATE TEMP TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY)")
+        self._write("DELETE FROM kept")
+        self._write_all("INSERT OR IGNORE INTO kept VALUES (?)", [(key,) for key in keep])
+        orphans = "FROM vectors WHERE fingerprint <> ? OR (key NOT IN (SELECT key FROM chunks) AND key NOT IN (SELECT key FROM kept))"
+        gone = self._rows(f"SELECT key {orphans}", (fingerprint,))
+        self._counting.add("vectors", [(as_number(key),) for (key,) in gone], -1)
+        return self._write(f"DELETE {orphans}", (fingerprint,))

@@ -1,0 +1,83 @@
+"""A process that is killed, starved and locked out: it has everything imported, and forks for each job so that a moment of work is a moment.
+
+A line of JSON on standard input is a job; the fork's process id is answered, then, when it has ended, its exit status. What the job says of
+itself (outcome, error, texts that the model was asked for) it writes to the file that the job names.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import resource
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from thumbindex.config import load_config
+from thumbindex.errors import ThumbindexError
+from thumbindex.library import Library
+from thumbindex.library.indexing import Run, index_folders
+from thumbindex.testing import FakeEmbedder
+
+BATCH = 8
+FIRST_BYTES = 2000
+"""Small, so that there are many moments between two commits."""
+
+
+def open_library(root: str, index: str, embedder: FakeEmbedder) -> Library:
+    config = load_config(user_file=Path(root) / "none", overrides=(f"encode.embed.batch={BATCH}",))
+    return Library.open([root], index=index, config=config, embedder=embedder)
+
+
+def work(job: dict[str, Any]) -> dict[str, Any]:
+    embedder = FakeEmbedder()
+    with open_library(job["root"], job["index"], embedder) as library:
+        if job.get("ask"):
+            passages = [[p.path, p.start_line, p.end_line] for p in library.query(job["ask"]).passages]
+            return {"outcome": "answered", "passages": passages}
+        if job.get("steps"):
+            index_folders(library.opened, Run(first_bytes=FIRST_BYTES), lambda _: embedder)
+        else:
+            library.index()
+    return {"outcome": "done", "embedded": embedder.embedded}
+
+
+def run(job: dict[str, Any]) -> None:
+    said = open(job["said"], "w", encoding="utf-8")  # noqa: PTH123, SIM115 - opened before the disk is full and the user another one
+    if job.get("largest_file"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (job["largest_file"], job["largest_file"]))
+    if job.get("user"):
+        for name in ("latin1", "utf-32-le", "utf-16-le"):
+            codecs.lookup(name)  # the other user may not be able to read where Python is
+        os.setgid(job["user"])
+        os.setuid(job["user"])
+    try:
+        told = work(job)
+    except ThumbindexError as error:
+        told = {"outcome": "refused", "error": type(error).__name__, "message": str(error)}
+    except BaseException:
+        told = {"outcome": "broken", "message": traceback.format_exc()}
+    said.write(json.dumps(told))
+    said.close()
+
+
+def say(what: object) -> None:
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            run(json.loads(line))
+            os._exit(0)
+        say(pid)
+        say(os.waitpid(pid, 0)[1])
+
+
+if __name__ == "__main__":
+    say("ready")
+    main()

@@ -1,0 +1,120 @@
+"""A file of the index that is not what was written gives the same answers or none, and the next run repairs it; derived views ask no model."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from thumbindex.testing import FakeEmbedder
+
+TARGETS = ("store", "log", "vectors", "segment", "contents", "stamp")
+FEW = 5
+"""Places of each kind of file that are damaged in the short form."""
+
+
+def file_of(folder: Path, target: str) -> Path:
+    pattern = {
+        "store": "index.sqlite3",
+        "log": "index.sqlite3-wal",
+        "vectors": "vector/*.faiss",
+        "segment": "keyword/*.seg",
+        "contents": "keyword/*.toc",
+        "stamp": "keyword/stamp",
+    }
+    return max(folder.glob(pattern[target]), key=lambda path: path.stat().st_size)
+
+
+def flip(data: bytearray, at: int, chance: random.Random) -> bytes:
+    data[at] ^= chance.randrange(1, 256)
+    return bytes(data)
+
+
+def zero(data: bytearray, at: int, _: random.Random) -> bytes:
+    data[at : at + 512] = bytes(len(data[at : at + 512]))
+    return bytes(data)
+
+
+def truncate(data: bytearray, at: int, _: random.Random) -> bytes:
+    return bytes(data[:at])
+
+
+def empty(_data: bytearray, _at: int, _: random.Random) -> bytes:
+    return b""
+
+
+def noise(data: bytearray, _: int, chance: random.Random) -> bytes:
+    return chance.randbytes(len(data))
+
+
+PLACES: tuple[Callable[[bytearray, int, random.Random], bytes], ...] = (flip, flip, flip, zero, truncate)
+WHOLE = (empty, noise)
+
+
+def damage(path: Path, how: Callable[[bytearray, int, random.Random], bytes], chance: random.Random) -> None:
+    data = path.read_bytes()
+    path.write_bytes(how(bytearray(data), chance.randrange(len(data)), chance))
+
+
+def check(faults, old, index: Path, count, target: str) -> None:
+    """Read, repair by indexing, and compare with the undisturbed index; note what was seen when."""
+    with faults.open_library(old.root, index) as library:
+        found = faults.answers(library)
+        # a log that ends early is an earlier state of the index, which says that vectors are missing
+        earlier = target == "log" and library.status()[0].state.pending > 0
+    wrong = [said for said, right in zip(found, old.answers, strict=True) if said != right]
+    for said in wrong:
+        assert isinstance(said, str) or (earlier and all(p.text in faults.old_notes()[p.path] for p in said)), "a wrong answer"
+    embedder = FakeEmbedder()
+    with faults.open_library(old.root, index, embedder) as library:
+        first = library.index()
+        second = library.index(verify=True)
+        assert library.index(verify=True).mended == ()
+        assert embedder.embedded == 0 or target in ("store", "log")
+        assert faults.dump(library) == old.dump
+        asked = embedder.embedded
+        assert faults.answers(library) == old.answers
+    said = {
+        "an earlier state, which says so": earlier,
+        "a reader said so": bool(wrong),
+        "its checksum told, the store was read instead": target == "vectors",
+        "index repaired it": bool(first.mended),
+        "index --verify found it": bool(second.mended),
+        "without effect": True,
+    }
+    when = next(name for name, holds in said.items() if holds)
+    count[f"damage to {target}: {when}"] += 1
+    count[f"damage to {target}: texts that were embedded again"] += asked
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_damaged_anywhere_it_is_found_and_not_believed(target, full, count, faults, old, unclosed, scratch):
+    chance = random.Random(f"damage {target}")
+    hows = [PLACES[n % len(PLACES)] for n in range(50 if full else FEW)] + [*WHOLE]
+    for n, how in enumerate(hows):
+        index = (unclosed if target == "log" else old).copy(scratch / str(n))
+        damage(file_of(old.folder(index), target), how, chance)
+        check(faults, old, index, count, target)
+        shutil.rmtree(index)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_file_that_is_gone_is_made_again(target, faults, old, unclosed, count, scratch):
+    index = (unclosed if target == "log" else old).copy(scratch / "index")
+    file_of(old.folder(index), target).unlink()
+    check(faults, old, index, count, target)
+
+
+def test_repairing_twice_in_a_row_works_and_keeps_the_newest_two_aside(faults, old, scratch):
+    index = old.copy(scratch / "index")
+    folder = old.folder(index)
+    for _ in range(4):
+        (folder / "index.sqlite3").write_bytes(b"damaged" * 1000)
+        with faults.open_library(old.root, index) as library:
+            assert len(library.index().mended) == 1
+    assert len(list(folder.glob("index.sqlite3.damaged-*"))) == 2
+    with faults.open_library(old.root, index) as library:
+        assert (library.index().mended, faults.dump(library)) == ((), old.dump)
