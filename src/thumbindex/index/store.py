@@ -10,13 +10,13 @@ from typing import Any
 
 from thumbindex.index.checksum import as_number, row_sum
 from thumbindex.index.database import Row
+from thumbindex.index.stored_columns import DOCUMENT
 from thumbindex.index.stored_vectors import StoredVectors
 from thumbindex.model import BlockKind, Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem, Section
 from thumbindex.text import embedded_text
 
 _FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title", "folder", "modified"})
 
-_DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts"
 _CHUNK = "id, document, ordinal, section, kind, heading_path, start_line, end_line, text, salience, language, key"
 _SECTION = "document, ordinal, start_line, end_line, text"
 _LINK = "document, ordinal, kind, target, fragment, text, line"
@@ -58,31 +58,16 @@ class Store(StoredVectors):
 
     # -------------------------------------------------------------- documents
 
-    def manifest(self) -> dict[str, FileState]:
-        """Return each path's file state when it was read; every one of them is found by its path."""
+    def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
+        """Return each path's file state when it was read, of all paths or of these; every one of them is found by its path."""
+        if paths is not None:
+            sql = f"SELECT {DOCUMENT}, sum FROM documents WHERE path IN ({{}})"
+            found = (row for part in self._in(sql, list(paths)) for row in self._whole(part, "a document"))
+            return {row[1]: _state(row) for row in found}
         rows = self._document_rows()
         by_path = "SELECT count(*) FROM documents d NOT INDEXED WHERE EXISTS (SELECT 1 FROM documents e WHERE e.path = d.path AND e.id = d.id)"
         self._verify(self._rows(by_path)[0][0] == len(rows), "a document is not found by its path")
-        return {path: FileState(path, size, mtime, inode % 2**64, digest) for _, path, size, mtime, inode, digest, *_ in rows}
-
-    def _document_rows(self) -> list[Row]:
-        with self.reading():
-            rows = self._whole(self._rows(f"SELECT {_DOCUMENT}, sum FROM documents NOT INDEXED"), "a document")
-            self._verify_count("documents", [(row[-1],) for row in rows])
-        return rows
-
-    def _whole(self, rows: list[Row], what: str) -> list[Row]:
-        """Return rows whose last column is the checksum of the others, or raise IndexDamagedError."""
-        self._verify(all(row[-1] == row_sum(*row[:-1]) for row in rows), f"{what} does not match its checksum")
-        return rows
-
-    def _verify_count(self, table: str, rows: Sequence[Sequence[int]]) -> None:
-        try:
-            numbers = [len(rows), *map(sum, zip(*rows, strict=True))] if rows else None
-        except TypeError:  # a flipped byte can make something else of a number
-            numbers = [-1]
-        known = self._known_census()
-        self._verify(known.agrees(table, numbers) if numbers else not any(known.counted.get(table, [])), f"rows of {table} are missing")
+        return {row[1]: _state(row) for row in rows}
 
     def remove_documents(self, paths: Iterable[str]) -> None:
         """Remove documents with all that hangs on them."""
@@ -131,7 +116,7 @@ class Store(StoredVectors):
 
     def touch_document(self, state: FileState, modified: float) -> None:
         """Refresh the file state of a document whose text is as it was."""
-        for old in self._whole(self._rows(f"SELECT {_DOCUMENT}, sum FROM documents WHERE path = ?", (state.path,)), "a document"):
+        for old in self._whole(self._rows(f"SELECT {DOCUMENT}, sum FROM documents WHERE path = ?", (state.path,)), "a document"):
             facts = (state.size, state.mtime_ns, _signed(state.inode), state.digest, old[6], float(modified), old[8])
             check = row_sum(old[0], old[1], *facts)
             self._counting.add("documents", [(old[-1],)], -1)
@@ -141,7 +126,7 @@ class Store(StoredVectors):
 
     def documents(self, rows: Sequence[int] | None = None) -> list[tuple[int, str, str, float, str]]:
         """Return row id, path, title, modified time and facts (JSON) of every document, or of those with these row ids, by path."""
-        sql = f"SELECT {_DOCUMENT}, sum FROM documents WHERE id IN ({{}})"
+        sql = f"SELECT {DOCUMENT}, sum FROM documents WHERE id IN ({{}})"
         found = self._document_rows() if rows is None else [row for part in self._in(sql, rows) for row in self._whole(part, "a document")]
         return sorted(((r[0], r[1], r[6], r[7], r[8]) for r in found), key=lambda row: row[1])
 
@@ -162,13 +147,6 @@ class Store(StoredVectors):
         return [row for part in self._in("SELECT id FROM documents WHERE path IN ({})", list(paths)) for (row,) in part]
 
     # -------------------------------------------------------------- chunks and sections
-
-    def chunk_rows(self) -> list[tuple[int, int, int]]:
-        """Return row id, document's row id and ordinal of every chunk."""
-        with self.reading():
-            rows = self._rows("SELECT id, document, ordinal FROM chunks")
-            self._verify_count("chunks", rows)
-        return [(a, b, c) for a, b, c in rows]
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
         """Load chunks by row id; those that are gone are missing."""
@@ -207,14 +185,6 @@ class Store(StoredVectors):
         self._whole([(*row[1:3], *row[9:]) for row in rows], "a link")
         return sorted(((r[0], r[2], Link(LinkKind(r[3]), r[4], r[5], r[6], r[7], r[9])) for r in rows), key=lambda row: row[:2])
 
-    def edges(self) -> list[tuple[str, str]]:
-        """Return the paths that each resolved link leads from and to."""
-        with self.reading():
-            rows = self._rows("SELECT d.path, l.document, l.ordinal, l.resolved, l.edge FROM links l JOIN documents d ON d.id = l.document")
-            self._whole([row[1:] for row in rows], "a link")
-            self._verify_count("links", [row[-1:] for row in rows])
-        return [(row[0], row[3]) for row in rows if row[3]]
-
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
         """Write where a link leads."""
         sql = "SELECT l.document, l.edge FROM documents d JOIN links l ON l.document = d.id AND l.ordinal = ? WHERE d.path = ?"
@@ -241,6 +211,11 @@ class Store(StoredVectors):
         self._write("DELETE FROM problems WHERE path NOT IN (SELECT path FROM documents)")
         self.add_problems(problems)
         return True
+
+
+def _state(row: Row) -> FileState:
+    _, path, size, mtime, inode, digest, *_ = row
+    return FileState(path, size, mtime, inode % 2**64, digest)
 
 
 def _signed(inode: int) -> int:
