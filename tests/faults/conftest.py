@@ -66,7 +66,7 @@ def scratch() -> Iterator[Path]:
 
 def old_notes() -> dict[str, str]:
     chance = random.Random(7)
-    return {f"{'abc'[n % 3]}/note {n}.md": _note(chance, n) for n in range(36)}
+    return {f"{'abc'[n % 3]}/note {n}.md": _note(chance, n) for n in range(24)}
 
 
 def new_notes() -> dict[str, str]:
@@ -81,7 +81,7 @@ def new_notes() -> dict[str, str]:
 
 
 def _note(chance: random.Random, n: int) -> str:
-    links = " ".join(f"[[note {chance.randrange(36)}]]" for _ in range(3))
+    links = " ".join(f"[[note {chance.randrange(24)}]]" for _ in range(3))
     parts = "\n\n".join(f"## {chance.choice(WORDS).title()} {k}\n\n{_sentence(chance)}" for k in range(3))
     return f"# Note {n}\n\n{_sentence(chance)} {links}\n\n{parts}\n"
 
@@ -143,6 +143,7 @@ class Built:
     dump: dict[str, list[Any]]
     answers: list[Any]
     embedded: int
+    generation: int
 
     def copy(self, to: Path) -> Path:
         """Copy the index, so that it can be damaged; return the copy of the directory that holds it."""
@@ -160,7 +161,7 @@ def build(root: Path, notes: dict[str, str], index: Path) -> Built:
     write_notes(root, notes)
     with open_library(root, index, embedder) as library:
         library.index()
-        return Built(root, index, dump(library), answers(library), embedder.embedded)
+        return Built(root, index, dump(library), answers(library), embedder.embedded, library.status()[0].state.generation)
 
 
 @pytest.fixture(scope="session")
@@ -177,9 +178,9 @@ def unclosed(old: Built, tmp_path_factory: pytest.TempPathFactory) -> Built:
         library.index(words_only=True)
         (reader,) = library._readers
         assert reader.store.generation  # open while the rest is written
-        library.index()
+        generation = library.index().generation
         shutil.copytree(folder / "index", folder / "copy")
-    return replace(old, index=folder / "copy")
+    return replace(old, index=folder / "copy", generation=generation)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 from thumbindex.testing import FakeEmbedder
 
 TARGETS = ("store", "log", "vectors", "segment", "contents", "stamp")
-FEW = 5
+FEW = 3
 """Places of each kind of file that are damaged in the short form."""
 
 
@@ -50,7 +50,7 @@ def noise(data: bytearray, _: int, chance: random.Random) -> bytes:
     return chance.randbytes(len(data))
 
 
-PLACES: tuple[Callable[[bytearray, int, random.Random], bytes], ...] = (flip, flip, flip, zero, truncate)
+PLACES: tuple[Callable[[bytearray, int, random.Random], bytes], ...] = (flip, zero, truncate, flip, flip)
 WHOLE = (empty, noise)
 
 
@@ -59,12 +59,12 @@ def damage(path: Path, how: Callable[[bytearray, int, random.Random], bytes], ch
     path.write_bytes(how(bytearray(data), chance.randrange(len(data)), chance))
 
 
-def check(faults, old, index: Path, count, target: str) -> None:
+def check(faults, old, built, index: Path, count, target: str) -> None:
     """Read, repair by indexing, and compare with the undisturbed index; note what was seen when."""
     with faults.open_library(old.root, index) as library:
         found = faults.answers(library)
-        # a log that ends early is an earlier state of the index, which says that vectors are missing
-        earlier = target == "log" and library.status()[0].state.pending > 0
+        # a log that ends early is an earlier state of the index: the next run does the rest of the work again
+        earlier = target == "log" and library.status()[0].state.generation < built.generation
     wrong = [said for said, right in zip(found, old.answers, strict=True) if said != right]
     for said in wrong:
         assert isinstance(said, str) or (earlier and all(p.text in faults.old_notes()[p.path] for p in said)), "a wrong answer"
@@ -78,7 +78,7 @@ def check(faults, old, index: Path, count, target: str) -> None:
         asked = embedder.embedded
         assert faults.answers(library) == old.answers
     said = {
-        "an earlier state, which says so": earlier,
+        "an earlier state": earlier,
         "a reader said so": bool(wrong),
         "its checksum told, the store was read instead": target == "vectors",
         "index repaired it": bool(first.mended),
@@ -92,20 +92,21 @@ def check(faults, old, index: Path, count, target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_damaged_anywhere_it_is_found_and_not_believed(target, full, count, faults, old, unclosed, scratch):
-    chance = random.Random(f"damage {target}")
-    hows = [PLACES[n % len(PLACES)] for n in range(50 if full else FEW)] + [*WHOLE]
+    built, chance = unclosed if target == "log" else old, random.Random(f"damage {target}")
+    hows = [PLACES[n % len(PLACES)] for n in range(50 if full else FEW)] + [*WHOLE[: 2 if full else 1]]
     for n, how in enumerate(hows):
-        index = (unclosed if target == "log" else old).copy(scratch / str(n))
+        index = built.copy(scratch / str(n))
         damage(file_of(old.folder(index), target), how, chance)
-        check(faults, old, index, count, target)
+        check(faults, old, built, index, count, target)
         shutil.rmtree(index)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_file_that_is_gone_is_made_again(target, faults, old, unclosed, count, scratch):
-    index = (unclosed if target == "log" else old).copy(scratch / "index")
+    built = unclosed if target == "log" else old
+    index = built.copy(scratch / "index")
     file_of(old.folder(index), target).unlink()
-    check(faults, old, index, count, target)
+    check(faults, old, built, index, count, target)
 
 
 def test_repairing_twice_in_a_row_works_and_keeps_the_newest_two_aside(faults, old, scratch):

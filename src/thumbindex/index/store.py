@@ -10,13 +10,13 @@ from typing import Any
 
 from thumbindex.index.checksum import as_number, row_sum
 from thumbindex.index.database import Row
+from thumbindex.index.stored_columns import DOCUMENT
 from thumbindex.index.stored_vectors import StoredVectors
 from thumbindex.model import BlockKind, Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem, Section
 from thumbindex.text import embedded_text
 
 _FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title", "folder", "modified"})
 
-_DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts"
 _CHUNK = "id, document, ordinal, section, kind, heading_path, start_line, end_line, text, salience, language, key"
 _SECTION = "document, ordinal, start_line, end_line, text"
 _LINK = "document, ordinal, kind, target, fragment, text, line"
@@ -35,10 +35,6 @@ class Store(StoredVectors):
         vectors = "SELECT count(*) FROM chunks c WHERE EXISTS (SELECT 1 FROM vectors v WHERE v.fingerprint = ? AND v.key = c.key)"
         row = self._rows(f"SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), ({vectors})", (fingerprint,))[0]
         return row[0], row[1], row[2]
-
-    def count_chunks(self) -> int:
-        """Count the chunks."""
-        return int(self._rows("SELECT count(*) FROM chunks")[0][0])
 
     def link_counts(self) -> tuple[int, int]:
         """Count the links that lead to a document and those that dangle."""
@@ -63,37 +59,15 @@ class Store(StoredVectors):
     # -------------------------------------------------------------- documents
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """Return each path's file state when it was read, of all paths or of these; of all, every one is found by its path."""
-        if paths is None:
-            rows = self._document_rows()
-            self._verify_paths(len(rows))
-        else:
-            sql = f"SELECT {_DOCUMENT}, sum FROM documents WHERE path IN ({{}})"
-            rows = [row for part in self._in(sql, list(paths)) for row in self._whole(part, "a document")]
-        return {path: FileState(path, size, mtime, inode % 2**64, digest) for _, path, size, mtime, inode, digest, *_ in rows}
-
-    def _verify_paths(self, documents: int) -> None:
+        """Return each path's file state when it was read, of all paths or of these; every one of them is found by its path."""
+        if paths is not None:
+            sql = f"SELECT {DOCUMENT}, sum FROM documents WHERE path IN ({{}})"
+            found = (row for part in self._in(sql, list(paths)) for row in self._whole(part, "a document"))
+            return {row[1]: _state(row) for row in found}
+        rows = self._document_rows()
         by_path = "SELECT count(*) FROM documents d NOT INDEXED WHERE EXISTS (SELECT 1 FROM documents e WHERE e.path = d.path AND e.id = d.id)"
-        self._verify(self._rows(by_path)[0][0] == documents, "a document is not found by its path")
-
-    def _document_rows(self) -> list[Row]:
-        with self.reading():
-            rows = self._whole(self._rows(f"SELECT {_DOCUMENT}, sum FROM documents NOT INDEXED"), "a document")
-            self._verify_count("documents", [(row[-1],) for row in rows])
-        return rows
-
-    def _whole(self, rows: list[Row], what: str) -> list[Row]:
-        """Return rows whose last column is the checksum of the others, or raise IndexDamagedError."""
-        self._verify(all(row[-1] == row_sum(*row[:-1]) for row in rows), f"{what} does not match its checksum")
-        return rows
-
-    def _verify_count(self, table: str, rows: Sequence[Sequence[int]]) -> None:
-        try:
-            numbers = [len(rows), *map(sum, zip(*rows, strict=True))] if rows else None
-        except TypeError:  # a flipped byte can make something else of a number
-            numbers = [-1]
-        known = self._known_census()
-        self._verify(known.agrees(table, numbers) if numbers else not any(known.counted.get(table, [])), f"rows of {table} are missing")
+        self._verify(self._rows(by_path)[0][0] == len(rows), "a document is not found by its path")
+        return {row[1]: _state(row) for row in rows}
 
     def remove_documents(self, paths: Iterable[str]) -> None:
         """Remove documents with all that hangs on them."""
@@ -142,7 +116,7 @@ class Store(StoredVectors):
 
     def touch_document(self, state: FileState, modified: float) -> None:
         """Refresh the file state of a document whose text is as it was."""
-        for old in self._whole(self._rows(f"SELECT {_DOCUMENT}, sum FROM documents WHERE path = ?", (state.path,)), "a document"):
+        for old in self._whole(self._rows(f"SELECT {DOCUMENT}, sum FROM documents WHERE path = ?", (state.path,)), "a document"):
             facts = (state.size, state.mtime_ns, _signed(state.inode), state.digest, old[6], float(modified), old[8])
             check = row_sum(old[0], old[1], *facts)
             self._counting.add("documents", [(old[-1],)], -1)
@@ -152,7 +126,7 @@ class Store(StoredVectors):
 
     def documents(self, rows: Sequence[int] | None = None) -> list[tuple[int, str, str, float, str]]:
         """Return row id, path, title, modified time and facts (JSON) of every document, or of those with these row ids, by path."""
-        sql = f"SELECT {_DOCUMENT}, sum FROM documents WHERE id IN ({{}})"
+        sql = f"SELECT {DOCUMENT}, sum FROM documents WHERE id IN ({{}})"
         found = self._document_rows() if rows is None else [row for part in self._in(sql, rows) for row in self._whole(part, "a document")]
         return sorted(((r[0], r[1], r[6], r[7], r[8]) for r in found), key=lambda row: row[1])
 
@@ -173,13 +147,6 @@ class Store(StoredVectors):
         return [row for part in self._in("SELECT id FROM documents WHERE path IN ({})", list(paths)) for (row,) in part]
 
     # -------------------------------------------------------------- chunks and sections
-
-    def chunk_rows(self) -> list[tuple[int, int, int]]:
-        """Return row id, document's row id and ordinal of every chunk."""
-        with self.reading():
-            rows = self._rows("SELECT id, document, ordinal FROM chunks")
-            self._verify_count("chunks", rows)
-        return [(a, b, c) for a, b, c in rows]
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
         """Load chunks by row id; those that are gone are missing."""
@@ -218,12 +185,6 @@ class Store(StoredVectors):
         self._whole([(*row[1:3], *row[9:]) for row in rows], "a link")
         return sorted(((r[0], r[2], Link(LinkKind(r[3]), r[4], r[5], r[6], r[7], r[9])) for r in rows), key=lambda row: row[:2])
 
-    def verify_links(self) -> None:
-        """Raise IndexDamagedError where a link leads elsewhere than it did, or is missing."""
-        with self.reading():
-            rows = self._whole(self._rows("SELECT document, ordinal, resolved, edge FROM links"), "a link")
-            self._verify_count("links", [row[-1:] for row in rows])
-
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
         """Write where a link leads."""
         sql = "SELECT l.document, l.edge FROM documents d JOIN links l ON l.document = d.id AND l.ordinal = ? WHERE d.path = ?"
@@ -251,35 +212,10 @@ class Store(StoredVectors):
         self.add_problems(problems)
         return True
 
-    # -------------------------------------------------------------- what came since
 
-    def document_times(self) -> dict[int, float]:
-        """Return the modified time of every document, by row id."""
-        with self.reading():
-            rows = self._rows("SELECT id, modified, sum FROM documents NOT INDEXED")
-            self._verify_count("documents", [row[-1:] for row in rows])
-        return {row: modified for row, modified, _ in rows}
-
-    def chunk_keys(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes]]:
-        """Return row id, document's row id, ordinal and text key of every chunk, or of those of the documents with these row ids."""
-        sql = "SELECT id, document, ordinal, key FROM chunks"
-        if documents is not None:
-            return [(a, b, c, d) for part in self._in(f"{sql} WHERE document IN ({{}})", documents) for a, b, c, d in part]
-        with self.reading():
-            rows = self._rows(sql)
-            self._verify_count("chunks", [row[:3] for row in rows])
-            self._verify_count("keys", [(as_number(key),) for *_, key in rows])
-        return [(a, b, c, d) for a, b, c, d in rows]
-
-    def rows_by_key(self, path: str) -> dict[bytes, int]:
-        """Return the row id of each text of the document at a path, by its key; of equal texts the first one's."""
-        sql = "SELECT c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path = ? ORDER BY c.ordinal DESC"
-        return dict(self._rows(sql, (path,)))
-
-    def linked_paths(self) -> dict[int, str]:
-        """Return the paths that each document's links lead to, as a JSON list by the document's row id; documents without links are missing."""
-        sql = "SELECT document, json_group_array(resolved) FROM links WHERE resolved <> '' GROUP BY document"
-        return dict(self._rows(sql))
+def _state(row: Row) -> FileState:
+    _, path, size, mtime, inode, digest, *_ = row
+    return FileState(path, size, mtime, inode % 2**64, digest)
 
 
 def _signed(inode: int) -> int:

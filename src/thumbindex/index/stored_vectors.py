@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from thumbindex.index.checksum import are_whole, as_number, vector_sums
-from thumbindex.index.database import Database, Row
+from thumbindex.index.database import Row
+from thumbindex.index.stored_columns import StoredColumns
 from thumbindex.ports import Matrix
 
 
-class StoredVectors(Database):
+class StoredVectors(StoredColumns):
     """The store's table of vectors, and which chunks have one."""
 
     def pending(self, fingerprint: str) -> list[tuple[bytes, int]]:

@@ -1,0 +1,78 @@
+"""What is read of the store in bulk: columns of all documents, chunks and links, as many as there must be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thumbindex.index.checksum import as_number, row_sum
+from thumbindex.index.database import Database, Row
+
+DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts"
+
+
+class StoredColumns(Database):
+    """Bulk reads, each compared with the census: a row that vanished is no row that was never there."""
+
+    def _document_rows(self) -> list[Row]:
+        with self.reading():
+            rows = self._whole(self._rows(f"SELECT {DOCUMENT}, sum FROM documents NOT INDEXED"), "a document")
+            self._verify_count("documents", [(row[-1],) for row in rows])
+        return rows
+
+    def _whole(self, rows: list[Row], what: str) -> list[Row]:
+        """Return rows whose last column is the checksum of the others, or raise IndexDamagedError."""
+        self._verify(all(row[-1] == row_sum(*row[:-1]) for row in rows), f"{what} does not match its checksum")
+        return rows
+
+    def _verify_count(self, table: str, rows: Sequence[Sequence[int]]) -> None:
+        try:
+            numbers = [len(rows), *map(sum, zip(*rows, strict=True))] if rows else None
+        except TypeError:  # a flipped byte can make something else of a number
+            numbers = [-1]
+        known = self._known_census()
+        self._verify(known.agrees(table, numbers) if numbers else not any(known.counted.get(table, [])), f"rows of {table} are missing")
+
+    def chunk_rows(self) -> list[tuple[int, int, int]]:
+        """Return row id, document's row id and ordinal of every chunk."""
+        with self.reading():
+            rows = self._rows("SELECT id, document, ordinal FROM chunks")
+            self._verify_count("chunks", rows)
+        return [(a, b, c) for a, b, c in rows]
+
+    def count_chunks(self) -> int:
+        """Count the chunks."""
+        return int(self._rows("SELECT count(*) FROM chunks")[0][0])
+
+    def chunk_keys(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes]]:
+        """Return row id, document's row id, ordinal and text key of every chunk, or of those of the documents with these row ids."""
+        sql = "SELECT id, document, ordinal, key FROM chunks"
+        if documents is not None:
+            return [(a, b, c, d) for part in self._in(f"{sql} WHERE document IN ({{}})", documents) for a, b, c, d in part]
+        with self.reading():
+            rows = self._rows(f"{sql} NOT INDEXED")
+            self._verify_count("chunks", [row[:3] for row in rows])
+            self._verify_count("keys", [(as_number(row[3]),) for row in rows])
+        return [(a, b, c, d) for a, b, c, d in rows]
+
+    def rows_by_key(self, path: str) -> dict[bytes, int]:
+        """Return the row id of each text of the document at a path, by its key; of equal texts the first one's."""
+        sql = "SELECT c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path = ? ORDER BY c.ordinal DESC"
+        return dict(self._rows(sql, (path,)))
+
+    def document_times(self) -> dict[int, float]:
+        """Return the modified time of every document, by row id."""
+        with self.reading():
+            rows = self._rows("SELECT id, modified, sum FROM documents NOT INDEXED")
+            self._verify_count("documents", [row[-1:] for row in rows])
+        return {row: modified for row, modified, _ in rows}
+
+    def linked_paths(self) -> dict[int, str]:
+        """Return the paths that each document's links lead to, as a JSON list by the document's row id; documents without links are missing."""
+        sql = "SELECT document, json_group_array(resolved) FROM links WHERE resolved <> '' GROUP BY document"
+        return dict(self._rows(sql))
+
+    def verify_links(self) -> None:
+        """Raise IndexDamagedError where a link leads elsewhere than it did, or is missing; a follower pays for it once."""
+        with self.reading():
+            rows = self._whole(self._rows("SELECT document, ordinal, resolved, edge FROM links"), "a link")
+            self._verify_count("links", [row[-1:] for row in rows])
