@@ -159,7 +159,7 @@ def _splitter(size: int) -> Any:
     from llama_index.core.node_parser import SentenceSplitter
 
     # characters for tokens, and sentences of our own: its defaults count with tiktoken and download NLTK's data
-    return SentenceSplitter(chunk_size=size, chunk_overlap=0, tokenizer=list, chunking_tokenizer_fn=_sentences)
+    return SentenceSplitter(chunk_size=size, chunk_overlap=0, tokenizer=str, chunking_tokenizer_fn=_sentences)
 
 
 def _sentences(text: str) -> list[str]:

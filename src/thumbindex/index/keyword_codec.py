@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from whoosh.codec.whoosh3 import W3Codec, W3FieldWriter
+from whoosh.codec.whoosh3 import W3Codec, W3FieldWriter, W3PostingsWriter
 from whoosh.writing import PostingPool, SegmentWriter
 
 Posting = tuple[str, bytes, int, float, bytes | None]
@@ -41,6 +41,10 @@ class LeanCodec(W3Codec):  # type: ignore[misc]
 
     length_stats = False
 
+    def postings_writer(self, dbfile: Any, byteids: bool = False) -> Any:
+        """Return what writes the postings of a word."""
+        return _LeanPostings(dbfile, self._blocklimit, byteids, self._compression, self._inlinelimit)
+
     def field_writer(self, storage: Any, segment: Any) -> Any:
         """Return what writes the postings of a segment."""
         return _LeanFieldWriter(self, storage, segment)
@@ -57,3 +61,18 @@ class _LeanFieldWriter(W3FieldWriter):  # type: ignore[misc]
                     self.add(number, weight, places or b"", 0)
                 self.finish_term()
             self.finish_field()
+
+
+class _LeanPostings(W3PostingsWriter):  # type: ignore[misc]
+    _maxweight: float
+
+    def add_posting(self, number: int, weight: float, places: bytes, length: int | None = None) -> None:
+        """Add a posting to the block; where that is full, begin another one."""
+        if len(self._ids) >= self._blocklimit:
+            self._write_block()
+        self._ids.append(number)
+        self._weights.append(weight)
+        if weight > self._maxweight:
+            self._maxweight = weight
+        if places:
+            self._values.append(places)
