@@ -132,6 +132,7 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
     links: tuple[Link, ...]
     problems: tuple[Problem, ...] = ()
+    keys: tuple[bytes, ...] = ()  # digests of the texts that are embedded, a chunk; empty where nobody has computed them yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import pytest
 
 from thumbindex.index.dump import logical_dump
 from thumbindex.index.keyword import postings
+from thumbindex.index.keyword_view import _smallest
 from thumbindex.index.known import read_known
 from thumbindex.index.snapshot import Places, current_vectors, open_snapshot
 from thumbindex.index.store import Store
@@ -204,3 +205,16 @@ def test_an_edit_that_leaves_names_and_links_alone_resolves_none(build, note, tm
     with Writer.open(tmp_path / "index") as writer:
         writer.apply(Batch([note("a.md", "quinces", links=("c", "b"))]), refuse)
         assert [link.resolved for _, _, link in writer.store.links()] == [None, "b.md"]
+
+
+def test_small_segments_are_merged_and_large_ones_left_alone():
+    class Segment:
+        def __init__(self, rows: int) -> None:
+            self.doc_count_all = lambda: rows
+
+    def merged(*rows: int) -> list[int]:
+        return [segment.doc_count_all() for segment in _smallest([Segment(each) for each in rows], 1000)]
+
+    assert merged(12, 900, 12, 24) == [12, 12, 24]
+    assert merged(500, 400, 100, 5000) == [100, 400, 500]
+    assert (merged(10, 30), merged(2000, 3000), merged()) == ([], [], [])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from whoosh import index as whoosh_index
 from whoosh.index import LockError
-from whoosh.writing import MERGE_SMALL, IndexWriter
+from whoosh.reading import SegmentReader
+from whoosh.writing import IndexWriter
 
 from thumbindex.errors import IndexBusyError
 from thumbindex.index.analysis import VIEW_VERSION, chunk_words, document_words, schema
@@ -25,7 +28,10 @@ WRITER_MEGABYTES = 128
 """What Whoosh gathers in memory before it writes a run to disk: more than any group of files needs, so that only merges do."""
 
 FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
-"""Segments that are left alone when there is time to merge, and those from which on a commit merges whatever it costs."""
+"""Segments that are left alone when there is time to merge, and those from which on a commit merges the smallest."""
+
+ROWS_AT_ONCE, ROWS_IN_A_COMMIT = 4000, 1000
+"""Rows that are merged at most when there is time, in two or three seconds, and with a commit, which a text waits for."""
 
 
 class KeywordView:
@@ -108,9 +114,10 @@ class KeywordView:
     def merge(self) -> None:
         """Merge small segments; the rows stay as they are, so that readers need not open it anew."""
         shown = read_stamp(self.folder)
-        if shown and len(whoosh_index.open_dir(str(self.folder))._segments()) > FEW_SEGMENTS:
+        segments = whoosh_index.open_dir(str(self.folder))._segments() if shown else []
+        if shown and len(segments) > FEW_SEGMENTS and _smallest(segments, ROWS_AT_ONCE):
             with writing(self.folder):
-                self._writer().commit(mergetype=MERGE_SMALL)
+                self._writer().commit(mergetype=partial(_merge_smallest, rows=ROWS_AT_ONCE))
             self.write_stamp(shown.generation, shown.behind)
 
 
@@ -118,6 +125,24 @@ class _Writer(KeepsFiles, LeanWriter):
     """Whoosh's writer, whose commit the stamp is."""
 
 
-def _merge_many(writer: IndexWriter, segments: Any) -> Any:
+def _merge_many(writer: IndexWriter, segments: list[Any]) -> list[Any]:
     """Merge not while a text waits to be found: it costs five times as much as the commit of an edit."""
-    return MERGE_SMALL(writer, segments) if len(segments) >= MOST_SEGMENTS else segments
+    return _merge_smallest(writer, segments, ROWS_IN_A_COMMIT) if len(segments) >= MOST_SEGMENTS else segments
+
+
+def _merge_smallest(writer: IndexWriter, segments: list[Any], rows: int) -> list[Any]:
+    merged = _smallest(segments, rows)
+    for segment in merged:
+        with SegmentReader(writer.storage, writer.schema, segment) as reader:
+            writer.add_reader(reader)
+    return [segment for segment in segments if segment not in merged]
+
+
+def _smallest(segments: list[Any], rows: int) -> list[Any]:
+    """Return the segments that are worth merging: each row comes to a segment of twice the size, so that it is written anew a few times in all."""
+    by_size = sorted(segments, key=lambda segment: segment.doc_count_all())
+    sums = list(accumulate((segment.doc_count_all() for segment in by_size), initial=0))
+    count = sum(size <= rows for size in sums[1:])
+    while count > 1 and sums[count] > 2 * sums[count - 1]:
+        count -= 1
+    return by_size[:count] if count > 1 else []

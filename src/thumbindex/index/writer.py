@@ -168,9 +168,9 @@ class Writer:
         return int(self.store.meta("words", "0"))
 
     def merge_keyword(self) -> None:
-        """Make one of the keyword view's many small segments, which each edit adds to; a view that is damaged or not there waits for its repair."""
+        """Make one of the keyword view's many small segments, which each edit adds to; one that is damaged, not there or not whole waits."""
         view = KeywordView(self.places.keyword)
-        if view.is_at(self._words):
+        if view.is_whole(self._words):
             view.merge()
 
     def _differing_rows(self, view: KeywordView) -> tuple[list[int], list[int]]:

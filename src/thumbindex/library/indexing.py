@@ -15,7 +15,7 @@ from thumbindex.corpus.read import digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import StorageError
 from thumbindex.index.known import Known, known_of, read_known
-from thumbindex.index.store import Store
+from thumbindex.index.store import Store, digests
 from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Writer
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
@@ -28,8 +28,8 @@ does not count, up to what is parsed and written in a few seconds."""
 LARGE_BYTES = 1024 * 1024
 """From this size on a file comes last and alone: ten of these take as long as a thousand notes."""
 
-CHUNKS_A_SLICE = 1000
-"""Chunks of a large file that come to the keyword view with one commit, in about a second; others get their turn in between."""
+CHUNKS_A_SLICE = 500
+"""Chunks of a large file that come to the keyword view with one commit, in half a second; others get their turn in between."""
 
 TURN_SECONDS = 0.2
 """Between two slices: longer than another process that waits for the lock sleeps between two attempts."""
@@ -253,7 +253,7 @@ def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tupl
             failed.append(data)
         else:
             parsed = parse_document(state.path, data, folder.config.corpus, listing.modified[state.path])
-            documents.append((replace(state, digest=digest_of(data)), parsed))
+            documents.append((replace(state, digest=digest_of(data)), replace(parsed, keys=digests(parsed))))
     return documents, failed
 
 

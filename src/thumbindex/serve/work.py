@@ -14,6 +14,9 @@ from thumbindex.serve.child import REPAIR
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
+_SWITCH_SECONDS = 0.001
+"""Between threads of the child: at Python's own 5 ms an edit waits as long at each file that is looked at, while a large one is parsed."""
+
 _NICE = 5
 """The child gives way to what the user is doing."""
 
@@ -28,6 +31,7 @@ def work_for_server(open_it: Callable[[], Library]) -> None:
     library = open_it()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave_on_signal)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     if hasattr(os, "nice"):
         os.nice(_NICE)
     if library.config.serve.watch.enabled:
