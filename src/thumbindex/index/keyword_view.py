@@ -21,7 +21,7 @@ from thumbindex.index.failures import writing
 from thumbindex.index.keyword import live_rows, open_reader
 from thumbindex.index.keyword_codec import LeanWriter
 from thumbindex.index.keyword_files import KeepsFiles, counted_files
-from thumbindex.index.stamp import Stamp, clear, is_whole, read_stamp, sweep, write_stamp
+from thumbindex.index.stamp import Stamp, clear, is_verified, read_stamp, sweep, write_stamp
 from thumbindex.model import Chunk, Document
 
 WRITER_MEGABYTES = 128
@@ -43,12 +43,12 @@ class KeywordView:
     def is_current(self) -> bool:
         """Tell whether there is an index of this version."""
         shown = read_stamp(self.folder)
-        return shown is not None and shown.version == VIEW_VERSION and is_whole(self.folder)
+        return shown is not None and shown.version == VIEW_VERSION and is_verified(self.folder)
 
     def is_at(self, generation: int) -> bool:
         """Tell whether it shows just this generation: it holds none but the store's rows, and how many it lacks is known."""
         shown = read_stamp(self.folder)
-        return shown is not None and shown == Stamp(VIEW_VERSION, generation, shown.behind) and is_whole(self.folder)
+        return shown is not None and shown == Stamp(VIEW_VERSION, generation, shown.behind) and is_verified(self.folder)
 
     def is_whole(self, generation: int) -> bool:
         """Tell whether it shows just this generation and lacks nothing of it."""

@@ -14,7 +14,7 @@ from thumbindex.errors import IndexDamagedError, IndexOutdatedError, StorageErro
 from thumbindex.index.failures import writing
 from thumbindex.index.salvage import Salvaged, salvage
 from thumbindex.index.snapshot import Places
-from thumbindex.index.stamp import clear, is_whole, read_stamp, stamp_text, sweep
+from thumbindex.index.stamp import clear, is_verified, read_stamp, stamp_text, sweep
 from thumbindex.index.store import Store
 
 KEPT_ASIDE = 2
@@ -53,7 +53,7 @@ def looks_whole(places: Places) -> bool:
             store.close()
     except (IndexDamagedError, IndexOutdatedError):
         return False
-    return not stamp_text(places.keyword) or is_whole(places.keyword)
+    return not stamp_text(places.keyword) or is_verified(places.keyword)
 
 
 def mend(places: Places) -> str:
@@ -70,7 +70,7 @@ def mend(places: Places) -> str:
         return _begin_anew(places, str(error).partition(" is damaged (")[2].partition("): run")[0])
     except IndexOutdatedError:
         return _begin_anew(places, "")
-    if stamp_text(places.keyword) and not is_whole(places.keyword):
+    if stamp_text(places.keyword) and not is_verified(places.keyword):
         with writing(places.keyword):
             clear(places.keyword)
         return f"The keyword index in {places.folder} was damaged: it is built anew from the store."

@@ -93,7 +93,7 @@ def verify(folder: Path) -> Contents:
             raise _damaged(folder, f"{wrong} is not as it was written")
 
 
-def is_whole(folder: Path) -> bool:
+def is_verified(folder: Path) -> bool:
     """Tell whether there is an index, and all of its files are as they were written."""
     try:
         verify(folder)
