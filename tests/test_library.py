@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,10 +17,9 @@ from thumbindex.config import load_config
 from thumbindex.corpus.changes import Comparison
 from thumbindex.errors import IndexDamagedError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.index.dump import logical_dump
-from thumbindex.index.locking import locked
 from thumbindex.library import Library
-from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES, Listing, Run, compare, growing, index_words, keep_unlisted, keep_words
-from thumbindex.model import Changes, FileState, Problem, Progress
+from thumbindex.library.indexing import Listing, keep_unlisted
+from thumbindex.model import Changes, Problem
 from thumbindex.testing import FakeEmbedder
 
 NOTES = {
@@ -380,109 +378,3 @@ def test_three_lines_of_python_are_enough(vault, tmp_path):
     with Public.open([vault], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder()) as library:
         library.index()
         assert library.query("cellar").passages[0].citation == "fruit/apples.md#Storing (lines 1-7)"
-
-
-def test_a_refresh_tells_what_another_process_has_indexed(library: Library, vault: Path, tmp_path: Path):
-    library.index()
-    library.refresh()
-    write(vault / "plums.md", "# Plums\n")
-    write(vault / "code.md", "# Code\n\nNothing to call.\n")
-    (vault / "fruit/apples.md").unlink()
-    with open_library(vault, tmp_path / "index") as other:
-        other.index()
-    assert library.refresh() == {"vault": Changes(("plums.md",), ("code.md",), ("fruit/apples.md",), 1)}
-    assert library.refresh() == {}
-
-
-# ------------------------------------------------------------------ several at once, large and small
-
-
-def test_two_that_index_one_folder_at_once_end_in_the_index_that_a_fresh_build_gives(vault, tmp_path):
-    for n in range(40):
-        write(vault / f"{n}.md", f"# {n}\n\nNote {n} links to [[{(n + 1) % 40}]].\n")
-    both = [open_library(vault, tmp_path / "index") for _ in range(2)]
-    folders = [library.opened[0] for library in both]
-    threads = [threading.Thread(target=index_words, args=(folder, Run(first_bytes=1))) for folder in folders]
-    for thread in threads:
-        thread.start()
-    for n in range(0, 40, 3):
-        write(vault / f"{n}.md", f"# {n}\n\nEdited note {n}, no link.\n")
-    for thread in threads:
-        thread.join()
-    both[0].index()
-    with open_library(vault, tmp_path / "fresh") as fresh:
-        fresh.index()
-        assert dump(both[1]) == dump(fresh)
-
-
-def test_a_file_that_was_edited_while_it_was_parsed_is_read_again(vault, tmp_path):
-    with open_library(vault, tmp_path / "index") as library, open_library(vault, tmp_path / "index") as other:
-        library.index()
-        write(vault / "code.md", "# Code\n\nstale\n")
-        (folder,) = library.opened
-        comparison, listing, known = compare(folder, Run())
-        write(vault / "code.md", "# Code\n\nfresher\n")
-        other.index()
-        assert keep_words(folder, comparison, listing, known, Run()).passed_over == 1
-        assert library.query("fresher").passages[0].path == "code.md"
-
-
-def test_the_writers_lock_is_not_held_while_files_are_read(vault, tmp_path):
-    with open_library(vault, tmp_path / "index") as library:
-        (folder,) = library.opened
-        library.index()
-        with locked(folder.places.lock):
-            assert compare(folder, Run())[0].changes.unchanged == 3
-
-
-def test_whoever_waits_for_the_lock_says_so(vault, tmp_path):
-    with open_library(vault, tmp_path / "index") as library:
-        (folder,) = library.opened
-        told: list[str] = []
-        done = threading.Event()
-
-        def hold() -> None:
-            with locked(folder.places.lock):
-                done.wait(10)
-
-        def tell(progress: Progress) -> None:
-            told.append(progress.phase)
-            done.set()
-
-        threading.Thread(target=hold).start()
-        assert until(folder.places.lock.with_suffix(".writing").exists)
-        library.index(words_only=True, progress=tell)
-    assert told == ["waiting", "words"]
-
-
-def test_groups_of_files_grow_so_that_the_first_words_come_early():
-    files = [FileState(f"{n}.md", 512, 0, 0) for n in range(20)]
-    assert [len(group) for group in growing(files, 2048)] == [2, 4, 8, 6]
-
-
-def test_a_large_file_comes_last_and_alone_or_with_another_run(vault, tmp_path):
-    paragraphs = [f"Lemon {n} is sour. " * 25 for n in range(CHUNKS_A_SLICE + 100)]
-    write(vault / "large.md", "# Large\n\n" + "\n\n".join(paragraphs) + " " * LARGE_BYTES)
-    with open_library(vault, tmp_path / "index") as library:
-        report = library.index(words_only=True, sizes="small")
-        assert (report.added, report.left, [entry.path for entry in library.outline()]) == (3, 1, ["code.md", "fruit/Pears.md", "fruit/apples.md"])
-        assert library.index(words_only=True, sizes="large").left == 0
-        assert {passage.path for passage in library.query("lemon").passages} == {"large.md"}
-        assert library.index(words_only=True).unchanged == 4
-        before = dump(library)
-    with open_library(vault, tmp_path / "fresh") as fresh:
-        told: list[tuple[int, int]] = []
-        fresh.index(words_only=True, progress=lambda progress: told.append((progress.done, progress.total)))
-        assert (told[:2], len(told) > 2, dump(fresh)) == ([(3, 4), (4, 4)], True, before)
-
-
-def test_an_interrupted_run_of_words_leaves_the_rest_for_the_next(vault, tmp_path):
-    with open_library(vault, tmp_path / "index") as library:
-        (folder,) = library.opened
-        report = index_words(folder, Run(first_bytes=1, interrupted=lambda: True))
-        assert (report.left, report.chunks > 0) == (2, True)
-        library.index()
-        before = dump(library)
-    with open_library(vault, tmp_path / "fresh") as fresh:
-        fresh.index()
-        assert dump(fresh) == before

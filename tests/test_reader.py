@@ -16,7 +16,6 @@ from thumbindex.errors import IndexDamagedError
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.library.reader import Reader
-from thumbindex.model import Changes
 from thumbindex.testing import FakeEmbedder
 
 
@@ -84,30 +83,6 @@ def test_many_questions_at_once_open_a_generation_once(reader):
     for thread in threads:
         thread.join()
     assert (len(found), len({id(snapshot) for snapshot in found})) == (8, 1)
-
-
-def test_a_refresh_tells_what_came_since_the_last_one_though_a_question_opened_it(library, vault, reader):
-    reader.refresh()
-    write(vault, "c.md", "Plums.")
-    library.index()
-    reader.snapshot()
-    assert (reader.refresh(), reader.refresh()) == (Changes(("c.md",), (), (), 2), Changes(unchanged=3))
-
-
-def test_a_refresh_tells_of_all_documents_where_there_was_no_index_before(vault):
-    with open_library(vault) as library:
-        reader = Reader(library.opened[0])
-        before = reader.refresh()
-        library.index()
-        assert (before, reader.refresh()) == (Changes(), Changes(("a.md", "b.md")))
-        reader.close()
-
-
-def test_in_a_store_that_was_made_anew_every_document_is_another_one(library, vault, reader):
-    reader.refresh()
-    library.forget()
-    library.index()
-    assert reader.refresh() == Changes((), ("a.md", "b.md"), (), 0)
 
 
 def test_between_the_two_commits_of_a_batch_the_last_snapshot_stands(reader):

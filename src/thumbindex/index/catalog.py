@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pathspec import GitIgnoreSpec
 
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.model import Changes, Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
+from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
 from thumbindex.ports import Mask
 
 Positions = npt.NDArray[np.int64]
@@ -78,10 +78,6 @@ class StoreCatalog:
     def paths(self) -> Sequence[str]:
         """Each document's path."""
         return tuple(facts[1] for facts in self._facts)
-
-    def rows_by_path(self) -> dict[str, int]:
-        """Return each document's row id."""
-        return {facts[1]: facts[0] for facts in self._facts}
 
     @cached_property
     def _by_row(self) -> Positions:
@@ -160,14 +156,6 @@ def _columns_since(last: StoreCatalog, documents: Positions, now: Store) -> tupl
     kept = np.isin(last.document_rows, documents)[last.document_ids]
     chunks, keys = _columns(now.chunk_keys(np.setdiff1d(documents, last.document_rows).tolist()))
     return np.concatenate([last._chunks[kept], chunks]), np.concatenate([last._keys[kept], keys])
-
-
-def difference(before: StoreCatalog, after: StoreCatalog) -> Changes:
-    """Return the paths that came, went and hold another text: a document that is read again is another row, and so is one of another store."""
-    old, new = before.rows_by_path(), after.rows_by_path()
-    kept, same = old.keys() & new.keys(), before.store is after.store
-    changed = tuple(sorted(path for path in kept if old[path] != new[path] or not same))
-    return Changes(tuple(sorted(new.keys() - kept)), changed, tuple(sorted(old.keys() - kept)), len(kept) - len(changed))
 
 
 def positions_of(rows: Positions, wanted: Positions, order: Positions | None = None) -> Positions:

@@ -27,7 +27,6 @@ from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
 from thumbindex.model import (
     Answer,
-    Changes,
     Excerpt,
     Filters,
     FolderStatus,
@@ -268,10 +267,10 @@ class Library:
         """Return what links to a document, what it links to, and what is most like it."""
         return related_to(find_document(path, self._within(folder)), limit)
 
-    def refresh(self) -> Mapping[str, Changes]:
-        """Open the indexes as they are now; return by folder what came, went and changed in those that another process has written meanwhile."""
-        found = {reader.folder.name: reader.refresh() for reader in self._readers}
-        return {name: changes for name, changes in found.items() if changes.added or changes.changed or changes.removed}
+    def refresh(self) -> None:
+        """Open the indexes as they are now: what another process has written meanwhile is found."""
+        for reader in self._readers:
+            reader.refresh()
 
     def news(self) -> News:
         """Return one who tells, each time it looks, what came, went and changed since it looked last."""

@@ -7,13 +7,11 @@ import time
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
-from thumbindex.index.catalog import StoreCatalog, difference
 from thumbindex.index.locking import is_writing
 from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
 from thumbindex.index.stamp import stamp_text
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder
-from thumbindex.model import Changes
 from thumbindex.ports import Snapshot
 
 PATIENCE_SECONDS = 0.05
@@ -54,8 +52,6 @@ class Reader:
         self._identity: tuple[int, int] | None = None
         self._opened: Opened | None = None
         self._opening: Opening | None = None
-        self._told: StoreCatalog | None = None  # what `refresh` has told of
-        self._was_missing = False  # when `refresh` was asked last
         self._awaited: tuple[tuple[int, str], float] = ((-1, ""), 0.0)  # by `newer`: after which snapshot, and until when
         self._lock = threading.RLock()
 
@@ -96,28 +92,17 @@ class Reader:
             time.sleep(_POLL_SECONDS)
         return newest
 
-    def refresh(self) -> Changes:
-        """Open the index as it is now, however long it takes; return the documents that came, went and changed since this was asked last.
-
-        All have come where there was no index then. Asked for the first time, it compares with what was open.
-        """
-        if not self.indexed:
-            self._was_missing = True
-            return Changes()
-        with self._lock:
-            before = self._told or (self._opened.catalog if self._opened else None)
-        after = self._newest(None).catalog
-        with self._lock:
-            added = after.paths if before is None and self._was_missing else ()
-            self._told, self._was_missing = after, False
-        return Changes(tuple(added)) if before is None else difference(before, after)
+    def refresh(self) -> None:
+        """Open the index as it is now, where there is one, however long it takes."""
+        if self.indexed:
+            self._newest(None)
 
     def close(self) -> None:
         """Close the files; a thread that is opening them ends when it has."""
         with self._lock:
             if self._store is not None:
                 self._store.close()
-            self._store = self._opened = self._opening = self._told = None
+            self._store = self._opened = self._opening = None
 
     def _newest(self, patience: float | None) -> Opened:
         """Return the present snapshot, the one there is where that takes longer than `patience`."""
