@@ -30,8 +30,8 @@ WRITER_MEGABYTES = 128
 FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
 """Segments that are left alone when there is time to merge, and those from which on a commit merges the smallest."""
 
-ROWS_AT_ONCE, ROWS_IN_A_COMMIT = 4000, 1000
-"""Rows that are merged at most when there is time, in two or three seconds, and with a commit, which a text waits for."""
+ROWS_AT_LEISURE, ROWS_IN_A_COMMIT = 4000, 1000
+"""Rows that are merged at most when nothing else is to be done, in two or three seconds, and where a text may wait behind it."""
 
 
 class KeywordView:
@@ -111,13 +111,13 @@ class KeywordView:
         except LockError as error:
             raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
 
-    def merge(self) -> None:
-        """Merge small segments; the rows stay as they are, so that readers need not open it anew."""
+    def merge(self, rows: int = ROWS_AT_LEISURE) -> None:
+        """Merge small segments, at most so many rows; the rows stay as they are, so that readers need not open it anew."""
         shown = read_stamp(self.folder)
         segments = whoosh_index.open_dir(str(self.folder))._segments() if shown else []
-        if shown and len(segments) > FEW_SEGMENTS and _smallest(segments, ROWS_AT_ONCE):
+        if shown and len(segments) > FEW_SEGMENTS and _smallest(segments, rows):
             with writing(self.folder):
-                self._writer().commit(mergetype=partial(_merge_smallest, rows=ROWS_AT_ONCE))
+                self._writer().commit(mergetype=partial(_merge_smallest, rows=rows))
             self.write_stamp(shown.generation, shown.behind)
 
 
