@@ -150,7 +150,8 @@ def test_a_moved_folder_moves_its_notes(tended: Tended):
     asked = tended.asked
     (tended.root / "fruit").rename(tended.root / "orchard")
     assert until(lambda: tended.paths() == ["apples.md", "orchard/Pears.md", "orchard/deep/plums.md"])
-    write(tended.root / "orchard/deep/plums.md", "# Plums\n\nDamsons are small.\n")
+    write(tended.root / ".plums.md", "# Plums\n\nDamsons are small.\n")  # nobody reads half of it
+    (tended.root / ".plums.md").replace(tended.root / "orchard/deep/plums.md")
     assert until(lambda: tended.found("damsons are small") == "orchard/deep/plums.md")
     assert until(tended.is_settled)
     assert tended.asked == asked + 1
