@@ -206,6 +206,7 @@ def test_any_edits_renames_and_deletions_end_in_the_index_that_a_fresh_build_giv
     with tempfile.TemporaryDirectory() as folder:
         root, clock = Path(folder, "vault"), 10**18
         root.mkdir()
+        (root / "not a note.txt").touch()  # a folder that holds nothing at all is not believed
         with open_library(root, Path(folder, "one")) as library:
             for batch in batches:
                 for action, name, text in batch:
@@ -378,3 +379,13 @@ def test_three_lines_of_python_are_enough(vault, tmp_path):
     with Public.open([vault], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder()) as library:
         library.index()
         assert library.query("cellar").passages[0].citation == "fruit/apples.md#Storing (lines 1-7)"
+
+
+def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Library, vault: Path):
+    library.index()
+    shutil.rmtree(vault)
+    vault.mkdir()
+    with pytest.raises(UnknownFolderError, match="is empty, but 3 documents of it are indexed"):
+        library.index()
+    assert paths(library, "apples cellar")[:1] == ["fruit/apples.md"]
+    assert library.index(rebuild=True).removed == 3

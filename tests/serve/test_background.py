@@ -27,7 +27,7 @@ def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Li
     background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", "raise SystemExit('The disk is full.')"])
     assert background.library() is library
     assert until(lambda: bool(background.notes()))
-    assert until(lambda: "(The disk is full.)" in background.notes()[0])
+    assert until(lambda: any("(The disk is full.)" in note for note in background.notes()))
     background.stop()
 
 

@@ -239,6 +239,37 @@ def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_
     assert tended.said[-1].startswith("over: The folder")
 
 
+def test_nothing_is_deleted_because_a_drive_is_not_mounted_when_the_server_starts(root: Path, tmp_path: Path):
+    with open_library(root, tmp_path / "index") as library:
+        library.index()
+    root.rename(root.with_name("elsewhere"))
+    root.mkdir()
+    said = list[str]()
+    live = Live(open_library(root, tmp_path / "index"), said.append)
+    thread = threading.Thread(target=live.run)
+    thread.start()
+    assert until(lambda: any("is empty" in line for line in said))
+    with open_library(root, tmp_path / "index") as reader:
+        assert [entry.path for entry in reader.outline()] == sorted(NOTES)
+    live.stop()
+    thread.join()
+
+
+def test_a_new_vault_is_taken_in_with_few_commits(root: Path, tmp_path: Path):
+    for number in range(400):
+        write(root / f"{number}.md", f"# {number}\n\n" + "Wind and weather. " * 200)
+    tended = Tended(root, tmp_path / "index")
+    documents, words = len(tended.paths()), commits_of_words(tended)
+    tended.close()
+    assert (documents, words <= 6) == (403, True)
+
+
+def commits_of_words(tended: Tended) -> int:
+    """Count the groups that were told of: twice as large each time."""
+    steps = [json.loads(line.removeprefix(PROGRESS)) for line in tended.said if line.startswith(PROGRESS)]
+    return len({step["done"] for step in steps if step["phase"] == "words"})
+
+
 class Full(Observer):  # type: ignore[misc, valid-type]
     """An observer on a system that has no watch left."""
 

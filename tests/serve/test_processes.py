@@ -80,6 +80,15 @@ def test_when_the_elected_server_is_killed_another_takes_over_and_nothing_is_orp
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")
+def test_a_child_that_is_killed_is_started_again(tmp_path: Path, start: Start):
+    server = start()
+    seconds_until(lambda: is_found(server, "apples"))
+    os.kill(children(server)[0], signal.SIGKILL)
+    save(tmp_path, "quinces")
+    assert seconds_until(lambda: is_found(server, "quinces")) < 10.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_ends_a_server_and_its_child_within_two_seconds(start: Start, number: signal.Signals):
     server = start()

@@ -109,14 +109,14 @@ class Vault:
         now = time.monotonic()
         with self.lock:
             settled = [note for note in self.random.sample(self.notes, min(50, len(self.notes))) if note.mark and now - note.since > SETTLED_SECONDS]
-            gone = [mark for mark, since in list(self.gone)[:200] if now - since > SETTLED_SECONDS]
+            gone = [mark for mark, since in self.gone if now - since > SETTLED_SECONDS]
         kind = self.random.choice(("anchor", "current", "gone"))
         if kind == "current" and settled:
             note = settled[0]
             mark, path, since = note.mark, note.path.relative_to(self.root).as_posix(), note.since
             return kind, mark, lambda found: [each["path"] for each in found[:1]] == [path], lambda: note.since == since
         if kind == "gone" and gone:
-            mark = gone[0]
+            mark = self.random.choice(gone)
             return kind, mark, lambda found: not any(f" {mark}." in each["text"] for each in found), lambda: True
         n = self.random.randrange(ANCHORS)
         return "anchor", f"anchormark{n}", lambda found: [each["path"] for each in found[:1]] == [f"anchor{n}.md"], lambda: True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from platformdirs import user_data_path
@@ -39,6 +40,16 @@ def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
             best = (fields[1], fields[2])
     if best[1] in NETWORK_FILE_SYSTEMS:
         raise UsageError(f"{location} is on a network drive ({best[1]}): an index needs a local disk; choose one with --index.")
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files below a folder, in which a writer may be at work: what goes meanwhile does not count."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += Path(place, name).stat().st_size
+    return total
 
 
 def _mount_table() -> str:

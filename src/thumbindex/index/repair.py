@@ -14,7 +14,7 @@ from thumbindex.errors import IndexDamagedError, IndexOutdatedError, StorageErro
 from thumbindex.index.failures import writing
 from thumbindex.index.salvage import Salvaged, salvage
 from thumbindex.index.snapshot import Places
-from thumbindex.index.stamp import clear, is_verified, read_stamp, stamp_text, sweep
+from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
 from thumbindex.index.store import Store
 
 KEPT_ASIDE = 2
@@ -49,11 +49,12 @@ def looks_whole(places: Places) -> bool:
         store = Store(places.store, read_only=True)
         try:
             store.scrub()
+            refuse_lost(places.keyword, stamp_text(places.keyword), store.generation)
         finally:
             store.close()
     except (IndexDamagedError, IndexOutdatedError):
         return False
-    return not stamp_text(places.keyword) or is_verified(places.keyword)
+    return not stamp_text(places.keyword) or is_verified(places.keyword, anew=True)
 
 
 def mend(places: Places) -> str:
@@ -70,7 +71,7 @@ def mend(places: Places) -> str:
         return _begin_anew(places, str(error).partition(" is damaged (")[2].partition("): run")[0])
     except IndexOutdatedError:
         return _begin_anew(places, "")
-    if stamp_text(places.keyword) and not is_verified(places.keyword):
+    if stamp_text(places.keyword) and not is_verified(places.keyword, anew=True):
         with writing(places.keyword):
             clear(places.keyword)
         return f"The keyword index in {places.folder} was damaged: it is built anew from the store."
@@ -91,8 +92,24 @@ def drop_views(places: Places) -> None:
 
 def _begin_anew(places: Places, damage: str) -> str:
     """Put a new store with all that can be salvaged in place of one that is damaged; without damage, of one of an earlier version."""
-    drop_views(places)
     new = _new(places)
+    try:
+        salvaged = _salvaged(places, new)
+    except StorageError:
+        _delete(new)  # on a full disk of all places
+        raise
+    drop_views(places)
+    aside = _free_name(places) if damage else None
+    with writing(places.folder):
+        _move_aside(places.store, aside)
+        new.replace(places.store)
+    for path in put_aside(places)[KEPT_ASIDE:]:
+        _delete(path)
+    return _sentence(places, damage, aside, salvaged)
+
+
+def _salvaged(places: Places, new: Path) -> Salvaged:
+    """Make the new store beside the old one."""
     _delete(new)
     store = Store(new)
     try:
@@ -101,13 +118,7 @@ def _begin_anew(places: Places, damage: str) -> str:
             store.set_meta(_FINISHED, "yes")
     finally:
         store.close()
-    aside = _free_name(places) if damage else None
-    with writing(places.folder):
-        _move_aside(places.store, aside)
-        new.replace(places.store)
-    for path in put_aside(places)[KEPT_ASIDE:]:
-        _delete(path)
-    return _sentence(places, damage, aside, salvaged)
+    return salvaged
 
 
 def _sentence(places: Places, damage: str, aside: Path | None, salvaged: Salvaged) -> str:
@@ -125,6 +136,7 @@ def _finish(places: Places) -> None:
     if not places.store.exists() and _is_finished(new):
         with writing(places.folder):
             drop_views(places)
+            _delete(places.store)  # a log that was left without its store
             new.replace(places.store)
     _delete(new)
 
@@ -152,15 +164,19 @@ def _free_name(places: Places) -> Path:
 
 
 def _move_aside(path: Path, aside: Path | None) -> None:
-    """Move a store with its log, the log first: a new store must never find the log of another one. Delete it where `aside` is None."""
+    """Move a store, then its log; delete it where `aside` is None.
+
+    The store goes first: cut off in between, there is a log without a store, which `_finish` deletes, and never a store without its log.
+    """
     if aside is None:
+        path.unlink()
         _delete(path)
         return
+    path.replace(aside)
     log = path.with_name(f"{path.name}-wal")
     if log.exists():
         log.replace(aside.with_name(f"{aside.name}-wal"))
     path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
-    path.replace(aside)
 
 
 def _delete(path: Path) -> None:

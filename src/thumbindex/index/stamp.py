@@ -93,8 +93,10 @@ def verify(folder: Path) -> Contents:
             raise _damaged(folder, f"{wrong} is not as it was written")
 
 
-def is_verified(folder: Path) -> bool:
-    """Tell whether there is an index, and all of its files are as they were written."""
+def is_verified(folder: Path, *, anew: bool = False) -> bool:
+    """Tell whether there is an index, and all of its files are as they were written; `anew` reads those again that were read before."""
+    if anew:
+        _verified.pop(folder, None)
     try:
         verify(folder)
     except IndexDamagedError:

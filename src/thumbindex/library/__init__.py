@@ -15,6 +15,7 @@ from thumbindex.config import load_config, offline, resolve_folders, with_folder
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, IndexOutdatedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.index.location import size_of
 from thumbindex.index.locking import is_writing, locked
 from thumbindex.index.repair import looks_whole, mend, put_aside
 from thumbindex.index.writer import delete_index
@@ -316,7 +317,7 @@ def _status(reader: Reader) -> FolderStatus:
     aside = tuple(Problem(str(path), None, "is an index that was damaged and built anew: delete it when all is well") for path in put_aside(places))
     if not reader.indexed:
         return FolderStatus(*base, 0, nothing, (), 0, 0, is_writing(places.lock), "")
-    size = sum(path.stat().st_size for path in places.folder.rglob("*") if path.is_file())
+    size = size_of(places.folder)
     updated = datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds") if places.store.exists() else ""
     try:
         resolved, dangling = reader.store.link_counts()

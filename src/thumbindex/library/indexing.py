@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Literal
 
 from thumbindex.corpus.changes import Comparison, find_changes
@@ -13,7 +14,7 @@ from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import walk
-from thumbindex.errors import StorageError
+from thumbindex.errors import StorageError, UnknownFolderError
 from thumbindex.index.known import Known, known_of, read_known
 from thumbindex.index.store import Store, digests
 from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Writer
@@ -129,7 +130,22 @@ def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
         again = tuple(sorted({state.path for state in states} & set(known.manifest)))
         comparison = replace(comparison, changes=replace(comparison.changes, changed=again, unchanged=0), touched=())
     listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states})
+    if comparison.changes.removed and not run.rebuild:
+        refuse_empty(folder.root, len(known.manifest))
     return keep_unlisted(comparison, listing), listing, known
+
+
+def refuse_empty(root: Path, documents: int) -> None:
+    """Raise UnknownFolderError where a folder holds nothing at all: so does the place of a drive that is not mounted, whose notes are not gone."""
+    try:
+        is_empty = not any(root.iterdir())
+    except OSError:
+        is_empty = True
+    if is_empty:
+        raise UnknownFolderError(
+            f"The folder {root} is empty, but {documents:,} documents of it are indexed: nothing is deleted, a drive that is not mounted looks so. "
+            "Where it was emptied on purpose, `thumbindex index --rebuild` takes it as it is."
+        )
 
 
 def _known(folder: Folder, run: Run) -> Known:

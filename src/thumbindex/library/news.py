@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from thumbindex.errors import StorageError
 from thumbindex.index.stamp import read_stamp
 from thumbindex.library.reader import Reader
 from thumbindex.model import Changes
@@ -21,9 +22,14 @@ class News:
     def look(self) -> Mapping[str, Changes]:
         """Return by folder what came, went and changed since the last look; folders without news are left out.
 
-        An index that is not there (forgotten, under repair) tells nothing until it is back. Raises StorageError.
+        An index that is not there (forgotten, under repair) tells nothing until it is back.
         """
-        found = {each.name: each.look() for each in self._watched}
+        found = {}
+        for each in self._watched:
+            try:
+                found[each.name] = each.look()
+            except StorageError:
+                continue  # the next look tells of it: what one folder has come to hides nothing of the others
         return {name: changes for name, changes in found.items() if changes.added or changes.changed or changes.removed}
 
 
@@ -39,11 +45,12 @@ class Watched:
 
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
-        first, self._is_first = self._is_first, False
         if not self._reader.indexed or (seen := self._words()) == self._seen or not self._is_searchable():
+            self._is_first = False
             return Changes()
         known = {path: hash(state.digest) for path, state in self._reader.store.manifest().items()}
         before, self._known, self._seen = self._known, known, seen
+        first, self._is_first = self._is_first, False
         return Changes() if first else compare(before, known)
 
     def _words(self) -> str:

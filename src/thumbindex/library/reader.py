@@ -126,7 +126,11 @@ class Reader:
                 return opened
             if self._opening is None or self._opening.store is not store:
                 self._opening = Opening(store, opened, Future())
-                threading.Thread(target=self._open, args=(self._opening,), name="snapshot", daemon=True).start()
+                try:
+                    threading.Thread(target=self._open, args=(self._opening,), name="snapshot", daemon=True).start()
+                except RuntimeError:  # no thread is to be had just now
+                    self._opening = None
+                    raise
             return self._opening
 
     def _open(self, opening: Opening) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
-from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError
+from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError
 from thumbindex.serve.child import Child
 from thumbindex.serve.follow import Follower
 from thumbindex.serve.opening import Opening, open_library
@@ -29,6 +29,9 @@ _COUNT_SECONDS = 1.0
 """While one waits for the first words and nobody tells how far they are, the folders' files are counted this often."""
 
 _MODEL_POLL_SECONDS = 1.0
+
+_RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 0.5, 60.0
+"""Half of the first pause before a child that died is started again, which doubles up to the longest: a child that cannot live costs little."""
 
 
 def _tell_nobody(progress: Progress) -> None:
@@ -51,6 +54,7 @@ class Background:
         self._child: Child | None = None
         self._model_note = ""
         self._started = False
+        self._stopping = threading.Event()
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -116,17 +120,17 @@ class Background:
     def stop(self) -> None:
         """End the child and the follower."""
         self.follower.stop()
-        if self._child is not None:
-            self._child.stop()
+        self._stopping.set()
+        with self._lock:
+            if self._child is not None:
+                self._child.stop()
 
     def _run(self) -> None:
         if self._command:
             self._child = Child(self._command)
-        try:
-            library = self._open(self._opening)
-        except BaseException as error:
-            # Whoever asks for the library gets this error, each time.
-            self._library.set_exception(error)
+            threading.Thread(target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True).start()
+        library = self._opened()
+        if library is None:
             return
         self._library.set_result(library)
         self.follower.start(library)
@@ -137,12 +141,42 @@ class Background:
         except ThumbindexError as error:
             self._model_note = str(error)
 
+    def _opened(self) -> Library | None:
+        """Open the library; a folder that is away just now may come back, of any other error whoever asks is told each time."""
+        while True:
+            try:
+                return self._open(self._opening)
+            except BaseException as error:
+                self._library.set_exception(error)
+                if not isinstance(error, UnknownFolderError) or self._stopping.wait(_MODEL_POLL_SECONDS):
+                    return None
+                self._library = Future()
+
+    def _keep_child(self, child: Child) -> None:
+        """Start another child where one ends that nobody ended: whatever it died of, edits are to be taken in again."""
+        pause, began = _RESTART_SECONDS, time.monotonic()
+        while child.wait() not in (None, 0):
+            lasted = time.monotonic() - began
+            pause = _RESTART_SECONDS if lasted > _LONGEST_RESTART_SECONDS else min(2 * pause, _LONGEST_RESTART_SECONDS)
+            if self._stopping.wait(pause):
+                return
+            began = time.monotonic()
+            with self._lock:
+                if self._stopping.is_set():
+                    return
+                self._child = child = Child(self._command)
+
     def _load_models(self, library: Library) -> None:
         """Load the models as soon as the index's writer has chosen them: choosing here could come to another choice."""
-        library.load_models()
-        while not library.models_ready and self._child is not None and self._child.is_running:
-            time.sleep(_MODEL_POLL_SECONDS)
-            library.load_models()
+        while not self._stopping.is_set():
+            try:
+                library.load_models()
+                self._model_note = ""
+            except StorageError as error:  # under repair, perhaps
+                self._model_note = str(error)
+            if library.models_ready or self._child is None:
+                return
+            self._stopping.wait(_MODEL_POLL_SECONDS)
 
 
 def child_command(opening: Opening) -> list[str]:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO
 
 from thumbindex.model import Progress
@@ -56,8 +57,10 @@ class Child:
         if self._failure:
             return (self._failure,)
         if self._process is not None and self._process.poll() not in (None, 0):
-            last = self._said[-1] if self._said else "it left no message"
-            return (f"Indexing stopped ({last}); answers come from what is indexed so far. Run `thumbindex index` to try again.",)
+            status = self._process.poll() or 0
+            ended_by = f"ended by signal {-status}" if status < 0 else ""
+            last = ended_by or (self._said[-1] if self._said else "it left no message")
+            return (f"Indexing stopped ({last}); answers come from what is indexed so far. It is started again in a while.",)
         with self._lock:
             return tuple(self._noted)
 
@@ -82,6 +85,10 @@ class Child:
             except (OSError, ValueError):
                 return  # it has just ended: the notes say so
 
+    def wait(self) -> int | None:
+        """Wait for its end and return its exit status; None where it could not be started."""
+        return None if self._process is None else self._process.wait()
+
     def stop(self) -> None:
         """End it: what it has committed stays."""
         if self._process is not None:
@@ -97,7 +104,8 @@ class Child:
                     self._take_progress(line.removeprefix(PROGRESS))
                     continue
                 self._take(line)
-                sys.stderr.write(line)
+                with suppress(OSError, ValueError):  # who reads our messages may be gone; the child must not die of it
+                    sys.stderr.write(line)
 
     def _take(self, line: str) -> None:
         if line.strip():

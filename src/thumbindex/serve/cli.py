@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.errors import IndexDamagedError, ModelError, UnknownFolderError, UsageError
+from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.model import Filters
 from thumbindex.serve.bench import bench
 from thumbindex.serve.opening import Opening, open_everywhere, open_library
@@ -244,6 +244,10 @@ def _make_ready(library: Library, wait: bool) -> None:
             library.load_models()
     except ModelError as error:
         say_error(f"{error} Going on without it.")
+    except (UnknownFolderError, StorageError) as error:
+        if not library.indexed or isinstance(error, IndexDamagedError):
+            raise
+        say_error(f"{error} Answering from what was indexed before.")
 
 
 def _read_date(written: str | None) -> date | None:

@@ -145,16 +145,11 @@ class Live:
 
     def step(self) -> float:
         """Do the one thing that is due first; return for how many seconds there is nothing more to do."""
-        now = time.monotonic()
-        again, self._again = self._again, False
-        if again:
+        if self._again:
+            self._again = False
             self._mend()
-        for each in self._folders:
-            each.reconcile_at = now if again else each.reconcile_at
-            each.stand(now)
-            if each.elected and now >= each.look_at:
-                self._look(each)
-            self._finish_large(each)
+        self._attend()
+        now = time.monotonic()
         tended = [each for each in self._folders if each.elected and each.watch.is_there]
         words = min(tended, key=Tended.words_at, default=None)
         vectors = min(tended, key=lambda each: each.vectors_at, default=None)
@@ -168,6 +163,18 @@ class Live:
         else:
             return max(0.0, min((each.next_at() for each in self._folders), default=now + ELECTION_SECONDS) - now)
         return 0.0
+
+    def _attend(self) -> None:
+        """Do what is quick for each folder: stand for election, look whether it is there, take in the end of a large file."""
+        now = time.monotonic()
+        for each in self._folders:
+            try:
+                each.stand(now)
+            except StorageError as error:
+                self._note(each, "words", f"{each.folder.name}: changes wait ({error})")
+            if each.elected and now >= each.look_at:
+                self._look(each)
+            self._finish_large(each)
 
     def _look(self, each: Tended) -> None:
         each.watch.look()
@@ -183,6 +190,9 @@ class Live:
 
     def _keep_words(self, each: Tended) -> None:
         reconciled = each.reconcile_at <= time.monotonic()
+        if reconciled:
+            # from now on: what is due already would cut this very run short
+            each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds
         each.watch.quiet.clear()
         turn = Turn(self._are_words_due)
         try:
@@ -191,9 +201,9 @@ class Live:
             self._postpone(each, error)
         else:
             self._note(each, "words", "")
+            self._note(each, "empty", "")
             self._tell_mended(each, report.mended)
             each.look_at = time.monotonic() + self._settings.poll_seconds if each.watch.failure else each.look_at
-            each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds if reconciled else each.reconcile_at
             if report.left and turn.was_cut_short:
                 each.reconcile_at = time.monotonic()
             elif report.left:
@@ -220,6 +230,7 @@ class Live:
         """Repair what somebody has found damaged; its words are read anew at once, by this process where nobody else would soon."""
         for each in self._folders:
             self._scrub(each)
+            each.reconcile_at = time.monotonic()
             if each.notes.get("mended") and not each.elected:
                 self._keep_words(each)
 
@@ -272,10 +283,14 @@ class Live:
         each.reconcile_at = time.monotonic() + self._settings.poll_seconds
         if not isinstance(error, UnknownFolderError):
             self._note(each, "words", f"{each.folder.name}: changes wait ({error})")
+        elif each.folder.root.is_dir():
+            self._note(each, "empty", str(error))
 
     def _are_words_due(self) -> bool:
+        """Tell whether to leave vectors, or older words, for later; asked between two batches, so that nothing quick waits for all of them."""
+        self._attend()
         now = time.monotonic()
-        return self._stopped or any(each.elected and each.words_at() <= now for each in self._folders)
+        return self._stopped or self._again or any(each.elected and each.words_at() <= now for each in self._folders)
 
     def _note(self, each: Tended, about: str, sentence: str) -> None:
         before = each.notes.get(about, "")

@@ -45,7 +45,7 @@ def reply_query(
     explain = bool(arguments.get("explain"))
     several = len(library.folders) > 1
     doing = progress()
-    head, end = _head(answer, several), foot(answer, doing)
+    head, end = _head(answer, several), foot(answer, doing, is_loading=not library.models_ready)
     frame = _frame(answer, doing)
     shown = fit_passages(
         answer.passages,

@@ -26,15 +26,22 @@ def stood_on(state: IndexState) -> str:
     if not state.documents:
         return "index: empty so far"
     vectors = f"{state.vectors:,} of {state.chunks:,} chunks"
-    rest = "" if not state.pending else ", the rest by keywords only" if state.vectors else ", keywords only (`thumbindex index` adds the vectors)"
+    rest = (
+        ""
+        if not state.pending
+        else ", the rest by keywords only"
+        if state.vectors
+        else ", keywords only until a server or `thumbindex index` has added them"
+    )
     return f"index: {state.documents:,} documents; vectors: {vectors}{rest}"
 
 
-def foot(answer: Answer, progress: Sequence[Progress] = ()) -> str:
+def foot(answer: Answer, progress: Sequence[Progress] = (), *, is_loading: bool = False) -> str:
     """Say what an answer stood on, whether that is all that is on disk, and what is being indexed."""
     fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
     doing = f"; {indexing(progress)}" if progress else ""
-    return f"{stood_on(answer.index)}{fresh}{doing}"
+    loading = "; keywords only this time: the model is still being loaded" if is_loading and answer.index.vectors else ""
+    return f"{stood_on(answer.index)}{loading}{fresh}{doing}"
 
 
 def also_in(places: Sequence[Place]) -> str:

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from thumbindex.serve.child import REPAIR
@@ -44,8 +45,9 @@ def work_for_server(open_it: Callable[[], Library]) -> None:
 
 
 def _say(line: str) -> None:
-    sys.stderr.write(line)
-    sys.stderr.flush()
+    with suppress(OSError):  # the server is about to be gone
+        sys.stderr.write(line)
+        sys.stderr.flush()
 
 
 def _leave_with_server(wished: Sequence[Callable[[], None]]) -> None:
