@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from thumbindex.errors import StorageError
-from thumbindex.index.stamp import read_stamp
+from thumbindex.index.snapshot import shows_words
 from thumbindex.library.reader import Reader
 from thumbindex.model import Changes
 
@@ -45,7 +45,7 @@ class Watched:
 
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
-        if not self._reader.indexed or (seen := self._words()) == self._seen or not self._is_searchable():
+        if not self._reader.indexed or (seen := self._words()) == self._seen or not shows_words(self._reader.store, self._reader.folder.places):
             self._is_first = False
             return Changes()
         known = {path: hash(state.digest) for path, state in self._reader.store.manifest().items()}
@@ -57,10 +57,6 @@ class Watched:
         """Name the last change of words, of just this store: one that was built anew counts from the beginning."""
         store = self._reader.store
         return f"{id(store)} {store.meta('words', '0')}"
-
-    def _is_searchable(self) -> bool:
-        stamp = read_stamp(self._reader.folder.places.keyword)
-        return stamp is not None and stamp.generation >= int(self._reader.store.meta("words", "0"))
 
 
 def compare(before: Digests, after: Digests) -> Changes:
