@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from whoosh.filedb.filestore import FileStorage
 from whoosh.index import FileIndex
 
 from thumbindex.index.analysis import DOCUMENT_FIELDS, stem
 from thumbindex.index.bm25f import Column, Scorer
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
-from thumbindex.index.keyword_files import stamped_contents
-from thumbindex.index.segments import Floats, Segment, damaged, deleted_numbers, number_column, open_segments
-from thumbindex.index.stamp import read_contents
+from thumbindex.index.keyword_files import at_last_commit
+from thumbindex.index.segments import Floats, Segment, deleted_numbers, number_column, open_segments
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask
 from thumbindex.text import words
@@ -146,15 +144,7 @@ def _joined(parts: Sequence[Any], kind: Any) -> Any:
 
 def open_reader(folder: Path) -> Any:
     """Open the index for reading at its last commit, every byte of it verified."""
-    while True:
-        shown = read_contents(folder)
-        try:
-            contents = stamped_contents(folder)
-            return FileIndex._reader(FileStorage(str(folder)), contents.schema, contents.segments, contents.generation)
-        except OSError as error:
-            if read_contents(folder) == shown:
-                raise damaged(folder, error) from error
-            # between the two the next commit took the files away
+    return at_last_commit(folder, lambda storage, contents: FileIndex._reader(storage, contents.schema, contents.segments, contents.generation))
 
 
 def live_rows(reader: Any) -> tuple[Positions, Positions]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from whoosh.filedb.filestore import FileStorage
 from whoosh.index import TOC
 
-from thumbindex.index.stamp import verify
+from thumbindex.index.stamp import damaged, read_contents, verify
+
+Opened = TypeVar("Opened")
 
 _NAME = "MAIN"
 
@@ -28,6 +31,18 @@ def stamped_contents(folder: Path) -> Any:
     files = verify(folder).files
     (generation,) = (int(match[1]) for match in map(TOC._pattern(_NAME).match, files) if match)
     return TOC.read(FileStorage(str(folder)), _NAME, generation)
+
+
+def at_last_commit(folder: Path, open_it: Callable[[FileStorage, Any], Opened]) -> Opened:
+    """Open something of the index as its stamp names it; where the next commit takes the files away meanwhile, as that one left it."""
+    storage = FileStorage(str(folder))
+    while True:
+        stamped = read_contents(folder)
+        try:
+            return open_it(storage, stamped_contents(folder))
+        except OSError as error:
+            if read_contents(folder) == stamped:
+                raise damaged(folder, error) from error
 
 
 def counted_files(folder: Path) -> list[str]:

@@ -17,9 +17,7 @@ from whoosh.query import Phrase
 from whoosh.reading import SegmentReader
 from whoosh.searching import Searcher
 
-from thumbindex.errors import IndexDamagedError
-from thumbindex.index.keyword_files import stamped_contents
-from thumbindex.index.stamp import read_contents
+from thumbindex.index.keyword_files import at_last_commit
 
 Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -93,21 +91,7 @@ class Shown:
 
 def open_segments(folder: Path, known: Mapping[str, Segment]) -> tuple[Shown, ...]:
     """Open the segments of an index at its last commit, every byte verified; those that are open already are not opened again."""
-    storage = FileStorage(str(folder))
-    while True:
-        stamped = read_contents(folder)
-        try:
-            contents = stamped_contents(folder)
-            return tuple(_shown(storage, contents, segment, known) for segment in contents.segments)
-        except OSError as error:
-            if read_contents(folder) == stamped:
-                raise damaged(folder, error) from error
-            # between the two the next commit took the files away
-
-
-def damaged(folder: Path, error: Exception) -> IndexDamagedError:
-    """Return what is said of an index that cannot be opened."""
-    return IndexDamagedError(f"The keyword index in {folder} cannot be opened ({error}): run `thumbindex index` to build it anew.")
+    return at_last_commit(folder, lambda storage, contents: tuple(_shown(storage, contents, segment, known) for segment in contents.segments))
 
 
 def deleted_numbers(segment: Any) -> frozenset[int]:

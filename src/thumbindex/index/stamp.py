@@ -82,7 +82,7 @@ def verify(folder: Path) -> Contents:
     while True:
         contents = read_contents(folder)
         if contents is None:
-            raise _damaged(folder, "its stamp is missing or not as it was written")
+            raise damaged(folder, "its stamp is missing or not as it was written")
         known = _verified.get(folder, {})
         read = {name: _checked(folder / name, known.get(name)) for name in contents.files}
         _verified[folder] = {name: each for name, each in read.items() if each}
@@ -90,7 +90,7 @@ def verify(folder: Path) -> Contents:
         if wrong is None:
             return contents
         if read_contents(folder) == contents:
-            raise _damaged(folder, f"{wrong} is not as it was written")
+            raise damaged(folder, f"{wrong} is not as it was written")
 
 
 def is_verified(folder: Path, *, anew: bool = False) -> bool:
@@ -108,7 +108,7 @@ def refuse_lost(folder: Path, text: str, generation: int) -> None:
     """Raise IndexDamagedError where a stamp shows what its store, looked at later, has not come to: the store has lost commits."""
     contents = text.split(" ")
     if len(contents) == 3 and int(contents[1]) > generation:
-        raise _damaged(folder, "the index has lost what was written last")
+        raise damaged(folder, "the index has lost what was written last")
 
 
 def sweep(folder: Path) -> None:
@@ -181,5 +181,6 @@ def _read(path: Path) -> tuple[int, int]:
     return size, check
 
 
-def _damaged(folder: Path, what: str) -> IndexDamagedError:
+def damaged(folder: Path, what: object) -> IndexDamagedError:
+    """Return what is said of an index that cannot be opened."""
     return IndexDamagedError(f"The keyword index in {folder} cannot be opened ({what}): run `thumbindex index` to build it anew.")
