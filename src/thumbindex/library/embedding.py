@@ -1,4 +1,4 @@
-"""Texts that have no vector yet get one; the writer's lock is taken for each commit only, so that words never wait for vectors."""
+"""Texts that have no vector yet get one; the writer's lock is taken a batch's commit at a time, and once to finish, so that words wait for little."""
 
 from __future__ import annotations
 
