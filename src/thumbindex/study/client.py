@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import queue
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from types import TracebackType
 from typing import IO, Any, Self
 
@@ -19,32 +20,40 @@ PROTOCOL = "2025-06-18"
 ANSWER_SECONDS = 60.0
 """The longest wait for an answer: as long as patient clients wait."""
 
+END_SECONDS = 10.0
+"""The longest wait for a server's end when its input has ended: five times what it promises."""
+
+# -P: the working directory may be a vault, whose files must never be imported.
+SERVE = (sys.executable, "-P", "-m", "thumbindex", "serve")
+
 
 class ServerProcess:
-    """`thumbindex serve` with some options, started and initialized; ended with the `with`."""
+    """`thumbindex serve` with some options, started and initialized; ended with the `with`. Any number of threads may ask at once."""
 
-    def __init__(self, options: Sequence[str]) -> None:
-        # -P: the working directory may be a vault, whose files must never be imported.
-        command = [sys.executable, "-P", "-m", "thumbindex", "serve", *options]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
+    def __init__(self, options: Sequence[str], program: Sequence[str] = SERVE) -> None:
+        self.process = subprocess.Popen([*program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self._waiting: dict[int, Future[dict[str, Any]]] = {}  # by the number of the request
         self._number = 0
+        self._ended = False
         self._lock = threading.Lock()
-        threading.Thread(target=self._listen, args=(self.process.stdout,), name="server's answers", daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self.process.stdout,), name="server's answers", daemon=True)
+        self._listener.start()
 
     def __enter__(self) -> Self:
         client = {"name": "thumbindex bench", "version": "1"}
-        self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
-        self._write({"method": "notifications/initialized"})
-        self.request("tools/list", {})
+        try:
+            self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+            self._write({"method": "notifications/initialized"})
+            self.request("tools/list", {})
+        except BaseException:
+            # no `with` will end what it never entered
+            self.process.kill()
+            self._end()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.process.stdin:
-            self.process.stdin.close()
-        self.process.wait(10)
-        if self.process.stdout:
-            self.process.stdout.close()
+        self._end()
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool; return its structured answer. Raises ThumbindexError where the server refuses."""
@@ -55,32 +64,73 @@ class ServerProcess:
         return answer
 
     def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask and wait for the answer, one request at a time."""
-        with self._lock:
-            self._number += 1
-            self._write({"id": self._number, "method": method, "params": params})
-            while True:
-                answer = self._next(method)
-                if answer.get("id") == self._number:
-                    break
+        """Ask and wait for the answer, whatever others ask meanwhile. Raises ThumbindexError where none comes, or it is an error."""
+        number, coming = self._expect()
+        try:
+            self._write({"id": number, "method": method, "params": params})
+            answer = coming.result(ANSWER_SECONDS)
+        except TimeoutError:
+            raise ThumbindexError(f"{method}: no answer within {ANSWER_SECONDS:g} s") from None
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
         if "error" in answer:
             raise ThumbindexError(f"{method}: {answer['error'].get('message')}")
         result: dict[str, Any] = answer["result"]
         return result
 
-    def _next(self, method: str) -> dict[str, Any]:
-        try:
-            return self._answers.get(timeout=ANSWER_SECONDS)
-        except queue.Empty:
-            raise ThumbindexError(f"{method}: no answer within {ANSWER_SECONDS:g} s") from None
+    def _expect(self) -> tuple[int, Future[dict[str, Any]]]:
+        """Return the next request's number and where its answer will be."""
+        coming: Future[dict[str, Any]] = Future()
+        with self._lock:
+            self._number += 1
+            self._waiting[self._number] = coming
+            if self._ended:
+                coming.set_result(_ENDED)
+            return self._number, coming
 
     def _write(self, message: Mapping[str, Any]) -> None:
-        if self.process.stdin is None:
-            return
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self.process.stdin.flush()
+        written = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+        try:
+            with self._lock:
+                if self.process.stdin is not None:
+                    self.process.stdin.write(written)
+                    self.process.stdin.flush()
+        except (OSError, ValueError):
+            raise ThumbindexError(f"{message['method']}: the server has ended") from None
 
     def _listen(self, lines: IO[bytes]) -> None:
         for line in lines:
-            self._answers.put(json.loads(line))
-        self._answers.put({"id": self._number, "error": {"message": "the server has ended"}})
+            answer = json.loads(line)
+            # a notification, or a request of the server's own, is no answer
+            coming = None if "method" in answer else self._taken(answer.get("id"))
+            if coming is not None:
+                coming.set_result(answer)
+        with self._lock:
+            self._ended = True
+            left, self._waiting = list(self._waiting.values()), {}
+        for coming in left:
+            coming.set_result(_ENDED)
+
+    def _taken(self, number: int) -> Future[dict[str, Any]] | None:
+        with self._lock:
+            return self._waiting.pop(number, None)
+
+    def _end(self) -> None:
+        """End its input and wait for its end; kill it where that does not come. Raises ThumbindexError then."""
+        if self.process.stdin:
+            with suppress(OSError):  # it has ended with something unread
+                self.process.stdin.close()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise ThumbindexError(f"the server did not end within {END_SECONDS:g} s of its input") from None
+        finally:
+            self._listener.join(END_SECONDS)
+            if self.process.stdout:
+                self.process.stdout.close()
+
+
+_ENDED: dict[str, Any] = {"error": {"message": "the server has ended"}}

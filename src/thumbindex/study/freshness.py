@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from thumbindex.errors import ThumbindexError
 from thumbindex.model import Progress
 from thumbindex.study.client import ServerProcess
 from thumbindex.study.vault import Author, make_vault, note_path
@@ -24,6 +25,9 @@ GIVEN_UP_SECONDS = 10.0
 
 WARM_SECONDS = 3.0
 """After its first answers a server still loads its model: what is measured is a server that has been up for a while."""
+
+START_SECONDS = 300.0
+"""The longest wait for a server's start: looking through ten thousand notes and giving all their words vectors takes less."""
 
 PAUSE_SECONDS = 0.01
 """Between two questions for the same edit: finer than what is measured, and the server keeps time for its work."""
@@ -63,14 +67,16 @@ def measure_freshness(folder: Path, load: Load, settings: Sequence[str], library
     return Delays(load, chunks, tuple(words), tuple(vectors))
 
 
-def await_start(server: ServerProcess, folder: Path) -> None:
-    """Wait until edits are followed: the first one is seen when the server's child has started and looked the folder through."""
+def await_start(server: ServerProcess, folder: Path, seconds: float = START_SECONDS) -> None:
+    """Wait until edits are followed: the first one is seen when the server's child has started and looked the folder through.
+
+    Raises ThumbindexError where that takes longer than `seconds`.
+    """
     path = folder / "started.md"
     path.write_text("# Started\n\nmarkstarted\n", encoding="utf-8")
-    while not _is_found(server, "markstarted"):
-        time.sleep(0.1)
-    while not _is_complete(server):
-        time.sleep(0.1)
+    until = time.monotonic() + seconds
+    _await(partial(_is_found, server, "markstarted"), until, f"{path} was not found within {seconds:g} s: the server follows no edits")
+    _await(partial(_is_complete, server), until, f"vectors were still missing after {seconds:g} s: the server does not fill them in")
     time.sleep(WARM_SECONDS)
 
 
@@ -97,6 +103,13 @@ def _is_found(server: ServerProcess, mark: str) -> bool:
 
 def _is_complete(server: ServerProcess) -> bool:
     return bool(server.call("status")["folders"][0]["index"]["pending"] == 0)
+
+
+def _await(is_so: Callable[[], bool], until: float, complaint: str) -> None:
+    while not is_so():
+        if time.monotonic() >= until:
+            raise ThumbindexError(f"{complaint}.")
+        time.sleep(0.1)
 
 
 def _until(saved: float, is_so: Callable[[], bool]) -> float:
