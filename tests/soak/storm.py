@@ -1,30 +1,130 @@
 """A `git checkout` of ten thousand notes under a running server: answers go on, and the index ends as one built anew.
 
-`make storm` runs it (Linux, git): what a question takes when nothing happens, then from the checkout until its words are in.
+`make storm` runs it (Linux, git): what a question takes when nothing happens, then from before the checkout until its words are in answers.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import math
+import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from soak import Sample, equals_fresh_build, paced, settle, take_sample
+from ending import compare_with_fresh, settle
+from judge import Verdict, conclude, distribution, judge_pace, judge_wrong, quantile
+from load import NOTHING_DUE, Crew, Pace
+from processes import Sample, judge_same_processes, take_sample
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
+
+from thumbindex.corpus.read import digest_of
+from thumbindex.errors import ThumbindexError
+from thumbindex.index.snapshot import Places, shows_words
+from thumbindex.index.store import Store
 from thumbindex.serve.opening import Opening, open_library
+from thumbindex.serve.watch import Watch
+from thumbindex.settings import CorpusSettings, WatchSettings
 from thumbindex.study.client import ServerProcess
 from thumbindex.study.freshness import await_start
 from thumbindex.study.vault import Author, note_path
 
-QUESTIONS_A_SECOND = 8
-IDLE_SECONDS = 20.0
+QUESTIONS_A_SECOND, ASKERS = 8, 8
+
+REST_SECONDS = 20.0
+
+BEFORE_SECONDS = 1.0
+"""Questions of the storm begin so long before the checkout: its first moments count."""
+
+LONGEST_SECONDS = 600.0
+"""A storm whose words are not in by then has failed."""
+
+SETTLE_SECONDS = 900.0
+
+LOOK_SECONDS, SAMPLE_SECONDS = 1.0, 0.25
+"""How often it is looked whether all is in, which costs some 50 ms for ten thousand notes, and what the processes take."""
 
 FACTOR = 3.0
 """What p95 in the storm may be over p95 at rest."""
+
+MEMORY_TIMES, MEMORY_BESIDES = 1.5, 128 * 2**20
+"""What all processes may take in the storm: so many times what they take at rest, and a model's work on a batch besides."""
+
+QUEUED_SHARE = 0.1
+"""Watchdog's own queue may hold at most so many events a note: it is emptied as it fills."""
+
+
+@dataclass(slots=True)
+class Phase:
+    """A stretch of the run: which branches' texts are right answers in it, and what its questions came to."""
+
+    name: str
+    branches: frozenset[str]
+    seconds: list[float] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    newest: int = 0  # the generation that answers stood on
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    pace: Pace = NOTHING_DUE
+
+    def take(self, taken: float, fault: str, generation: int) -> None:
+        """Take in an answer."""
+        with self.lock:
+            self.seconds.append(taken)
+            self.wrong += [f"{self.name}: {fault}"] if fault else []
+            self.newest = max(self.newest, generation)
+
+    @property
+    def waits(self) -> list[float]:
+        """Return what questions took; for one that was due and never asked, at least what it waited."""
+        return [*self.seconds, *self.pace.undone]
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks one server for notes by their marks, and for words of the vault, by turns."""
+
+    server: ServerProcess
+    root: Path
+    notes: int
+    words: Sequence[str]
+    random: random.Random = field(default_factory=lambda: random.Random(1))
+
+    def ask(self, phase: Phase, due: float) -> None:
+        """Ask one question and judge the answer; what it took counts from when it was due."""
+        question, fault = self._by_mark(phase) if self.random.random() < 0.5 else self._by_words()
+        try:
+            answer = self.server.call("query", query=question, limit=3)
+        except ThumbindexError as error:
+            phase.take(time.monotonic() - due, f"failed: {error}", 0)
+            return
+        phase.take(time.monotonic() - due, fault(answer), answer["index"]["generation"])
+
+    def _by_mark(self, phase: Phase) -> tuple[str, Callable[[Mapping[str, Any]], str]]:
+        number = self.random.randrange(self.notes)
+        path = note_path(self.root, number).relative_to(self.root).as_posix()
+        return f'"notemark{number}"', lambda answer: find_fault(answer, path, {f"notemark{number} {branch}." for branch in phase.branches})
+
+    def _by_words(self) -> tuple[str, Callable[[Mapping[str, Any]], str]]:
+        question = " ".join(self.random.sample(self.words, 3))
+        return question, lambda answer: "" if answer["results"] else f"nothing was found for {question}"
+
+
+def find_fault(answer: Mapping[str, Any], path: str, marks: set[str]) -> str:
+    """Tell what is wrong with an answer where one of these marks should stand first, in this note; "" where nothing is.
+
+    git removes a note before it writes it anew: one that is looked for in the very moment may be missing for a second or two, and counts as wrong.
+    """
+    first = answer["results"][:1]
+    right = any(each["path"] == path and any(mark in each["text"] for mark in marks) for each in first)
+    return "" if right else f"{path} with one of {sorted(marks)} is not first: {[(each['path'], each['text'][-30:]) for each in first]}"
 
 
 def make_branches(root: Path, notes: int, characters: int) -> None:
@@ -37,7 +137,7 @@ def make_branches(root: Path, notes: int, characters: int) -> None:
         for number in range(notes):
             path = note_path(root, number)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{author.write_note(number, notes, characters)}\n{branch}mark{number}\n", encoding="utf-8")
+            path.write_text(f"{author.write_note(number, notes, characters)}\nHere stands notemark{number} {branch}.\n", encoding="utf-8")
         git(root, "add", "--all")
         git(root, "-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "--message", branch)
     git(root, "checkout", "--quiet", "before")
@@ -48,79 +148,150 @@ def git(root: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(root), *arguments], check=True)
 
 
-class Questions:
-    """Asks for words of the vault, a few a second, and keeps what each took."""
-
-    def __init__(self, server: ServerProcess, root: Path, words: Sequence[str]) -> None:
-        self.server, self.root, self.words, self.number = server, root, words, 0
-
-    def ask_for(self, seconds: float, is_over: Callable[[], bool] = lambda: False) -> list[float]:
-        """Ask until the time is up or it is over; return each question's seconds."""
-        taken: list[float] = []
-        end = time.monotonic() + seconds
-
-        def ask() -> None:
-            self.number += 1
-            began = time.perf_counter()
-            answer = self.server.call("query", query=" ".join(self.words[(self.number * 7 + n * 13) % len(self.words)] for n in range(3)))
-            taken.append(time.perf_counter() - began)
-            if not answer["results"]:
-                raise SystemExit("a question was not answered")
-
-        while time.monotonic() < end and not is_over():
-            paced(ask, QUESTIONS_A_SECOND, min(end, time.monotonic() + 1))
-        return taken
+@contextmanager
+def asking(asker: Asker, phase: Phase) -> Iterator[Crew]:
+    """Ask at a steady pace meanwhile."""
+    with Crew() as crew:
+        crew.start("questions", lambda due: asker.ask(phase, due), QUESTIONS_A_SECOND, ASKERS)
+        yield crew
+        phase.pace = crew.stop()["questions"]
 
 
-def run(notes: int, characters: int, settings: Sequence[str]) -> bool:
+class Arrival:
+    """Looks into the index itself, without a word to the server, whether all that is on disk is in; and whether answers stand on that."""
+
+    def __init__(self, root: Path, index: Path) -> None:
+        self._wanted = {path.relative_to(root).as_posix(): digest_of(path.read_bytes()) for path in root.rglob("*.md")}
+        (folder,) = (path for path in index.iterdir() if path.is_dir())
+        self._places = Places(folder)
+        self._generation = math.inf
+
+    def is_answered(self, newest: int) -> bool:
+        """Tell whether answers of this generation know all words."""
+        if self._generation == math.inf:
+            self._generation = self._complete()
+        return newest >= self._generation
+
+    def _complete(self) -> float:
+        """Return the generation in which all words are in; infinity where some are missing."""
+        store = Store(self._places.store, read_only=True)
+        try:
+            generation = store.generation
+            known = {path: state.digest for path, state in store.manifest().items()}
+            return generation if known == self._wanted and shows_words(store, self._places) else math.inf
+        finally:
+            store.close()
+
+
+def run(made: Path, notes: int, characters: int, settings: Sequence[str]) -> bool:
     """Run the storm and print what was seen; True where all held."""
-    made = Path(tempfile.mkdtemp(prefix="thumbindex-storm-")).resolve()
     vault = made / "vault"
     vault.mkdir()
     make_branches(vault, notes, characters)
     opening = Opening((str(vault),), made / "index", None, tuple(settings))
     with open_library(opening) as library:
         library.index()
+    phases = [Phase(name, frozenset(right)) for name, right in (("rest", ["before"]), ("storm", ["before", "after"]), ("filling in", ["after"]))]
+    samples: dict[str, list[Sample]] = {phase.name: [] for phase in phases}
     with ServerProcess(opening.arguments()) as server:
         await_start(server, vault)
-        questions = Questions(server, vault, Author().vocabulary[:500])
-        idle = questions.ask_for(IDLE_SECONDS)
-        before = take_sample(0, [server], made / "index")
+        asker = Asker(server, vault, notes, Author().vocabulary[:500])
+
+        def look(phase: Phase) -> None:
+            samples[phase.name].append(take_sample(0, [server], made / "index"))
+
+        rest, storm, filling = phases
+        with asking(asker, rest) as crew:
+            crew.watch(REST_SECONDS, lambda: look(rest), SAMPLE_SECONDS)
+        taken = check_out(asker, storm, made / "index", lambda: look(storm))
+        with asking(asker, filling) as crew:
+            crew.watch(REST_SECONDS, lambda: look(filling), SAMPLE_SECONDS)
+        settled = settle(server, SETTLE_SECONDS)
+        look(filling)
+    compared = compare_with_fresh(opening, made / "fresh") if settled.held else []
+    print(f"\n{notes:,} notes changed by git checkout; figures count from the moment that a question was due")
+    for phase in phases:
+        print(distribution(phase.name, phase.waits))
+    judged = [judge_arrival(taken), *judge_phases(phases), *judge_memory(samples), settled, *compared, judge_queue(count_queued(made, notes), notes)]
+    return conclude(judged)
+
+
+def check_out(asker: Asker, storm: Phase, index: Path, look: Callable[[], None]) -> float:
+    """Check the other branch out while questions go on; return after how many seconds answers knew all of it, infinity where they never did."""
+    with asking(asker, storm) as crew:
+        crew.watch(BEFORE_SECONDS, look, SAMPLE_SECONDS)
         began = time.monotonic()
-        git(vault, "checkout", "--quiet", "after")
-        most = [before]
-        storm = questions.ask_for(600, lambda: is_in(server, vault, notes, most, made / "index"))
-        taken = time.monotonic() - began
-        filling = questions.ask_for(IDLE_SECONDS)
-        settled = settle(server, 900)
-    same = settled and equals_fresh_build(opening, made / "fresh")
-    report(notes, taken, {"at rest": idle, "storm": storm, "vectors filling in": filling}, most, same)
-    shutil.rmtree(made)
-    return same and p95(storm) <= FACTOR * p95(idle)
+        git(asker.root, "checkout", "--quiet", "after")
+        look()
+        arrival = Arrival(asker.root, index)
+        while time.monotonic() < began + LONGEST_SECONDS:
+            if arrival.is_answered(storm.newest):
+                return time.monotonic() - began
+            crew.watch(LOOK_SECONDS, look, SAMPLE_SECONDS)
+    return math.inf
 
 
-def is_in(server: ServerProcess, vault: Path, notes: int, most: list[Sample], index: Path) -> bool:
-    """Tell whether the words of the other branch are all in; keep what the processes take meanwhile."""
-    most.append(take_sample(0, [server], index))
-    state = server.call("status")["folders"][0]
-    found = server.call("query", query=f'"aftermark{notes - 1}"', wait_fresh=1)
-    return bool(found["index"].get("fresh")) and state["index"]["documents"] == notes + 1
+def judge_arrival(taken: float) -> Verdict:
+    """Judge whether the storm ended."""
+    return Verdict("all words in answers", taken < LONGEST_SECONDS, f"{taken:.1f} s after the checkout began (at most {LONGEST_SECONDS:g})")
 
 
-def p95(seconds: Sequence[float]) -> float:
-    """Return the value that 95 in 100 do not exceed."""
-    return sorted(seconds)[int(len(seconds) * 0.95)]
+def judge_phases(phases: Sequence[Phase]) -> list[Verdict]:
+    """Judge the answers, the pace of the questions, and what they took in the storm against what they take at rest."""
+    rest, storm = (quantile(phase.waits, 0.95) for phase in phases[:2])
+    wrong = [fault for phase in phases for fault in phase.wrong]
+    paces = [judge_pace(f"questions, {phase.name}", QUESTIONS_A_SECOND, phase.pace) for phase in phases]
+    held = storm <= FACTOR * rest < math.inf
+    slow = Verdict("p95 in the storm", held, f"{storm:.3f} s, {storm / rest:.2f} times the {rest:.3f} s at rest (at most {FACTOR:g})")
+    return [judge_wrong(sum(len(phase.seconds) for phase in phases), wrong), *paces, slow]
 
 
-def report(notes: int, taken: float, questions: dict[str, list[float]], samples: Sequence[Sample], same: bool) -> None:
-    """Print the run's figures."""
-    print(f"\n{notes:,} notes changed by git checkout; all their words in after {taken:.1f} s")
-    for name, seconds in questions.items():
-        middle = sorted(seconds)[len(seconds) // 2]
-        print(f"question, {name}: {len(seconds)} asked, p50 {middle:.3f} s, p95 {p95(seconds):.3f} s, longest {max(seconds):.3f} s")
-    print(f"p95 in the storm / at rest: {p95(questions['storm']) / p95(questions['at rest']):.2f} (at most {FACTOR:g})")
-    print(f"resident, all processes: before {samples[0].resident:,}, most {max(each.resident for each in samples):,} bytes")
-    print(f"equal to a fresh build: {same}")
+def judge_memory(samples: Mapping[str, Sequence[Sample]]) -> list[Verdict]:
+    """Judge what all processes took at most against the most at rest; a queue of events would be in the child's part."""
+    every = [sample for phase in samples.values() for sample in phase]
+    before, most = (max(sample.resident for sample in each) for each in (samples["rest"], every))
+    allowed = before * MEMORY_TIMES + MEMORY_BESIDES
+    peaks = ", ".join(f"{name} {peak(samples['rest'], name):,} to {peak(every, name):,}" for name in samples["rest"][0].taken)
+    seen = f"{before:,} bytes at rest, {most:,} at most, {most / before:.2f} times (at most {allowed:,.0f}); {peaks}"
+    return [judge_same_processes(every), Verdict("resident memory", most <= allowed, seen)]
+
+
+def peak(samples: Sequence[Sample], name: str) -> int:
+    """Return the most bytes of one process."""
+    return max(sample.taken[name].resident for sample in samples if name in sample.taken)
+
+
+def count_queued(made: Path, notes: int) -> tuple[int, int]:
+    """Watch the vault in this process, as a server's child does, while the first branch is checked out again.
+
+    Return the most events that stood in watchdog's queue, and how many times the watch woke who works: a child shows neither.
+    """
+    observers, woken, queued = list[BaseObserver](), [0], [0]
+
+    def make_observer() -> BaseObserver:
+        observers.append(Observer())
+        return observers[-1]
+
+    def wake() -> None:
+        woken[0] += 1
+
+    watch = Watch(made / "vault", made / "index", WatchSettings(), CorpusSettings(), wake, make_observer)
+    watch.look()
+    checkout = subprocess.Popen(["git", "-C", str(made / "vault"), "checkout", "--quiet", "before"])
+    until = time.monotonic() + WatchSettings().longest_ms / 1000
+    while checkout.poll() is None or time.monotonic() < until:
+        queued.append(max(observer.event_queue.qsize() for observer in observers))
+        time.sleep(0.001)
+    watch.close()
+    return (max(queued), woken[0]) if checkout.returncode == 0 else (-1, 0)
+
+
+def judge_queue(counted: tuple[int, int], notes: int) -> Verdict:
+    """Judge whether watchdog's queue is emptied as it fills, and whether anything was heard at all."""
+    queued, woken = counted
+    most = max(100, round(QUEUED_SHARE * notes))
+    seen = f"{queued} at most in watchdog's queue during another checkout (at most {most}), woken {woken} times"
+    return Verdict("event queue", 0 <= queued <= most and woken > 0, seen)
 
 
 if __name__ == "__main__":
@@ -129,4 +300,6 @@ if __name__ == "__main__":
     parser.add_argument("--characters", type=int, default=400)
     parser.add_argument("--set", action="append", default=[], dest="settings")
     asked = parser.parse_args()
-    sys.exit(0 if run(asked.notes, asked.characters, asked.settings) else 1)
+    with tempfile.TemporaryDirectory(prefix="thumbindex-storm-", ignore_cleanup_errors=True) as folder:
+        held = run(Path(folder).resolve(), asked.notes, asked.characters, asked.settings)
+    sys.exit(0 if held else 1)

@@ -1,0 +1,223 @@
+"""A vault with one who edits it, and questions about it whose right answers are known."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from thumbindex.errors import ThumbindexError
+from thumbindex.study.client import ServerProcess
+from thumbindex.study.vault import Author, make_vault, note_path
+
+CHARACTERS, ANCHORS = 5000, 50
+
+SETTLED_SECONDS = 6.0
+"""A text that was saved or replaced longer ago than this must, or must not, be in an answer: three times the longest gathering of changes."""
+
+UNDER_WAY = 3
+"""Documents by which a count may miss: a note that is renamed while the folder is looked through is seen twice or not at all."""
+
+MEANINGS = (
+    ("Water for tea reaches a rolling boil in the kettle after four minutes.", "how long does it take to heat up a hot drink"),
+    ("The physician prescribed rest and plenty of fluids against the fever.", "what did the doctor advise for a high temperature"),
+    ("Our automobile was repaired at the garage because its brakes squealed.", "why was the car fixed by a mechanic"),
+    ("The infant slept soundly through the thunder last night.", "was the baby woken by the storm"),
+    ("Repay the loan to the bank before the end of March.", "deadline for giving back borrowed money"),
+    ("Prune the roses in late winter, before new buds appear.", "when should I cut back flowers in the garden"),
+)
+"""What a note says, and a question for it in other words: only its meaning finds it."""
+
+KINDS = {"anchor": 2, "current": 3, "gone": 3, "meaning": 2, "status": 1, "read": 1}
+"""How often a kind of question is asked, of all together."""
+
+Answer = Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Note:
+    """What stands on disk of one note: its path, the mark of its text, since when."""
+
+    path: Path
+    mark: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call, what is wrong with an answer to it ("" where nothing is), and whether no edit has overtaken it."""
+
+    kind: str
+    tool: str
+    arguments: Mapping[str, Any]
+    fault: Callable[[Answer], str]
+    stands: Callable[[], bool] = lambda: True
+
+
+def is_first(path: str) -> Callable[[Answer], str]:
+    """Return the judge of a question that one note alone answers."""
+    return lambda answer: "" if paths(answer)[:1] == [path] else f"{path} is not first: {paths(answer)}"
+
+
+def is_among(path: str) -> Callable[[Answer], str]:
+    """Return the judge of a question that a note answers by its meaning, if not alone."""
+    return lambda answer: "" if path in paths(answer) else f"{path} is not in {paths(answer)}"
+
+
+def is_nowhere(mark: str) -> Callable[[Answer], str]:
+    """Return the judge of a question for a text that is gone."""
+    return lambda answer: next((f"{mark} is still in {each['path']}" for each in answer["results"] if f" {mark}." in each["text"]), "")
+
+
+def is_read(path: str, mark: str) -> Callable[[Answer], str]:
+    """Return the judge of a note that is read whole."""
+    return lambda answer: "" if answer["path"] == path and f" {mark}." in answer["text"] else f"{mark} is not in what was read of {path}"
+
+
+def is_plausible(least: int, most: int) -> Callable[[Answer], str]:
+    """Return the judge of a status: as many documents as there were a moment ago, no complaint."""
+
+    def fault(answer: Answer) -> str:
+        folder = answer["folders"][0]
+        index = folder["index"]
+        if answer["notes"] or folder["skipped"]:
+            return f"complains: {answer['notes']} {folder['skipped']}"
+        if not least - UNDER_WAY <= index["documents"] <= most + UNDER_WAY:
+            return f"{index['documents']} documents where {least} to {most} are on disk"
+        whole = folder["indexed"] and 0 <= index["pending"] <= index["chunks"] and index["vectors"] + index["pending"] == index["chunks"]
+        return "" if whole else f"does not add up: {folder}"
+
+    return fault
+
+
+def paths(answer: Answer) -> list[str]:
+    """Return the paths of an answer's passages."""
+    return [each["path"] for each in answer["results"]]
+
+
+def put(question: Question, server: ServerProcess) -> str:
+    """Ask and judge; return what is wrong, "" where nothing is or an edit has overtaken the question."""
+    try:
+        answer = server.call(question.tool, **question.arguments)
+    except ThumbindexError as error:
+        # a note that was deleted or moved since cannot be read; nothing else may ever fail
+        return f"{question.kind} failed: {error}" if question.tool != "read" or question.stands() else ""
+    fault = question.fault(answer)
+    return f"{question.kind}: {fault}" if fault and question.stands() else ""
+
+
+class Vault:
+    """A vault with one who edits it. Anchors, and notes that are asked for by meaning, are never touched."""
+
+    def __init__(self, root: Path, notes: int, seed: int) -> None:
+        self.root, self.random, self.lock = root, random.Random(seed), threading.Lock()
+        self.author: Author = make_vault(root, notes, CHARACTERS)
+        self.edits, self.gone = 0, deque[tuple[str, float]](maxlen=2000)
+        for n in range(ANCHORS):
+            (root / f"anchor{n}.md").write_text(f"# Anchor {n}\n\nThis is anchormark{n}, which holds.\n", encoding="utf-8")
+        for n, (said, _) in enumerate(MEANINGS):
+            (root / f"meaning{n}.md").write_text(f"# Remark {n}\n\n{said}\n", encoding="utf-8")
+        self.notes = [Note(note_path(root, n), "", 0.0) for n in range(notes)]
+        self.untouched = ANCHORS + len(MEANINGS) + 1  # and the note that shows that edits are followed
+        self.counts = deque[tuple[float, int]]([(0.0, notes)], maxlen=2000)  # since when there are so many notes
+
+    def edit(self) -> None:
+        """Change, add, delete or rename one note."""
+        with self.lock:
+            self.edits += 1
+            what = self.random.choices((self._change, self._add, self._delete, self._rename), (80, 7, 7, 6))[0]
+            what(self.random.randrange(len(self.notes)))
+            self.counts.append((time.monotonic(), len(self.notes)))
+
+    def _change(self, at: int) -> None:
+        """Save another text."""
+        note = self.notes[at]
+        replaced, note.mark = note.mark, f"mark{self.edits}"
+        text = f"{self.author.write_note(at, len(self.notes), CHARACTERS)}\nHere stands {note.mark}.\n"
+        beside = note.path.with_name(f".{note.path.name}.saving")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(note.path)
+        note.since = time.monotonic()
+        if replaced:
+            self.gone.append((replaced, note.since))
+
+    def _add(self, at: int) -> None:
+        """Save a new note."""
+        self.notes.append(Note(self.root / f"new {self.edits}.md", "", 0.0))
+        self._change(len(self.notes) - 1)
+
+    def _delete(self, at: int) -> None:
+        """Delete a note."""
+        note = self.notes.pop(at)
+        note.path.unlink()
+        note.since = time.monotonic()
+        if note.mark:
+            self.gone.append((note.mark, note.since))
+
+    def _rename(self, at: int) -> None:
+        """Move a note; its text stays."""
+        note = self.notes[at]
+        target = note.path.with_name(f"moved {self.edits}.md")
+        note.path.rename(target)
+        note.path, note.since = target, time.monotonic()
+
+    def question(self, kind: str = "") -> Question:
+        """Return a question of a kind, of any where none is given; an anchor's where nothing of that kind has settled yet."""
+        with self.lock:
+            now = time.monotonic()
+            kind = kind or self.random.choices(list(KINDS), list(KINDS.values()))[0]
+            if kind in ("current", "read"):
+                return self._of_note(kind, now) or self._of_anchor()
+            if kind == "gone":
+                return self._of_gone(now) or self._of_anchor()
+            if kind == "meaning":
+                n = self.random.randrange(len(MEANINGS))
+                return Question(kind, "query", {"query": MEANINGS[n][1], "limit": 3}, is_among(f"meaning{n}.md"))
+            return self._of_status(now) if kind == "status" else self._of_anchor()
+
+    def _of_anchor(self) -> Question:
+        n = self.random.randrange(ANCHORS)
+        return Question("anchor", "query", {"query": f'"anchormark{n}"', "limit": 3}, is_first(f"anchor{n}.md"))
+
+    def _of_note(self, kind: str, now: float) -> Question | None:
+        sample = self.random.sample(self.notes, min(50, len(self.notes)))
+        note = next((each for each in sample if each.mark and now - each.since > SETTLED_SECONDS), None)
+        if note is None:
+            return None
+        mark, path, since = note.mark, note.path.relative_to(self.root).as_posix(), note.since
+
+        def stands() -> bool:
+            with self.lock:
+                return note.since == since
+
+        if kind == "read":
+            return Question(kind, "read", {"path": path}, is_read(path, mark), stands)
+        return Question(kind, "query", {"query": f'"{mark}"', "limit": 3}, is_first(path), stands)
+
+    def _of_gone(self, now: float) -> Question | None:
+        settled = [mark for mark, since in self.gone if now - since > SETTLED_SECONDS]
+        if not settled:
+            return None
+        mark = self.random.choice(settled)
+        return Question("gone", "query", {"query": f'"{mark}"', "limit": 3}, is_nowhere(mark))
+
+    def _of_status(self, now: float) -> Question:
+        least, most = self._counted(now)
+        return Question("status", "status", {}, lambda answer: is_plausible(*self._widened(least, most))(answer))
+
+    def _counted(self, now: float) -> tuple[int, int]:
+        """Return the fewest and the most notes that there were within the last seconds."""
+        recent = [count for since, count in self.counts if since > now - SETTLED_SECONDS]
+        before = [count for since, count in self.counts if since <= now - SETTLED_SECONDS][-1:]
+        return min(recent + before) + self.untouched, max(recent + before) + self.untouched
+
+    def _widened(self, least: int, most: int) -> tuple[int, int]:
+        """Return the same with what has come and gone until the answer was there."""
+        with self.lock:
+            now_least, now_most = self._counted(time.monotonic())
+        return min(least, now_least), max(most, now_most)

@@ -1,0 +1,75 @@
+"""How a soak and a storm end: the index settles, and is compared with one that is built anew from the same files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from judge import Verdict
+
+from thumbindex.index.dump import logical_dump
+from thumbindex.index.location import size_of
+from thumbindex.library import Library
+from thumbindex.serve.opening import Opening, open_library
+from thumbindex.study.client import ServerProcess
+
+QUIET_LOOKS, LOOK_SECONDS = 10, 0.5
+"""Settled is what was complete and written by nobody so many times, so far apart."""
+
+LARGEST = 2.0
+"""So many times the size of one built anew an index that was edited may have."""
+
+
+def settle(server: ServerProcess, seconds: float) -> Verdict:
+    """Wait until all that is on disk is indexed, no vector is missing and nobody writes."""
+    began, quiet, state = time.monotonic(), 0, "never asked"
+    while time.monotonic() < began + seconds and quiet < QUIET_LOOKS:
+        time.sleep(LOOK_SECONDS)
+        folder = server.call("status")["folders"][0]
+        fresh = server.call("query", query="settled", limit=1, wait_fresh=1)["index"].get("fresh")
+        pending, writing = folder["index"]["pending"], folder["writing"]
+        state = f"fresh {fresh}, {pending} vectors missing, writing {writing}"
+        quiet = quiet + 1 if fresh and not pending and not writing else 0
+    return Verdict("settled", quiet >= QUIET_LOOKS, f"after {time.monotonic() - began:.1f} s (at most {seconds:g} s); last seen: {state}")
+
+
+def compare_with_fresh(opening: Opening, fresh: Path) -> list[Verdict]:
+    """Judge whether the index says what one built anew in `fresh` says, and how large it has become. Nobody may write meanwhile."""
+    assert opening.index is not None
+    with open_library(opening) as grown, open_library(Opening(opening.folder, fresh, opening.config, opening.overrides)) as built:
+        built.index()
+        differing = differences(dump(grown), dump(built))
+    return [judge_differences(differing), judge_size(size_of(opening.index), size_of(fresh))]
+
+
+def dump(library: Library) -> Mapping[str, Sequence[Any]]:
+    """Return a library's index as comparable rows."""
+    (reader,) = library._readers
+    return logical_dump(reader.store, reader.folder.places)
+
+
+def differences(grown: Mapping[str, Sequence[Any]], built: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Tell in words where two dumps differ: the table, how many rows there are in each, and the first pair that is not equal."""
+    return [
+        f"{name}: {len(grown.get(name, ()))} rows for {len(built.get(name, ()))}, first {_first(grown.get(name, ()), built.get(name, ()))}"
+        for name in sorted(grown.keys() | built.keys())
+        if grown.get(name) != built.get(name)
+    ]
+
+
+def judge_differences(differing: Sequence[str]) -> Verdict:
+    """Judge a comparison."""
+    return Verdict("equal to a fresh build", not differing, "; ".join(differing) or "every table")
+
+
+def judge_size(grown: int, fresh: int) -> Verdict:
+    """Judge what an index has come to on disk against one built anew of the same files."""
+    seen = f"{grown:,} bytes, {grown / fresh:.2f} times a fresh build's {fresh:,} (at most {LARGEST:g})"
+    return Verdict("index no larger than it may be", grown <= LARGEST * fresh, seen)
+
+
+def _first(grown: Sequence[Any], built: Sequence[Any]) -> str:
+    unequal = next(((a, b) for a, b in zip(grown, built, strict=False) if a != b), None)
+    return " for ".join(repr(row)[:200] for row in unequal) if unequal else "beyond the end of one"
