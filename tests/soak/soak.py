@@ -56,6 +56,8 @@ def ask(vault: Vault, server: ServerProcess, scores: Scores, due: float) -> None
         scores.asked[question.kind] += 1
         scores.seconds.append(time.monotonic() - due)
         scores.wrong += [fault] if fault else []
+    if fault:
+        print(f"WRONG {fault}", flush=True)
 
 
 def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[str]) -> bool:

@@ -80,6 +80,8 @@ class Phase:
             self.seconds.append(taken)
             self.wrong += [f"{self.name}: {fault}"] if fault else []
             self.newest = max(self.newest, generation)
+        if fault:
+            print(f"WRONG {self.name}: {fault}", flush=True)
 
     @property
     def waits(self) -> list[float]:
