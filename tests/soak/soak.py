@@ -35,7 +35,8 @@ SAMPLES = 80
 LEVEL_FROM_SECONDS = 300.0
 """In a shorter run servers are still warming up in its second quarter: it shows whether the soak works, not whether anything grows."""
 
-SETTLE_SECONDS = 300.0
+SETTLE_SECONDS = 900.0
+"""Twice what vectors for all of a thousand notes take at half of a core, on a machine that does other things too."""
 
 
 @dataclass(slots=True)
