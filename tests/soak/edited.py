@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,13 +79,13 @@ def is_read(path: str, mark: str) -> Callable[[Answer], str]:
     return lambda answer: "" if answer["path"] == path and f" {mark}." in answer["text"] else f"{mark} is not in what was read of {path}"
 
 
-def is_plausible(least: int, most: int) -> Callable[[Answer], str]:
-    """Return the judge of a status: as many documents as there were a moment ago, no complaint."""
+def is_plausible(least: int, most: int, departed: Collection[str] = ()) -> Callable[[Answer], str]:
+    """Return the judge of a status: as many documents as there were a moment ago, no complaint but of notes that went while they were read."""
 
     def fault(answer: Answer) -> str:
         folder = answer["folders"][0]
         index = folder["index"]
-        if answer["notes"] or folder["skipped"]:
+        if answer["notes"] or any(each["path"] not in departed for each in folder["skipped"]):
             return f"complains: {answer['notes']} {folder['skipped']}"
         if not least - UNDER_WAY <= index["documents"] <= most + UNDER_WAY:
             return f"{index['documents']} documents where {least} to {most} are on disk"
@@ -124,6 +124,7 @@ class Vault:
             (root / f"meaning{n}.md").write_text(f"# Remark {n}\n\n{said}\n", encoding="utf-8")
         self.notes = [Note(note_path(root, n), "", 0.0) for n in range(notes)]
         self.untouched = ANCHORS + len(MEANINGS) + 1  # and the note that shows that edits are followed
+        self.departed = deque[tuple[str, float]](maxlen=2000)  # paths where there is no note any more, since when
         self.counts = deque[tuple[float, int]]([(0.0, notes)], maxlen=2000)  # since when there are so many notes
 
     def edit(self) -> None:
@@ -156,6 +157,7 @@ class Vault:
         note = self.notes.pop(at)
         note.path.unlink()
         note.since = time.monotonic()
+        self._depart(note.path)
         if note.mark:
             self.gone.append((note.mark, note.since))
 
@@ -164,7 +166,11 @@ class Vault:
         note = self.notes[at]
         target = note.path.with_name(f"moved {self.edits}.md")
         note.path.rename(target)
+        self._depart(note.path)
         note.path, note.since = target, time.monotonic()
+
+    def _depart(self, path: Path) -> None:
+        self.departed.append((path.relative_to(self.root).as_posix(), time.monotonic()))
 
     def question(self, kind: str = "") -> Question:
         """Return a question of a kind, of any where none is given; an anchor's where nothing of that kind has settled yet."""
@@ -208,7 +214,13 @@ class Vault:
 
     def _of_status(self, now: float) -> Question:
         least, most = self._counted(now)
-        return Question("status", "status", {}, lambda answer: is_plausible(*self._widened(least, most))(answer))
+        departed = {path for path, since in self.departed if since > now - SETTLED_SECONDS}
+        return Question("status", "status", {}, lambda answer: is_plausible(*self._widened(least, most), departed | self._departed(now))(answer))
+
+    def _departed(self, now: float) -> set[str]:
+        """Return the paths that were left since."""
+        with self.lock:
+            return {path for path, since in self.departed if since > now}
 
     def _counted(self, now: float) -> tuple[int, int]:
         """Return the fewest and the most notes that there were within the last seconds."""

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from edited import KINDS, Vault, put
@@ -93,7 +94,7 @@ def soak(vault: Vault, servers: Sequence[ServerProcess], scores: dict[str, Score
     with Crew() as crew:
         crew.start("edits", lambda due: vault.edit(), EDITS_A_SECOND)
         for server, each in zip(servers, scores.values(), strict=True):
-            crew.start("questions", lambda due, server=server, each=each: ask(vault, server, each, due), QUESTIONS_A_SECOND / len(servers), ASKERS)
+            crew.start("questions", partial(ask, vault, server, each), QUESTIONS_A_SECOND / len(servers), ASKERS)
         crew.watch(seconds, look, max(1.0, seconds / SAMPLES))
         return samples, crew.stop()
 

@@ -20,19 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from ending import compare_with_fresh, settle
+from heard import count_queued, judge_queue
 from judge import Verdict, conclude, distribution, judge_pace, judge_wrong, quantile
 from load import NOTHING_DUE, Crew, Pace
 from processes import Sample, judge_same_processes, take_sample
-from watchdog.observers import Observer
-from watchdog.observers.api import BaseObserver
 
 from thumbindex.corpus.read import digest_of
 from thumbindex.errors import ThumbindexError
 from thumbindex.index.snapshot import Places, shows_words
 from thumbindex.index.store import Store
 from thumbindex.serve.opening import Opening, open_library
-from thumbindex.serve.watch import Watch
-from thumbindex.settings import CorpusSettings, WatchSettings
 from thumbindex.study.client import ServerProcess
 from thumbindex.study.freshness import await_start
 from thumbindex.study.vault import Author, note_path
@@ -57,9 +54,6 @@ FACTOR = 3.0
 
 MEMORY_TIMES, MEMORY_BESIDES = 1.5, 128 * 2**20
 """What all processes may take in the storm: so many times what they take at rest, and a model's work on a batch besides."""
-
-QUEUED_SHARE = 0.1
-"""Watchdog's own queue may hold at most so many events a note: it is emptied as it fills."""
 
 
 @dataclass(slots=True)
@@ -214,7 +208,7 @@ def run(made: Path, notes: int, characters: int, settings: Sequence[str]) -> boo
     print(f"\n{notes:,} notes changed by git checkout; figures count from the moment that a question was due")
     for phase in phases:
         print(distribution(phase.name, phase.waits))
-    judged = [judge_arrival(taken), *judge_phases(phases), *judge_memory(samples), settled, *compared, judge_queue(count_queued(made, notes), notes)]
+    judged = [judge_arrival(taken), *judge_phases(phases), *judge_memory(samples), settled, *compared, judge_queue(count_queued(made), notes)]
     return conclude(judged)
 
 
@@ -261,39 +255,6 @@ def judge_memory(samples: Mapping[str, Sequence[Sample]]) -> list[Verdict]:
 def peak(samples: Sequence[Sample], name: str) -> int:
     """Return the most bytes of one process."""
     return max(sample.taken[name].resident for sample in samples if name in sample.taken)
-
-
-def count_queued(made: Path, notes: int) -> tuple[int, int]:
-    """Watch the vault in this process, as a server's child does, while the first branch is checked out again.
-
-    Return the most events that stood in watchdog's queue, and how many times the watch woke who works: a child shows neither.
-    """
-    observers, woken, queued = list[BaseObserver](), [0], [0]
-
-    def make_observer() -> BaseObserver:
-        observers.append(Observer())
-        return observers[-1]
-
-    def wake() -> None:
-        woken[0] += 1
-
-    watch = Watch(made / "vault", made / "index", WatchSettings(), CorpusSettings(), wake, make_observer)
-    watch.look()
-    checkout = subprocess.Popen(["git", "-C", str(made / "vault"), "checkout", "--quiet", "before"])
-    until = time.monotonic() + WatchSettings().longest_ms / 1000
-    while checkout.poll() is None or time.monotonic() < until:
-        queued.append(max(observer.event_queue.qsize() for observer in observers))
-        time.sleep(0.001)
-    watch.close()
-    return (max(queued), woken[0]) if checkout.returncode == 0 else (-1, 0)
-
-
-def judge_queue(counted: tuple[int, int], notes: int) -> Verdict:
-    """Judge whether watchdog's queue is emptied as it fills, and whether anything was heard at all."""
-    queued, woken = counted
-    most = max(100, round(QUEUED_SHARE * notes))
-    seen = f"{queued} at most in watchdog's queue during another checkout (at most {most}), woken {woken} times"
-    return Verdict("event queue", 0 <= queued <= most and woken > 0, seen)
 
 
 if __name__ == "__main__":

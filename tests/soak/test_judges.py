@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from edited import UNDER_WAY, Vault, is_among, is_first, is_nowhere, is_plausible, is_read, put
 from ending import differences, judge_differences, judge_size
+from heard import judge_queue
 from judge import LEVEL, Verdict, conclude, judge_level, judge_pace, judge_wrong, quantile, slope
 from load import NOTHING_DUE, Crew, Pace, paced
 from processes import Sample, Taken, judge_processes, judge_same_processes, take
-from storm import Phase, find_fault, judge_arrival, judge_memory, judge_phases, judge_queue
+from storm import Phase, find_fault, judge_arrival, judge_memory, judge_phases
 
 from soak import Scores, judge_answers
 from thumbindex.errors import ThumbindexError
@@ -28,9 +29,9 @@ def found(*texts: tuple[str, str]) -> dict:
     return {"results": [{"path": path, "text": text} for path, text in texts]}
 
 
-def status(documents: int, *notes: str, vectors: int = 5) -> dict:
+def status(documents: int, *notes: str, vectors: int = 5, skipped: str = "") -> dict:
     index = {"documents": documents, "chunks": 5, "vectors": vectors, "pending": 0}
-    return {"folders": [{"index": index, "indexed": True, "skipped": []}], "notes": list(notes)}
+    return {"folders": [{"index": index, "indexed": True, "skipped": [{"path": skipped}] if skipped else []}], "notes": list(notes)}
 
 
 def samples(*resident: int, pid: int = 7) -> list[Sample]:
@@ -158,6 +159,7 @@ def test_a_process_is_measured_while_it_lives():
         (is_among("a.md"), found(("b.md", ""), ("a.md", "")), found(("b.md", ""))),
         (is_nowhere("mark7"), found(("a.md", "Here stands mark71.")), found(("a.md", "Here stands mark7."))),
         (is_read("a.md", "mark7"), {"path": "a.md", "text": "Here stands mark7."}, {"path": "a.md", "text": "Here stands mark6."}),
+        (is_plausible(5, 7, {"gone.md"}), status(5, skipped="gone.md"), status(5, skipped="here.md")),
         (is_plausible(5, 7), status(7 + UNDER_WAY), status(8 + UNDER_WAY)),
         (is_plausible(5, 7), status(5), status(5, "Indexing stopped")),
         (is_plausible(5, 7), status(5), status(5, vectors=4)),
@@ -218,6 +220,16 @@ def test_a_status_is_compared_with_what_is_on_disk(vault):
     question, most = vault.question("status"), max(count for _, count in vault.counts) + vault.untouched
     assert put(question, Server(status(most))) == ""
     assert "documents where" in put(question, Server(status(most + UNDER_WAY + 1)))
+
+
+def test_a_note_that_has_just_gone_may_be_said_to_be_unreadable_and_one_that_went_long_ago_may_not(vault):
+    gone = vault.notes[0].path.relative_to(vault.root).as_posix()
+    vault._delete(0)
+    complaint = status(vault._counted(time.monotonic())[0], skipped=gone)
+    question = vault.question("status")
+    assert put(question, Server(complaint)) == ""
+    vault.departed[-1] = (gone, time.monotonic() - 60)
+    assert "complains" in put(vault.question("status"), Server(complaint))
 
 
 def test_a_kind_of_question_that_was_never_asked_fails():
