@@ -18,9 +18,6 @@ from thumbindex.study.client import ServerProcess
 QUIET_LOOKS, LOOK_SECONDS = 10, 0.5
 """Settled is what was complete and written by nobody so many times, so far apart."""
 
-LARGEST = 2.0
-"""So many times the size of one built anew an index that was edited may have."""
-
 
 def settle(server: ServerProcess, seconds: float) -> Verdict:
     """Wait until all that is on disk is indexed, no vector is missing and nobody writes."""
@@ -35,13 +32,13 @@ def settle(server: ServerProcess, seconds: float) -> Verdict:
     return Verdict("settled", quiet >= QUIET_LOOKS, f"after {time.monotonic() - began:.1f} s (at most {seconds:g} s); last seen: {state}")
 
 
-def compare_with_fresh(opening: Opening, fresh: Path) -> list[Verdict]:
-    """Judge whether the index says what one built anew in `fresh` says, and how large it has become. Nobody may write meanwhile."""
+def compare_with_fresh(opening: Opening, fresh: Path, largest: float) -> list[Verdict]:
+    """Judge whether the index says what one built anew in `fresh` says, and whether it is at most `largest` times as large. Nobody may write meanwhile."""
     assert opening.index is not None
     with open_library(opening) as grown, open_library(Opening(opening.folder, fresh, opening.config, opening.overrides)) as built:
         built.index()
         differing = differences(dump(grown), dump(built))
-    return [judge_differences(differing), judge_size(size_of(opening.index), size_of(fresh))]
+    return [judge_differences(differing), judge_size(size_of(opening.index), size_of(fresh), largest)]
 
 
 def dump(library: Library) -> Mapping[str, Sequence[Any]]:
@@ -64,10 +61,10 @@ def judge_differences(differing: Sequence[str]) -> Verdict:
     return Verdict("equal to a fresh build", not differing, "; ".join(differing) or "every table")
 
 
-def judge_size(grown: int, fresh: int) -> Verdict:
+def judge_size(grown: int, fresh: int, largest: float) -> Verdict:
     """Judge what an index has come to on disk against one built anew of the same files."""
-    seen = f"{grown:,} bytes, {grown / fresh:.2f} times a fresh build's {fresh:,} (at most {LARGEST:g})"
-    return Verdict("index no larger than it may be", grown <= LARGEST * fresh, seen)
+    seen = f"{grown:,} bytes, {grown / fresh:.2f} times a fresh build's {fresh:,} (at most {largest:g})"
+    return Verdict("index no larger than it may be", grown <= largest * fresh, seen)
 
 
 def _first(grown: Sequence[Any], built: Sequence[Any]) -> str:

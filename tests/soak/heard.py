@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import time
 from pathlib import Path
@@ -13,14 +14,14 @@ from watchdog.observers.api import BaseObserver
 from thumbindex.serve.watch import Watch
 from thumbindex.settings import CorpusSettings, WatchSettings
 
-QUEUED_SHARE = 0.1
-"""Watchdog's own queue may hold at most so many events a note: it is emptied as it fills."""
+MOST_QUEUED = 10_000
+"""So many events are some MB; a checkout of ten thousand notes makes several times as many."""
 
 
-def count_queued(made: Path) -> tuple[int, int]:
+def count_queued(made: Path) -> tuple[int, int, int]:
     """Watch the vault in this process, as a server's child does, while the first branch is checked out again.
 
-    Return the most events that stood in watchdog's queue, and how many times the watch woke who works: a child shows neither.
+    Return the most events that stood in watchdog's queue, how many were left in the end, and how many times the watch woke who works.
     """
     observers, woken, queued = list[BaseObserver](), [0], [0]
 
@@ -34,17 +35,19 @@ def count_queued(made: Path) -> tuple[int, int]:
     watch = Watch(made / "vault", made / "index", WatchSettings(), CorpusSettings(), wake, make_observer)
     watch.look()
     checkout = subprocess.Popen(["git", "-C", str(made / "vault"), "checkout", "--quiet", "before"])
-    until = time.monotonic() + WatchSettings().longest_ms / 1000
-    while checkout.poll() is None or time.monotonic() < until:
+    until = math.inf
+    while time.monotonic() < until:
         queued.append(max(observer.event_queue.qsize() for observer in observers))
         time.sleep(0.001)
+        if until == math.inf and checkout.poll() is not None:
+            until = time.monotonic() + WatchSettings().longest_ms / 1000
     watch.close()
-    return (max(queued), woken[0]) if checkout.returncode == 0 else (-1, 0)
+    return (max(queued), queued[-1], woken[0]) if checkout.returncode == 0 else (-1, -1, 0)
 
 
-def judge_queue(counted: tuple[int, int], notes: int) -> Verdict:
+def judge_queue(counted: tuple[int, int, int]) -> Verdict:
     """Judge whether watchdog's queue is emptied as it fills, and whether anything was heard at all."""
-    queued, woken = counted
-    most = max(100, round(QUEUED_SHARE * notes))
-    seen = f"{queued} at most in watchdog's queue during another checkout (at most {most}), woken {woken} times"
-    return Verdict("event queue", 0 <= queued <= most and woken > 0, seen)
+    queued, left, woken = counted
+    held = 0 <= queued <= MOST_QUEUED and left == 0 and woken > 0
+    seen = f"{queued:,} in watchdog's queue in another checkout (at most {MOST_QUEUED:,}), {left} left after it (none), woken {woken} times"
+    return Verdict("event queue", held, seen)

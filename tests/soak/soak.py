@@ -36,6 +36,9 @@ SAMPLES = 80
 LEVEL_FROM_SECONDS = 300.0
 """In a shorter run servers are still warming up in its second quarter: it shows whether the soak works, not whether anything grows."""
 
+LARGEST = 2.0
+"""So many times the size of an index built anew one that was edited may have."""
+
 SETTLE_SECONDS = 900.0
 """Twice what vectors for all of a thousand notes take at half of a core, on a machine that does other things too."""
 
@@ -75,7 +78,7 @@ def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[st
         samples, paces = soak(vault, servers, scores, minutes * 60)
         print(f"index watched by {', '.join(map(str, sorted(elected(made / 'index'))))}")
         settled = settle(first, SETTLE_SECONDS)
-    compared = compare_with_fresh(opening, made / "fresh") if settled.held else []
+    compared = compare_with_fresh(opening, made / "fresh", LARGEST) if settled.held else []
     print(f"\n{vault.edits:,} edits in {minutes:g} minutes; figures count from the moment that a question was due")
     for name, each in scores.items():
         print(f"{distribution(name, each.seconds)} {dict(each.asked)}")

@@ -44,6 +44,9 @@ BEFORE_SECONDS = 1.0
 LONGEST_SECONDS = 600.0
 """A storm whose words are not in by then has failed."""
 
+LARGEST = 3.0
+"""So many times the size of an index built anew: all texts were replaced at once, and SQLite keeps the room of both branches for what will come."""
+
 SETTLE_SECONDS = 900.0
 
 LOOK_SECONDS, SAMPLE_SECONDS = 1.0, 0.25
@@ -204,11 +207,11 @@ def run(made: Path, notes: int, characters: int, settings: Sequence[str]) -> boo
             crew.watch(REST_SECONDS, lambda: look(filling), SAMPLE_SECONDS)
         settled = settle(server, SETTLE_SECONDS)
         look(filling)
-    compared = compare_with_fresh(opening, made / "fresh") if settled.held else []
+    compared = compare_with_fresh(opening, made / "fresh", LARGEST) if settled.held else []
     print(f"\n{notes:,} notes changed by git checkout; figures count from the moment that a question was due")
     for phase in phases:
         print(distribution(phase.name, phase.waits))
-    judged = [judge_arrival(taken), *judge_phases(phases), *judge_memory(samples), settled, *compared, judge_queue(count_queued(made), notes)]
+    judged = [judge_arrival(taken), *judge_phases(phases), *judge_memory(samples), settled, *compared, judge_queue(count_queued(made))]
     return conclude(judged)
 
 
