@@ -33,7 +33,7 @@ def settle(server: ServerProcess, seconds: float) -> Verdict:
 
 
 def compare_with_fresh(opening: Opening, fresh: Path, largest: float) -> list[Verdict]:
-    """Judge whether the index says what one built anew in `fresh` says, and whether it is at most `largest` times as large. Nobody may write meanwhile."""
+    """Judge whether the index says what one built anew in `fresh` says, and if at most `largest` times as large. Nobody may write meanwhile."""
     assert opening.index is not None
     with open_library(opening) as grown, open_library(Opening(opening.folder, fresh, opening.config, opening.overrides)) as built:
         built.index()
