@@ -23,6 +23,9 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
         except Timeout:
             if waiting:
                 waiting()
+        except FileNotFoundError:  # the index was deleted while it was waited for
+            with writing(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise told(path.parent, error) from error
     try:
@@ -53,3 +56,13 @@ def is_writing(lock: Path) -> bool:
 def mark_of(lock: Path) -> Path:
     """Return the file that stands beside a lock while it is held: looking is cheap and disturbs nobody."""
     return lock.with_suffix(".writing")
+
+
+def drop_lock(path: Path) -> bool:
+    """Delete a lock by who holds it: whoever waits for it makes a new one. Tell whether it is gone: Windows deletes no file that is open."""
+    mark_of(path).unlink(missing_ok=True)
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        return False
+    return True

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.failures import writing
+from thumbindex.index.replacing import put_in_place
 
 STAMP = "stamp"
 
@@ -74,7 +75,7 @@ def write_stamp(folder: Path, stamp: Stamp, names: Iterable[str]) -> None:
         lines = [f"{stamp.version} {stamp.generation} {stamp.behind}", *(f"{name} {size} {check}" for name, (size, check) in sorted(files.items()))]
         temporary = folder / f"stamp.{os.getpid()}"
         temporary.write_text("\n".join([*lines, str(_check(lines))]), encoding="utf-8")
-        temporary.replace(folder / STAMP)
+        put_in_place(temporary, folder / STAMP)
 
 
 def verify(folder: Path) -> Contents:

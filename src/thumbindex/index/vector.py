@@ -14,6 +14,7 @@ import numpy as np
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.failures import writing
+from thumbindex.index.replacing import put_in_place
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import Mask, Matrix, Vector
 
@@ -67,7 +68,7 @@ class VectorView:
                     file.write(_footer(data))
                     file.flush()
                     os.fsync(file.fileno())
-                temporary.replace(path)
+                put_in_place(temporary, path)
             except OSError:
                 temporary.unlink(missing_ok=True)
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.failures import writing
 from thumbindex.index.keyword import WhooshKeywordIndex
 from thumbindex.index.keyword_view import ROWS_AT_LEISURE, ROWS_IN_A_COMMIT, KeywordView
-from thumbindex.index.locking import locked, mark_of
+from thumbindex.index.locking import drop_lock, locked, mark_of
 from thumbindex.index.repair import open_store
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
@@ -255,13 +255,17 @@ def delete_index(places: Places) -> None:
 
     if not places.folder.is_dir():
         return
-    with locked(places.lock, busy):
+    with writing(places.folder), locked(places.lock, busy):
         for path in places.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
             elif path not in (places.lock, mark_of(places.lock)):
                 path.unlink()
-    shutil.rmtree(places.folder)
+        is_gone = drop_lock(places.lock)
+    with suppress(OSError):  # another writer has begun there since: what it has open, or made, stays
+        if not is_gone:
+            places.lock.unlink()
+        places.folder.rmdir()
 
 
 def indexed_root(places: Places) -> Path | None:

@@ -1,0 +1,60 @@
+"""One writer at a time, an index that is deleted under those who wait for it, and files that are replaced while they are open."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from thumbindex.index.locking import drop_lock, is_writing, locked
+from thumbindex.index.replacing import patiently, put_in_place
+from thumbindex.index.snapshot import Places
+from thumbindex.index.writer import Writer, delete_index
+
+
+def test_whoever_waits_for_a_lock_that_is_dropped_takes_a_new_one(tmp_path):
+    lock, waited = tmp_path / "index" / "writer.lock", []
+    lock.parent.mkdir()
+    with locked(lock):
+        waiter = threading.Thread(target=lambda: _take(lock, waited), daemon=True)
+        waiter.start()
+        time.sleep(0.2)
+        drop_lock(lock)
+        lock.parent.rmdir()
+        waiter.join(10)
+    assert waited == [True]
+
+
+def _take(lock: Path, waited: list[bool]) -> None:
+    with locked(lock):
+        waited.append(is_writing(lock))
+
+
+def test_a_deleted_index_leaves_no_folder_behind(tmp_path):
+    with Writer.open(tmp_path / "index"):
+        pass
+    delete_index(Places(tmp_path / "index"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_somebody_has_open_is_replaced_as_soon_as_he_closes_it(tmp_path):
+    (tmp_path / "new").write_text("new")
+    refusals = iter([PermissionError(13, "in use"), PermissionError(13, "in use"), None])
+
+    def attempt() -> None:
+        if refused := next(refusals):
+            raise refused
+        put_in_place(tmp_path / "new", tmp_path / "old")
+
+    patiently(attempt)
+    assert (tmp_path / "old").read_text() == "new"
+
+
+def test_a_file_that_stays_open_is_not_waited_for_without_end():
+    def attempt() -> None:
+        raise PermissionError(13, "in use")
+
+    began = time.monotonic()
+    with pytest.raises(PermissionError, match="in use"):
+        patiently(attempt, seconds=0.05)
+    assert time.monotonic() - began < 1
