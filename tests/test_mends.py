@@ -15,8 +15,8 @@ from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
-from thumbindex.library.indexing import Listing, Run, index_words, keep_unlisted
-from thumbindex.model import Changes, Problem
+from thumbindex.library.indexing import LARGE_BYTES, Listing, Run, index_words, keep_unlisted
+from thumbindex.model import Changes, Problem, Progress
 from thumbindex.testing import FakeEmbedder, document
 
 
@@ -237,3 +237,47 @@ def test_the_reranker_scores_ten_candidates_and_not_all(tmp_path):
         library.index()
         library.query("apples", limit=15)
     assert asked == [10]
+
+
+def write_large(path: Path, text: str) -> None:
+    write(path, f"# Large\n\n{text}\n{' ' * LARGE_BYTES}\n")
+
+
+def test_what_is_left_of_changed_files_is_not_taken_from_those_that_were_added(tmp_path):
+    for name in ("one", "two"):
+        write_large(tmp_path / f"vault/{name}.md", "before")
+    with opened(tmp_path) as library:
+        library.index(words_only=True)
+        for name in ("one", "two", "three"):
+            write_large(tmp_path / f"vault/{name}.md", "after")
+        write(tmp_path / "vault/small.md", "small")
+        small = library.index(words_only=True, sizes="small")
+        large = library.index(words_only=True, sizes="large")
+    assert (small.added, small.changed, small.left) == (1, 0, 3)
+    assert (large.added, large.changed, large.left) == (1, 2, 0)
+
+
+def test_what_a_small_run_reports_while_a_large_one_goes_on_stays_reported(tmp_path):
+    for name in ("one", "two"):
+        write_large(tmp_path / f"vault/{name}.md", name)
+    with opened(tmp_path) as library:
+
+        def come_between(progress: Progress) -> None:
+            if not (tmp_path / "vault/gone.md").is_symlink():
+                (tmp_path / "vault/gone.md").symlink_to(tmp_path / "nowhere.md")
+                library.index(words_only=True, sizes="small")
+
+        library.index(words_only=True, sizes="large", progress=come_between)
+        assert [problem.path for problem in library.status()[0].problems] == ["gone.md"]
+
+
+def test_what_a_large_run_reports_while_a_small_one_goes_on_stays_reported(tmp_path):
+    places = Places(tmp_path / "index")
+    with Writer.open(places.folder) as writer:
+        writer.apply(Batch(failed=[Problem("large.md", None, "cannot be read")]), no_links)
+        writer.apply(Batch(problems=[Problem("gone.md", None, "symlink that leads nowhere")], left=frozenset({"large.md"})), no_links)
+        assert [problem.path for problem in writer.store.problems()] == ["gone.md", "large.md"]
+
+
+def no_links(documents):
+    return lambda link, path: None

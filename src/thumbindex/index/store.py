@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -210,13 +210,17 @@ class Store(StoredVectors):
         """Add reports about files."""
         self._insert("problems", [(p.path, p.line, p.reason) for p in problems])
 
-    def replace_walk_problems(self, problems: Sequence[Problem]) -> bool:
-        """Put what this walk reported in place of what the last one did about files that are no documents; tell whether it differs."""
+    def replace_walk_problems(self, problems: Sequence[Problem], left: Collection[str] = ()) -> bool:
+        """Put what a walk reported in place of what the last one did about files that are no documents; tell whether it differs.
+
+        Of those at the paths that it `left` what is known stays.
+        """
         known = {Problem(*row) for row in self._rows("SELECT path, line, reason FROM problems WHERE path NOT IN (SELECT path FROM documents)")}
-        if known == set(problems):
+        wanted = dict.fromkeys((*problems, *(problem for problem in known if problem.path in left)))
+        if known == set(wanted):
             return False
         self._write("DELETE FROM problems WHERE path NOT IN (SELECT path FROM documents)")
-        self.add_problems(problems)
+        self.add_problems(wanted)
         return True
 
 

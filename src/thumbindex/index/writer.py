@@ -43,11 +43,13 @@ class Batch:
     documents: Sequence[tuple[FileState, ParsedDocument]] = ()
     removed: Sequence[str] = ()
     touched: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
-    problems: Sequence[Problem] | None = None  # about files that are no documents; None leaves them
+    problems: Sequence[Problem] | None = None  # all there are about files that are no documents; None leaves them
     last: bool = True  # links are resolved with the last batch of a run
     anew: bool = False  # all of them, whatever is known of them
     seen: Mapping[str, FileState] | None = None  # the manifest that this was compared with; None where nobody else can have written
     most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
+    failed: Sequence[Problem] = ()  # about files of this batch, kept where `problems` does not say all
+    left: frozenset[str] = frozenset()  # paths that were not looked at: what is known of them stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,10 @@ class Writer:
             self.store.add_document(state, parsed)
         for state, modified in batch.touched:
             self.store.touch_document(state, modified)
-        if batch.problems is not None:
-            self.store.replace_walk_problems(batch.problems)
+        if batch.problems is None:
+            self.store.add_problems(batch.failed)
+        else:
+            self.store.replace_walk_problems(batch.problems, batch.left)
 
     def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads) -> None:
         """Resolve the links of some documents; of all (None) where names came or went, else one that stood there before leads where it led."""

@@ -69,7 +69,8 @@ class Kept:
 
     failed: tuple[Problem, ...] = ()
     passed_over: int = 0  # paths that another process has written meanwhile
-    left: int = 0  # files that are left for another run
+    left: frozenset[str] = frozenset()  # paths of the files that are left for another run
+    behind: bool = False  # words of files that are read are left for another run
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
     """
     anew = bool(known.manifest) and (run.rebuild or known.corpus != _cutting(folder))
     groups, later = _groups(comparison, listing, run, everything=anew)
-    left = len(later)
+    left = frozenset(state.path for state in later)
     first = Batch() if run.sizes == "large" else Batch((), comparison.changes.removed, _touched(comparison, listing))
     if not (groups or first.removed or first.touched) and known.is_complete(listing.problems):
         return Kept(left=left)
@@ -180,9 +181,9 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
     for number, group in enumerate(groups or [[]], 1):
         documents, failed = _read(folder, group, listing)
         kept, done, last = replace(kept, failed=(*kept.failed, *failed)), done + len(group), number >= len(groups)
-        problems = _problems(listing, kept, known, later, run) if last else None
+        problems = (*listing.problems, *kept.failed) if last and run.sizes != "large" else None
         removed = (*first.removed, *(problem.path for problem in failed))
-        batch = Batch(documents, removed, first.touched, problems, last, anew, known.manifest, _most(group))
+        batch = Batch(documents, removed, first.touched, problems, last, anew, known.manifest, _most(group), failed, left)
         with open_writer(folder, run) as writer:
             applied = writer.apply(batch, _resolver)
             if last or not known.manifest:
@@ -190,10 +191,10 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
         first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
         run.tell(Progress(folder.name, "words", done, total))
         if not (last or anew) and run.interrupted():
-            return replace(kept, left=left + total - done)
+            return replace(kept, left=left.union(state.path for group in groups[number:] for state in group))
     if applied.behind and run.sizes != "small":
         applied = _catch_up(folder, run)
-    return replace(kept, left=left + bool(applied.behind))
+    return replace(kept, behind=bool(applied.behind))
 
 
 def _catch_up(folder: Folder, run: Run) -> Applied:
@@ -214,7 +215,7 @@ def _groups(comparison: Comparison, listing: Listing, run: Run, everything: bool
     large = [[state] for state in states if state.size >= LARGE_BYTES]
     small = list(growing([state for state in states if state.size < LARGE_BYTES], run.first_bytes))
     if run.sizes == "large":
-        return large, []
+        return large, [state for group in small for state in group]
     return (small, [state for (state,) in large]) if run.sizes == "small" and not everything else ([*small, *large], [])
 
 
@@ -230,13 +231,6 @@ def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]
             group, size, first = [], 0, min(2 * first, MOST_BYTES)
     if group:
         yield group
-
-
-def _problems(listing: Listing, kept: Kept, known: Known, later: Sequence[FileState], run: Run) -> tuple[Problem, ...]:
-    """Return what is to be reported about files that are no documents; about those that were not looked at, what was reported last."""
-    paths = {state.path for state in later}
-    before = known.problems if run.sizes == "large" else [problem for problem in known.problems if problem.path in paths]
-    return tuple(dict.fromkeys((*(() if run.sizes == "large" else listing.problems), *before, *kept.failed)))
 
 
 def _most(group: Sequence[FileState]) -> int:
@@ -286,10 +280,10 @@ def _cutting(folder: Folder) -> str:
 def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> IndexReport:
     with closing(Store(folder.places.store, read_only=True)) as store:
         resolved, dangling = store.link_counts()
-        failed = {problem.path for problem in kept.failed}
+        not_kept = kept.left.union(problem.path for problem in kept.failed)
         return IndexReport(
-            added=len(set(changes.added) - failed) - (kept.left if changes.added else 0),
-            changed=len(changes.changed),
+            added=len(set(changes.added) - not_kept),
+            changed=len(set(changes.changed) - not_kept),
             removed=len(changes.removed),
             unchanged=changes.unchanged,
             skipped=store.problems(),
@@ -301,5 +295,5 @@ def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> Ind
             truncated=0,
             seconds=round(seconds, 3),
             generation=store.generation,
-            left=kept.left,
+            left=len(kept.left) + kept.behind,
         )
