@@ -108,3 +108,17 @@ def test_a_file_that_is_no_database_is_named_as_damaged(tmp_path):
     (tmp_path / "s").write_bytes(b"not a database, and long enough to be read as one" * 50)
     with pytest.raises(IndexDamagedError, match="rebuilds it from the notes"):
         Store(tmp_path / "s")
+
+
+def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):
+    store = Store(tmp_path / "index.sqlite3")
+    with store.transaction():
+        store._write("PRAGMA writable_schema = ON")
+        store._write("UPDATE sqlite_master SET rootpage = 3 WHERE name = 'links'")
+    store.close()
+    with pytest.raises(IndexDamagedError) as told:
+        Store(tmp_path / "index.sqlite3", read_only=True).scrub()
+    assert str(told.value) == (
+        f"{tmp_path / 'index.sqlite3'} is damaged (its pages do not hold together): "
+        "run `thumbindex index`, which keeps it aside and rebuilds it from the notes."
+    )

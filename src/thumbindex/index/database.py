@@ -25,6 +25,7 @@ BUSY_SECONDS = 30.0
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 _REFUSED = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")
 _DISK = ("SQLITE_IOERR", "SQLITE_NOLFS")
+_DAMAGE = {"SQLITE_NOTADB": "it is no SQLite file", "SQLITE_CORRUPT": "its pages do not hold together", "SQLITE_SCHEMA": "its tables are not there"}
 
 Row = tuple[Any, ...]
 
@@ -251,7 +252,7 @@ class Database:
     def verify_pages(self) -> None:
         """Have SQLite compare all of its trees; raise IndexDamagedError where they do not hold together."""
         found = self._rows("PRAGMA integrity_check(1)")
-        self._verify(found == [("ok",)], str(found[0][0]) if found else "it cannot be checked")
+        self._verify(found == [("ok",)], "its pages do not hold together" if found else "it cannot be checked")
 
 
 def _is_frozen(path: Path, error: sqlite3.Error) -> bool:
@@ -263,7 +264,7 @@ def _is_frozen(path: Path, error: sqlite3.Error) -> bool:
 
 
 def damaged(path: Path, what: str) -> str:
-    """Say that a file is damaged, and what to do."""
+    """Say in one sentence that a file is damaged, and what to do."""
     return f"{path} is damaged ({what}): run `thumbindex index`, which keeps it aside and rebuilds it from the notes."
 
 
@@ -282,4 +283,4 @@ def translated(error: sqlite3.Error | MemoryError, path: Path) -> StorageError:
         return StorageError(f"{path} may not be written ({text}): check the permissions of its folder, or choose another one with --index.")
     if name.startswith(_DISK):
         return StorageError(f"The disk of {path} failed ({text}): check it and its free space, then run it again; what was indexed is as it was.")
-    return IndexDamagedError(damaged(path, text or type(error).__name__))
+    return IndexDamagedError(damaged(path, _DAMAGE.get(name, "its pages cannot be read as what they were written as")))
