@@ -297,6 +297,7 @@ class Freshness:
     unindexed: tuple[tuple[str, str], ...] = ()  # folder and path of what came, changed or went and is not indexed so yet
     gone: tuple[str, ...] = ()  # folders that are not there: what the index holds of them is what was read last
     behind: tuple[str, ...] = ()  # folders of which the last words are read but cannot be searched yet
+    untended: tuple[str, ...] = ()  # of the folders that lack something those that no process keeps up to the disk
 
     @property
     def fresh(self) -> bool:
@@ -352,6 +353,7 @@ class Progress:
     phase: str
     done: int
     total: int
+    pid: int = 0  # the process that does it, or that is waited for, where that is known and another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,5 +405,7 @@ class FolderStatus:
     problems: tuple[Problem, ...]
     links_resolved: int
     links_dangling: int
-    writing: bool  # another process holds the writer's lock
+    writing: bool  # a process brings it up to the disk
     updated: str  # ISO time of the last commit, empty where there is none
+    failure: str = ""  # in a word or two why it cannot be read; a problem says more
+    progress: Progress | None = None  # how far the process is that brings it up to the disk, where that is known

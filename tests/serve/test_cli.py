@@ -17,6 +17,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from thumbindex.errors import ModelError, StorageError
+from thumbindex.index.at_work import at_work
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.model import FolderStatus
@@ -262,3 +263,40 @@ def test_a_query_over_a_damaged_index_repairs_it_and_answers_in_the_same_run(
     status = CliRunner().invoke(app, ["status", *place], obj=open_fake)
     assert (result.exit_code, "Press the green button" in result.stdout) == (0, True)
     assert "is an index that was damaged and built anew" in " ".join(status.stdout.split())
+
+
+def test_status_says_how_far_another_process_is(run: Run, library: Library) -> None:
+    library.index()
+    with at_work(library.opened[0].places.folder) as tell:
+        tell("vectors", 1240, 9800)
+        assert checked(run("status", "--json"), "status")["folders"][0]["progress"] == {
+            "folder": "vault",
+            "phase": "vectors",
+            "done": 1240,
+            "total": 9800,
+        }
+        assert f"process {os.getpid()} is indexing: embedded 1,240 of 9,800 texts" in run("status").stdout
+
+
+def test_status_calls_a_damaged_index_damaged_in_one_sentence(vault: Path, tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    place = ["--folder", str(vault), "--index", str(tmp_path / "index")]
+    CliRunner().invoke(app, ["index", *place], obj=open_fake)
+    (store,) = tmp_path.glob("index/*/index.sqlite3")
+    store.write_bytes(b"no SQLite file" * 1000)
+    status = CliRunner().invoke(app, ["status", *place, "--json"], obj=open_fake)
+    (folder,) = checked(status, "status")["folders"]
+    assert (folder["failure"], len(folder["skipped"])) == ("damaged", 1)
+    assert folder["skipped"][0]["reason"].endswith(
+        "index.sqlite3 is damaged (it is no SQLite file): run `thumbindex index`, which keeps it aside and rebuilds it from the notes."
+    )
+    assert CliRunner().invoke(app, ["status", *place], obj=open_fake).stdout.splitlines()[1].endswith("damaged")
+
+
+def test_status_of_an_index_directory_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    missing = CliRunner().invoke(app, ["status", "--index", str(tmp_path / "nowhere")])
+    assert (missing.exit_code, missing.stdout) == (2, "")
+    assert missing.stderr.startswith(f"There is no index directory {tmp_path / 'nowhere'}: check the path")
+    nothing_yet = CliRunner().invoke(app, ["status"])
+    assert (nothing_yet.exit_code, nothing_yet.stdout) == (0, "no index yet: `thumbindex index --folder DIR` makes one\n")

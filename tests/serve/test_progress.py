@@ -24,3 +24,9 @@ def test_whoever_waits_for_another_process_is_told_so_now_and_then(capsys: pytes
             show(Progress("notes", "waiting", 0, 0))
             now += 1
     assert capsys.readouterr().err.splitlines() == ["notes: waiting for another process that is writing"] * 2
+
+
+def test_whoever_waits_for_a_process_that_is_known_is_told_which_and_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressDisplay() as show:
+        show(Progress("notes", "waiting", 5, 9, 123))
+    assert "notes: waiting for another process (pid 123) that is indexing this folder, 5 of 9 so far" in capsys.readouterr().err

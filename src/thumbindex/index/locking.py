@@ -40,7 +40,12 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
 
 def is_writing(lock: Path) -> bool:
     """Tell whether some process holds the writer's lock; a mark that a killed one left is seen through."""
-    if not mark_of(lock).exists():
+    return mark_of(lock).exists() and is_held(lock)
+
+
+def is_held(lock: Path) -> bool:
+    """Tell whether some process holds a lock; where it is free it is held for the moment of looking."""
+    if not lock.exists():
         return False
     held = FileLock(lock)
     try:

@@ -49,6 +49,11 @@ class Places:
         """The writer's lock."""
         return self.folder / "writer.lock"
 
+    @property
+    def watch(self) -> Path:
+        """The lock of the server's process that watches the folder."""
+        return self.folder / "watch.lock"
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,28 +14,26 @@ from typing import Self
 from thumbindex.config import load_config, offline, resolve_folders, with_folder_file
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.rerank import open_reranker
-from thumbindex.errors import IndexDamagedError, IndexOutdatedError, ModelError, StorageError, UnknownFolderError, UsageError
-from thumbindex.index.location import size_of
-from thumbindex.index.locking import is_writing, locked
-from thumbindex.index.repair import looks_whole, mend, put_aside
+from thumbindex.errors import IndexDamagedError, IndexOutdatedError, ModelError, UnknownFolderError, UsageError
+from thumbindex.index.locking import locked
+from thumbindex.index.repair import looks_whole, mend
 from thumbindex.index.writer import delete_index
-from thumbindex.library.answering import answer, checked, folder_state
+from thumbindex.library.answering import answer, checked
 from thumbindex.library.folders import Folder, find_indexes, place_of
 from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, index_folders
 from thumbindex.library.news import News
+from thumbindex.library.others import announced, await_others
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
+from thumbindex.library.status import status_of
 from thumbindex.model import (
     Answer,
     Excerpt,
     Filters,
     FolderStatus,
-    Freshness,
     IndexReport,
-    IndexState,
     OutlineEntry,
-    Problem,
     Progress,
     Query,
     Related,
@@ -124,24 +122,29 @@ class Library:
         folder: Sequence[str] = (),
         interrupted: Callable[[], bool] = lambda: False,
         sizes: Sizes = "all",
+        after_others: bool = False,
     ) -> IndexReport:
         """Bring the indexes up to the disk; another process that writes is waited for, and what is damaged or of an earlier version is repaired.
 
         `interrupted` is asked between two batches: where it says so, the rest is left for the next call. `sizes` leaves large files
-        to another call, or takes only those.
+        to another call, or takes only those. With `after_others` a run of another process is waited for, and only what it leaves is done.
         `verify` compares every file's digest, and reads the index whole. Raises ModelError where no model can be had: the words are kept by then.
         """
         self._known(folder)
-        run = Run(words_only, rebuild, verify, progress or (lambda _: None), interrupted, sizes)
         folders = [each for each in self.opened if not folder or each.name in folder]
-        mended = self.repair(folder) if verify else ()
-        try:
-            report = index_folders(folders, run, self._open_embedder)
-        except (IndexDamagedError, IndexOutdatedError):
-            mended += (done := self.repair(folder))
-            if not done:
-                raise
-            report = self._index_repaired(folders, run)
+        show = progress or (lambda _: None)
+        for each in folders if after_others else ():
+            await_others(each, show, interrupted, words_only=words_only)
+        with announced(folders, show) as tell:
+            run = Run(words_only, rebuild, verify, tell, interrupted, sizes)
+            mended = self.repair(folder) if verify else ()
+            try:
+                report = index_folders(folders, run, self._open_embedder)
+            except (IndexDamagedError, IndexOutdatedError):
+                mended += (done := self.repair(folder))
+                if not done:
+                    raise
+                report = self._index_repaired(folders, run)
         return replace(report, mended=mended)
 
     def _index_repaired(self, folders: Sequence[Folder], run: Run) -> IndexReport:
@@ -230,28 +233,25 @@ class Library:
         wait_fresh: float = 0.0,
         progress: Callable[[Progress], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
+        attended: Callable[[], bool] = lambda: False,
     ) -> Answer:
         """Answer from what is indexed now; indexes nothing.
 
         With `wait_fresh` (seconds, at most 60) whoever indexes is waited for until the words of all that is on disk now can be searched;
-        the answer comes when the time is up or `interrupted` says so, too, and its `freshness` tells what is missing.
+        the answer comes when the time is up or `interrupted` says so, too, and its `freshness` tells what is missing. Where nobody has
+        indexed for three seconds, and `attended` does not say that somebody is about to, it comes then.
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
         query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since)))
-        freshness = self._wait_fresh(folder, checked_wait(wait_fresh), progress or (lambda _: None), interrupted)
+        wait = checked_wait(wait_fresh)
+        readers = [reader for reader in self._readers if not folder or reader.folder.name in folder]
+        freshness = wait_until_fresh(readers, wait, progress or (lambda _: None), interrupted, attended) if wait else None
+        if freshness:
+            self.refresh()
         self._models_for_query()
         found = answer(query, self._readers, self.config.query, self._embedder, self._reranker)
         return replace(found, freshness=freshness)
-
-    def _wait_fresh(
-        self, folder: Sequence[str], seconds: float, tell: Callable[[Progress], None], interrupted: Callable[[], bool]
-    ) -> Freshness | None:
-        if not seconds:
-            return None
-        freshness = wait_until_fresh([r for r in self._readers if not folder or r.folder.name in folder], seconds, tell, interrupted)
-        self.refresh()
-        return freshness
 
     def read(self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None) -> Excerpt:
         """Return a document's lines: all of them, those under a heading (`path#heading` will do), or a range."""
@@ -283,7 +283,7 @@ class Library:
 
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
-        return tuple(_status(reader) for reader in self._readers)
+        return tuple(status_of(reader) for reader in self._readers)
 
     def _within(self, folder: str | None) -> tuple[Reader, ...]:
         return self._readers if folder is None else tuple(r for r in self._readers if r.folder.name in self._known([folder]))
@@ -307,21 +307,3 @@ class Library:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-def _status(reader: Reader) -> FolderStatus:
-    """Return the state of one folder's index; a damaged one says so and hides none of the others."""
-    folder, places = reader.folder, reader.folder.places
-    base = (folder.name, str(folder.root), str(places.folder), reader.indexed)
-    nothing = IndexState(0, 0, 0, 0, "", 0)
-    aside = tuple(Problem(str(path), None, "is an index that was damaged and built anew: delete it when all is well") for path in put_aside(places))
-    if not reader.indexed:
-        return FolderStatus(*base, 0, nothing, (), 0, 0, is_writing(places.lock), "")
-    size = size_of(places.folder)
-    updated = datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds") if places.store.exists() else ""
-    try:
-        resolved, dangling = reader.store.link_counts()
-        state, problems = folder_state(reader), (*reader.store.problems(), *aside)
-    except StorageError as error:
-        return FolderStatus(*base, size, nothing, (Problem(str(places.store), None, str(error)), *aside), 0, 0, is_writing(places.lock), updated)
-    return FolderStatus(*base, size, state, problems, resolved, dangling, is_writing(places.lock), updated)

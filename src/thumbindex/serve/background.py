@@ -109,6 +109,11 @@ class Background:
             time.sleep(_POLL_SECONDS)
             self.await_words(until - time.monotonic(), interrupted=interrupted)
 
+    @property
+    def is_attended(self) -> bool:
+        """Tell whether there is a child that indexes, or is about to."""
+        return self._child is not None and self._child.is_running
+
     def notes(self) -> tuple[str, ...]:
         """Return in words what went wrong behind the answers; empty while all is well."""
         return tuple(note for note in (*(self._child.notes() if self._child else ()), self._model_note) if note)

@@ -39,7 +39,10 @@ FolderOption = Annotated[list[str] | None, typer.Option("--folder", metavar="DIR
 IndexOption = Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")]
 ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, over the user's and the folder's own.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")]
-_WAIT_FRESH = "Say whether all files on disk are indexed; wait for what changes while this command runs, which indexes before it asks."
+_WAIT_FRESH = (
+    "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
+    "what changes after that is waited for up to so many seconds (60 at most), where a server is there to index it."
+)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; docs/schema describes it.")]
 
 
@@ -58,7 +61,7 @@ def index(
 ) -> int:
     """Bring the index up to date, vectors too."""
     with _open(ctx, _opening(folder, index, config, overrides)) as library, ProgressDisplay() as show:
-        report = library.index(words_only=words_only, rebuild=rebuild, verify=verify, progress=show)
+        report = library.index(words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True)
     if as_json:
         print_json(report_payload(report))
     else:
@@ -123,6 +126,8 @@ def status(
     as_json: JsonOption = False,
 ) -> int:
     """List the indexes, their size, model and state: those of --folder, else all of them."""
+    if index and not index.expanduser().is_dir():
+        raise UsageError(f"There is no index directory {index}: check the path, or make one with `thumbindex index --index {index}`.")
     opening = _opening(folder, index, config, overrides)
     with _open(ctx, opening) if folder else open_everywhere(opening) as library:
         folders = library.status()
@@ -188,7 +193,7 @@ def evaluate_queries(
     overrides = ["query.confidence.minimum_relevance=0", *(overrides or ())]
     with _open(ctx, _opening(folder, index, config, overrides)) as library:
         with ProgressDisplay() as show:
-            library.index(progress=show)
+            library.index(progress=show, after_others=True)
         library.load_models()
         evaluation = evaluate(library, labeled, limit)
     if run:
@@ -239,7 +244,7 @@ def _make_ready(library: Library, wait: bool) -> None:
     """Bring the words up to date, the vectors too with `wait`, and load the models where there are vectors to search."""
     try:
         with ProgressDisplay() as show:
-            library.index(words_only=not wait, progress=show)
+            library.index(words_only=not wait, progress=show, after_others=wait)
         if wait or any(each.state.vectors for each in library.status()):
             library.load_models()
     except ModelError as error:

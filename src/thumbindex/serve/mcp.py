@@ -187,7 +187,8 @@ class _Desk:
 
     def _query(self, arguments: Mapping[str, Any], waiting: Waiting) -> Reply:
         self._background.await_words(tell=waiting.tell, interrupted=waiting.is_over)
-        return reply_query(self._background.library(), arguments, self._background.progress, waiting.tell, waiting.is_over)
+        background = self._background
+        return reply_query(background.library(), arguments, background.progress, waiting.tell, waiting.is_over, lambda: background.is_attended)
 
     def _over(self, reply: Callable[..., Reply]) -> Callable[[Mapping[str, Any], Waiting], Reply]:
         return lambda arguments, _: reply(self._background.library(), arguments)

@@ -79,7 +79,7 @@ def freshness_payload(found: Freshness | None) -> dict[str, Any]:
         return {}
     listed = [{"folder": folder, "path": path} for folder, path in found.unindexed[:_PATHS_SHOWN]]
     unindexed = {"unindexed": listed, "unindexed_count": len(found.unindexed)}
-    return {"fresh": found.fresh, **unindexed, "behind": list(found.behind), "gone": list(found.gone)}
+    return {"fresh": found.fresh, **unindexed, "behind": list(found.behind), "gone": list(found.gone), "untended": list(found.untended)}
 
 
 def progress_payload(progress: Progress) -> dict[str, Any]:
@@ -127,7 +127,9 @@ def folder_payload(status: FolderStatus) -> dict[str, Any]:
         "index": state_payload(status.state),
         "links": {"resolved": status.links_resolved, "dangling": status.links_dangling},
         "skipped": [problem_payload(each) for each in status.problems],
+        "failure": status.failure,
         "writing": status.writing,
+        "progress": progress_payload(status.progress) if status.progress else None,
         "updated": status.updated,
     }
 

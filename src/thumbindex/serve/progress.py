@@ -41,7 +41,7 @@ class ProgressDisplay:
         if progress.phase == "waiting":
             if self._clock() - self._told.get(name, -_EVERY_SECONDS) >= _EVERY_SECONDS:
                 self._told[name] = self._clock()
-                self._console.print(f"{name} for another process that is writing", markup=False)
+                self._console.print(f"{name} for {_whom(progress)}", markup=False)
         elif self._bars:
             task = self._tasks.get(name)
             if task is None:
@@ -58,3 +58,10 @@ class ProgressDisplay:
             return False
         self._told[name] = now
         return True
+
+
+def _whom(progress: model.Progress) -> str:
+    if not progress.pid:
+        return "another process that is writing"
+    far = f", {progress.done:,} of {progress.total:,} so far" if progress.total else ""
+    return f"another process (pid {progress.pid}) that is indexing this folder{far}; Ctrl-C ends the waiting and nothing else"

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from thumbindex.model import Answer, FolderStatus, IndexReport, Passage, Problem, Step
 from thumbindex.serve.pack import match_lines
-from thumbindex.serve.sentences import also_in, confidence, foot, up_to_date
+from thumbindex.serve.sentences import also_in, confidence, foot, how_far, up_to_date
 from thumbindex.study.evaluate import MEASURES, Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
@@ -153,11 +153,14 @@ def _print_problems(problems: Sequence[Problem]) -> None:
 
 
 def _condition(status: FolderStatus) -> str:
+    pending = f"{status.state.pending:,} chunk{'s' if status.state.pending != 1 else ''} without vectors" if status.state.pending else ""
+    if status.progress:
+        return f"process {status.progress.pid} is indexing{f': {how_far(status.progress)}' if status.progress.total else ''}"
+    if status.writing:
+        return f"indexing{f', {pending}' if pending else ''}"
     if not status.indexed:
         return "no index yet"
-    if status.writing:
-        return f"indexing, {status.state.pending:,} to embed"
-    return f"{status.state.pending:,} chunks without vectors" if status.state.pending else "ready"
+    return status.failure or pending or "ready"
 
 
 def _table(*columns: str, right: Sequence[str] = ()) -> Table:

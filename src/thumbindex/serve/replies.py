@@ -38,10 +38,14 @@ def reply_query(
     progress: Callable[[], Sequence[Progress]] = tuple,
     tell: Callable[[Progress], None] | None = None,
     interrupted: Callable[[], bool] = lambda: False,
+    attended: Callable[[], bool] = lambda: False,
 ) -> Reply:
-    """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is, and `interrupted` ends one."""
+    """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is, `interrupted` ends one.
+
+    `attended` says that somebody indexes, or is about to.
+    """
     asked = {name: value for name, value in arguments.items() if name in _ASKED}
-    answer = library.query(arguments["query"], progress=tell, interrupted=interrupted, **asked)
+    answer = library.query(arguments["query"], progress=tell, interrupted=interrupted, attended=attended, **asked)
     explain = bool(arguments.get("explain"))
     several = len(library.folders) > 1
     doing = progress()
@@ -131,7 +135,8 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
         each["skipped"] = each["skipped"][:_DROPPED_SHOWN]
     lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
     lines += [f"skipped {problem.path}: {problem.reason}" for each in folders for problem in each.problems[:_DROPPED_SHOWN]]
-    lines += [indexing(progress)] if progress else []
+    doing = progress or [each.progress for each in folders if each.progress and each.progress.total]
+    lines += [indexing(doing)] if doing else []
     return Reply("\n".join([*lines, *notes]), structured)
 
 

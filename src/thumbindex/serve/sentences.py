@@ -71,6 +71,9 @@ def up_to_date(found: Freshness | None, several: bool = False) -> str:
     sentences = [
         f"{files} not indexed yet: {', '.join(paths[:_PATHS_SHOWN])}{more}." if paths else "",
         f"The last words of {', '.join(found.behind)} cannot be searched yet." if found.behind else "",
+        f"No process keeps {', '.join(found.untended)} up to the disk: `thumbindex index` does it once, a server as long as it runs."
+        if found.untended
+        else "",
         f"Not there now: {', '.join(found.gone)}; what the index holds of it is what was read last." if found.gone else "",
     ]
     return " ".join(each for each in sentences if each)

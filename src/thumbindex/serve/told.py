@@ -30,4 +30,5 @@ class Told:
             now, phase, is_end = self._clock(), (progress.folder, progress.phase), progress.done == progress.total
             if now - self._last >= TOLD_SECONDS or (is_end and phase == self._unfinished):
                 self._last, self._unfinished = now, ("", "") if is_end else phase
-                self._say(f"{PROGRESS}{json.dumps(asdict(progress), ensure_ascii=False)}\n")
+                facts = {name: value for name, value in asdict(progress).items() if name != "pid"}  # the server knows its child
+                self._say(f"{PROGRESS}{json.dumps(facts, ensure_ascii=False)}\n")

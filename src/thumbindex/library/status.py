@@ -1,0 +1,53 @@
+"""What can be told of one folder's index: how large and how far it is, who writes it, and what is wrong with it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexOutdatedError, IndexTooNewError, StorageError
+from thumbindex.index.location import size_of
+from thumbindex.index.locking import is_writing
+from thumbindex.index.repair import put_aside
+from thumbindex.index.snapshot import Places
+from thumbindex.library.answering import folder_state
+from thumbindex.library.others import progress_of
+from thumbindex.library.reader import Reader
+from thumbindex.model import FolderStatus, IndexState, Problem
+
+_NOTHING = IndexState(0, 0, 0, 0, "", 0)
+
+_FAILURES = {
+    IndexDamagedError: "damaged",
+    IndexBusyError: "busy",
+    IndexOutdatedError: "of an earlier version",
+    IndexTooNewError: "of a later version",
+}
+
+
+def status_of(reader: Reader) -> FolderStatus:
+    """Return the state of one folder's index; a damaged one says so and hides none of the others."""
+    folder, places = reader.folder, reader.folder.places
+    state, problems, links, failure, size, updated = _NOTHING, tuple[Problem, ...](), (0, 0), "", 0, ""
+    if reader.indexed:
+        size, updated = size_of(places.folder), _updated(places)
+        try:
+            links = reader.store.link_counts()
+            state, problems = folder_state(reader), reader.store.problems()
+        except StorageError as error:
+            state, problems, links = _NOTHING, (Problem(str(places.store), None, str(error)),), (0, 0)
+            failure = _FAILURES.get(type(error), "unreadable")
+        problems += _kept_aside(places)
+    progress = progress_of(folder)
+    names = (folder.name, str(folder.root), str(places.folder), reader.indexed)
+    return FolderStatus(*names, size, state, problems, *links, progress is not None or is_writing(places.lock), updated, failure, progress)
+
+
+def _updated(places: Places) -> str:
+    try:
+        return datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds")
+    except OSError:
+        return ""
+
+
+def _kept_aside(places: Places) -> tuple[Problem, ...]:
+    return tuple(Problem(str(path), None, "is an index that was damaged and built anew: delete it when all is well") for path in put_aside(places))
