@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from thumbindex.config import load_config
 from thumbindex.errors import UsageError
+from thumbindex.index.at_work import at_work
+from thumbindex.index.locking import locked
 from thumbindex.index.store import Store
 from thumbindex.library import Library
+from thumbindex.library.freshness import UNTENDED_SECONDS, Awaited
+from thumbindex.library.others import is_tended
 from thumbindex.model import Answer, Changes, Freshness, Progress
 from thumbindex.testing import FakeEmbedder
 
@@ -208,3 +213,48 @@ def test_the_first_index_is_news(vault: Path, tmp_path: Path) -> None:
         assert news.look() == {}
         library.index()
         assert news.look() == {"vault": Changes(("apples.md", "pears.md"))}
+
+
+def test_what_nobody_writes_or_is_about_to_write_is_not_waited_for_to_the_end(reader: Library, vault: Path) -> None:
+    write(vault / "plums.md", "# Plums\n")
+    began = time.monotonic()
+    answer = reader.query("plums", wait_fresh=60, attended=lambda: time.monotonic() - began < UNTENDED_SECONDS + 0.5)
+    assert answer.freshness == Freshness((("vault", "plums.md"),), untended=("vault",))
+    assert UNTENDED_SECONDS + 0.5 <= time.monotonic() - began < UNTENDED_SECONDS + 10
+
+
+@pytest.mark.parametrize("sign", ["watch", "lock", "work"])
+def test_whoever_watches_writes_or_works_is_seen(reader: Library, sign: str) -> None:
+    folder = reader.opened[0]
+    places = folder.places
+    with {"watch": FileLock(places.watch), "lock": locked(places.lock), "work": at_work(places.folder)}[sign]:
+        assert is_tended(folder)
+    assert not is_tended(folder)
+
+
+def test_an_index_that_is_made_anew_meanwhile_is_waited_for_and_counts_from_its_beginning(reader: Library, writer: Library, vault: Path) -> None:
+    for text in ("one", "two", "three"):
+        write(vault / "apples.md", text)
+        writer.index(words_only=True)
+    write(vault / "plums.md", "# Plums\n\nPlums have stones.\n")
+    began = time.monotonic()
+
+    def make_anew(progress: Progress) -> None:
+        if "forgotten" not in progress_told:
+            progress_told.append("forgotten")
+            writer.forget()
+            writer.index(words_only=True)
+
+    progress_told: list[str] = []
+    answer = reader.query("plums", wait_fresh=30, progress=make_anew)
+    assert (answer.freshness, paths(answer)) == (FRESH, {"plums.md"})
+    assert time.monotonic() - began < 10
+
+
+def test_words_of_an_index_that_is_gone_do_not_count_as_shown(reader: Library, writer: Library) -> None:
+    awaited = Awaited(reader._readers[0])
+    assert awaited.is_shown()
+    writer.forget()
+    assert (awaited.is_shown(), sorted(awaited.missing)) == (False, ["apples.md", "pears.md"])
+    writer.index(words_only=True)
+    assert awaited.is_shown()

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from thumbindex.corpus.changes import find_changes
 from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import walk
-from thumbindex.errors import UnknownFolderError, UsageError
+from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.stamp import read_stamp
+from thumbindex.index.store import Store
 from thumbindex.library.indexing import Listing, keep_unlisted
+from thumbindex.library.others import is_tended
 from thumbindex.library.reader import Reader
 from thumbindex.model import FileState, Freshness, Problem, Progress
 
@@ -19,6 +21,9 @@ LONGEST_WAIT = 60.0
 
 _POLL_SECONDS = 0.05
 
+UNTENDED_SECONDS = 3.0
+"""So long nobody is seen to write before it is said that nobody does: where a server has ended, another one takes over within two."""
+
 _LOOK_SECONDS = 1.0
 """While nothing is committed the disk is looked at again this often: a file that was put back as it was needs no commit."""
 
@@ -26,20 +31,31 @@ Differing = dict[str, FileState | None]
 """Each path that the index does not show as it is on disk, with its facts there; None where it is gone."""
 
 
-def wait_until_fresh(readers: Sequence[Reader], seconds: float, tell: Callable[[Progress], None], interrupted: Callable[[], bool]) -> Freshness:
-    """Wait until the words of all that is on disk now are indexed, the time is up or `interrupted` says so; tell what is missing then."""
+def wait_until_fresh(
+    readers: Sequence[Reader],
+    seconds: float,
+    tell: Callable[[Progress], None],
+    interrupted: Callable[[], bool],
+    attended: Callable[[], bool] = lambda: False,
+) -> Freshness:
+    """Wait until the words of all that is on disk now are indexed, the time is up or `interrupted` says so; tell what is missing then.
+
+    What nobody writes is not waited for; `attended` says that somebody is about to, who cannot be seen yet.
+    """
     until = time.monotonic() + seconds
     awaited = [Awaited(reader) for reader in readers]
     while waiting := [each for each in awaited if not each.is_shown()]:
         for each in waiting:
             tell(each.progress())
-        if interrupted() or time.monotonic() >= until:
+        if interrupted() or time.monotonic() >= until or not (attended() or any(each.is_tended() for each in waiting)):
             break
         time.sleep(_POLL_SECONDS)
+    lacking = [each for each in awaited if each.missing or not each.is_shown()]
     return Freshness(
         tuple((each.name, path) for each in awaited for path in sorted(each.missing)),
         tuple(each.name for each in awaited if each.is_gone),
-        tuple(each.name for each in awaited if not (each.missing or each.is_shown())),
+        tuple(each.name for each in lacking if not each.missing),
+        tuple(each.name for each in lacking if not (attended() or each.is_tended())),
     )
 
 
@@ -68,9 +84,11 @@ class Awaited:
         self.is_gone = False
         self.missing: Differing = {}
         self._reader = reader
+        self._store: Store | None = None  # the one that was looked at
         self._words: int | None = None  # the generation whose words are to be shown
         self._generation, self._looked_at, self._pause = -1, 0.0, 0.0
-        self._note(lambda: find_differing(reader))
+        self._tended_at, self._asked_at = time.monotonic(), 0.0
+        self._begin()
         self._total = len(self.missing)
 
     def progress(self) -> Progress:
@@ -79,9 +97,29 @@ class Awaited:
 
     def is_shown(self) -> bool:
         """Tell whether all of it can be searched; nothing is waited for in a folder that is gone."""
-        if self.missing and self._is_due():
-            self._note(self._still_missing)
-        return self.is_gone or (not self.missing and self._is_searchable())
+        try:
+            if _store(self._reader) is not self._store:
+                self._begin()  # the index was built anew: it counts from the beginning, and holds nothing of what the last one did
+            elif self.missing and self._is_due():
+                self._note(self._still_missing)
+            return self.is_gone or (not self.missing and self._is_searchable())
+        except IndexDamagedError:
+            raise  # there is somebody to repair it
+        except StorageError:
+            return False  # it is just being put in the place of another
+
+    def is_tended(self) -> bool:
+        """Tell whether a process writes the index, or did so a moment ago: another one may be about to take over."""
+        now = time.monotonic()
+        if now - self._asked_at >= _LOOK_SECONDS:
+            self._asked_at = now
+            if is_tended(self._reader.folder):
+                self._tended_at = now
+        return now - self._tended_at < UNTENDED_SECONDS
+
+    def _begin(self) -> None:
+        self._store, self._words = _store(self._reader), None
+        self._note(lambda: find_differing(self._reader))
 
     def _is_due(self) -> bool:
         # Looking may take long in a large folder: at most half of the time is spent on it.
@@ -141,6 +179,10 @@ def _manifest(reader: Reader) -> Mapping[str, FileState]:
 def _reported(reader: Reader, known: Mapping[str, FileState]) -> set[str]:
     """Return the paths of which the index says why they are not in it."""
     return {problem.path for problem in reader.store.problems()} - known.keys() if reader.indexed else set()
+
+
+def _store(reader: Reader) -> Store | None:
+    return reader.store if reader.indexed else None
 
 
 def _generation(reader: Reader) -> int:
