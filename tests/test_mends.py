@@ -281,3 +281,14 @@ def test_what_a_large_run_reports_while_a_small_one_goes_on_stays_reported(tmp_p
 
 def no_links(documents):
     return lambda link, path: None
+
+
+def test_a_note_that_becomes_a_symlink_to_another_one_is_not_found_any_more(tmp_path):
+    write(tmp_path / "vault/a.md", "apples")
+    write(tmp_path / "vault/b.md", "bananas")
+    with opened(tmp_path) as library:
+        library.index()
+        (tmp_path / "vault/b.md").unlink()
+        (tmp_path / "vault/b.md").symlink_to(tmp_path / "vault/a.md")
+        assert library.index().removed == 1
+        assert [problem.path for problem in library.status()[0].problems] == ["b.md -> a.md"]

@@ -128,3 +128,29 @@ def test_a_pipe_named_like_a_note_is_no_file(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_an_error_and_not_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(UnknownFolderError, match="no folder at"):
         walk(tmp_path / "gone", CorpusSettings())
+
+
+def test_symlinks_to_notes_that_are_listed_by_their_own_path_are_told_of_once(tmp_path: Path) -> None:
+    plant(tmp_path, "notes/a.md", "notes/b.md")
+    for name, target in (("z.md", "a.md"), ("also.md", "a.md"), ("more.md", "b.md"), (".hidden.md", "b.md")):
+        (tmp_path / name).symlink_to(tmp_path / "notes" / target)
+    says = "symlink to a note that is listed once, by its own path; so are 2 other symlinks"
+    assert (paths(tmp_path), reasons(tmp_path)) == (["notes/a.md", "notes/b.md"], [("also.md -> notes/a.md", says)])
+
+
+def test_a_glob_that_matches_nothing_is_named(tmp_path: Path) -> None:
+    plant(tmp_path, "a.md", "drafts/b.md")
+    found = reasons(tmp_path, include=("*.md", "*.mdx"), exclude=("drafts/**", "draughts/**"))
+    says = "this glob matches nothing in the folder: check its spelling"
+    assert found == [("corpus.exclude 'draughts/**'", says), ("corpus.include '*.mdx'", says)]
+
+
+def test_a_glob_over_what_is_left_out_anyway_is_not_named(tmp_path: Path) -> None:
+    plant(tmp_path, "a.md", "old/x/b.md", ".trash/old/b.md", "images/c.png")
+    exclude = ("old/", "old/x/**", ".trash/old/**", "**/*.png", "!keep.md", "/a.md")
+    assert reasons(tmp_path, exclude=exclude) == [("corpus.exclude '!keep.md'", "this glob matches nothing in the folder: check its spelling")]
+
+
+def test_globs_of_folders_are_met_by_what_is_in_them(tmp_path: Path) -> None:
+    plant(tmp_path, "guides/a.md", "b.md")
+    assert (paths(tmp_path, include=("guides/",)), reasons(tmp_path, include=("guides/",))) == (["guides/a.md"], [])

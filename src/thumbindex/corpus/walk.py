@@ -34,6 +34,8 @@ class _Walk:
     problems: list[Problem] = field(default_factory=list)
     folders: set[str] = field(default_factory=set)  # real paths that were listed
     links: list[tuple[str, str, Rules]] = field(default_factory=list)  # path in the folder, real path, rules: looked at last
+    twice: list[tuple[str, str]] = field(default_factory=list)  # symlinks to notes that are listed by their real path, with that
+    unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)  # globs that have met nothing so far, by setting and text
 
 
 def walk(root: Path, settings: CorpusSettings) -> tuple[tuple[FileState, ...], tuple[Problem, ...]]:
@@ -45,16 +47,16 @@ def walk(root: Path, settings: CorpusSettings) -> tuple[tuple[FileState, ...], t
     real = os.path.realpath(root)
     if not os.path.isdir(real):  # noqa: PTH112  (the walk works on texts, ten times as fast as on Path objects)
         raise UnknownFolderError(f"no folder at {root}: check the path, or the configuration's [folders]")
-    state = _Walk(real, settings, _spec(settings.include), _spec(settings.exclude))
+    state = _Walk(real, settings, _spec(settings.include), _spec(settings.exclude), unmatched=_globs(settings))
     _list(state, "", real, ())
     while state.links:  # after the real paths, which win
         path, target, rules = state.links.pop(0)
         if os.path.isdir(target):  # noqa: PTH112
             _list(state, path + "/", target, rules)
         else:
-            _add(state, path, target, rules, partial(os.stat, target))
+            _add_link(state, path, target, rules)
     found = sorted(state.files.values(), key=lambda file: file.path)
-    return tuple(found), tuple(sorted(state.problems, key=lambda problem: problem.path))
+    return tuple(found), tuple(sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path))
 
 
 def _spec(lines: Sequence[str]) -> GitIgnoreSpec:
@@ -73,6 +75,8 @@ def _list(state: _Walk, prefix: str, real: str, rules: Rules) -> None:
         rules = (*rules, *_own_rules(state, prefix, real, entries))
         for entry in entries:
             path = prefix + entry.name
+            if state.unmatched:
+                _match(state, path, entry)
             if entry.is_symlink():
                 _note_link(state, path, entry.path, rules)
             elif entry.is_dir(follow_symlinks=False):
@@ -128,6 +132,39 @@ def _note_link(state: _Walk, path: str, link: str, rules: Rules) -> None:
         state.links.append((path, target, rules))
     else:
         state.problems.append(Problem(path, None, "symlink that leads out of the folder: not followed"))
+
+
+def _add_link(state: _Walk, path: str, target: str, rules: Rules) -> None:
+    """List the file that a symlink leads to by the symlink's path, where it is not listed by its own."""
+    if target not in state.files:
+        _add(state, path, target, rules, partial(os.stat, target))
+    elif _is_document(state, path) and not _left_out(state, path, rules):
+        state.twice.append((path, state.files[target].path))
+
+
+def _globs(settings: CorpusSettings) -> dict[tuple[str, str], GitIgnoreSpec]:
+    given = [("corpus.include", glob) for glob in settings.include] + [("corpus.exclude", glob) for glob in settings.exclude]
+    return {(name, glob): _spec([glob.removeprefix("!")]) for name, glob in given}
+
+
+def _match(state: _Walk, path: str, entry: os.DirEntry[str]) -> None:
+    """Strike off the globs that an entry meets: `include` is about documents, `exclude` about whatever is there, hidden or not."""
+    is_folder = entry.is_dir()
+    for (name, glob), spec in list(state.unmatched.items()):
+        met = spec.match_file(f"{path}/" if is_folder else path) and (name == "corpus.exclude" or is_folder or _is_document(state, path))
+        # a folder that is left out is not looked into
+        if met or (is_folder and name == "corpus.exclude" and glob.lstrip("!/").startswith(f"{path}/")):
+            del state.unmatched[name, glob]
+
+
+def _remarks(state: _Walk) -> Iterator[Problem]:
+    """Yield what is no file's problem. None of these paths is one of a file: what has a problem is not taken to be gone."""
+    for name, glob in state.unmatched:
+        yield Problem(f"{name} {glob!r}", None, "this glob matches nothing in the folder: check its spelling")
+    if state.twice:
+        (path, real), more = min(state.twice), len(state.twice) - 1
+        others = f"; so are {more:,} other symlinks" if more > 1 else "; so is 1 other symlink" if more else ""
+        yield Problem(f"{path} -> {real}", None, f"symlink to a note that is listed once, by its own path{others}")
 
 
 def _add(state: _Walk, path: str, real: str, rules: Rules, facts: Callable[[], os.stat_result]) -> None:
