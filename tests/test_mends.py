@@ -292,3 +292,15 @@ def test_a_note_that_becomes_a_symlink_to_another_one_is_not_found_any_more(tmp_
         (tmp_path / "vault/b.md").symlink_to(tmp_path / "vault/a.md")
         assert library.index().removed == 1
         assert [problem.path for problem in library.status()[0].problems] == ["b.md -> a.md"]
+
+
+def test_a_word_of_a_note_that_is_deleted_is_suggested_no_more(tmp_path):
+    write(tmp_path / "vault/a.md", "A recipe with marzipan.")
+    for n in range(3):
+        write(tmp_path / f"vault/{n}.md", f"Something else, number {n}.")
+    with opened(tmp_path) as library:
+        library.index()
+        assert library.query("recipe marzipann").corrected == "recipe marzipan"
+        (tmp_path / "vault/a.md").unlink()
+        library.index()
+        assert library.query("recipe marzipann").corrected is None

@@ -84,7 +84,7 @@ class KeywordIndex(Protocol):
         """Count the chunks that hold the word in its surface form (lower-cased)."""
 
     def words(self) -> Mapping[str, int]:
-        """Return every surface form (lower-cased) with the number of chunks that hold it."""
+        """Return every surface form (lower-cased) with the number of chunks that hold it, or held it not long ago; `frequency` is exact."""
 
 
 class VectorIndex(Protocol):

@@ -90,3 +90,9 @@ def test_no_more_than_twenty_unknown_words_are_corrected() -> None:
     text = " ".join(["cancel", *mistakes, "cancel", *mistakes])
     searched = correct(Search(Query(text), text), tools).text.split()
     assert searched == ["cancel", *["subscription"] * 20, *mistakes[20:]] * 2
+
+
+def test_words_that_are_counted_and_that_nothing_holds_any_more_are_no_corrections() -> None:
+    now = {"tables": 2, "plugin": 4, "settings": 9}
+    lexicon = {**now, "table": 90, "label": 90, "plugin": 90}
+    assert [closest(word, lexicon, 8, lambda known: now.get(known, 0)) for word in ("tablee", "labell", "pluginsettings")] == ["tables", None, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 
 from rapidfuzz.distance import OSA
 from rapidfuzz.process import extract
@@ -85,7 +85,8 @@ def correction(word: str, tools: Tools) -> str | None:
     """Return what a word should be: nothing where a text holds it, or where headings, front matter or stemming find it rightly."""
     if tools.snapshot.keyword.frequency(word):
         return None
-    found = closest(word, tools.snapshot.keyword.words(), tools.settings.correct.two_edits_from)
+    keyword = tools.snapshot.keyword
+    found = closest(word, keyword.words(), tools.settings.correct.two_edits_from, keyword.frequency)
     if found is None or not _found_by(word, _ANYWHERE, tools):
         return found
     # stemming forgives some mistakes (independeent), an embedding model does not; another ending is none
@@ -93,24 +94,32 @@ def correction(word: str, tools: Tools) -> str | None:
     return found if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools) else None
 
 
-def closest(word: str, lexicon: Mapping[str, int], two_edits_from: int) -> str | None:
-    """Return the nearest word by optimal string alignment (Damerau 1964), then first letter, frequency and alphabet; else two words."""
+def closest(word: str, lexicon: Mapping[str, int], two_edits_from: int, frequency: Callable[[str], int] | None = None) -> str | None:
+    """Return the nearest word by optimal string alignment (Damerau 1964), then first letter, frequency and alphabet; else two words.
+
+    A lexicon may count what was deleted, too: `frequency` says how many chunks hold a word now, and is asked for the nearest alone.
+    """
+    frequency = frequency or (lambda known: lexicon.get(known, 0))
     limit = 2 if len(word) >= two_edits_from else 1
     near = [known for known in lexicon if -limit <= len(known) - len(word) <= limit]
     if len(word) < _FIRST_LETTER_UNSURE:
         near = [known for known in near if known[0] == word[0]]
     found = extract(word, near, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None)
-    if not found:
-        return _taken_apart(word, lexicon)
-    best, distance, _ = min(found, key=lambda match: (match[1], match[0][0] != word[0], -lexicon[match[0]], match[0]))
-    return None if distance == _DERIVED and word.startswith(best) else best
+    ranked = sorted((int(distance), known[0] != word[0], known) for known, distance, _ in found)
+    for (distance, _), equals in groupby(ranked, key=lambda each: each[:2]):
+        held = [(-count, known) for *_, known in equals if (count := frequency(known))]
+        if held:
+            _, best = min(held)
+            return None if distance == _DERIVED and word.startswith(best) else best
+    return _taken_apart(word, lexicon, frequency)
 
 
-def _taken_apart(word: str, lexicon: Mapping[str, int]) -> str | None:
+def _taken_apart(word: str, lexicon: Mapping[str, int], frequency: Callable[[str], int]) -> str | None:
     cuts = ((word[:at], word[at:]) for at in range(_HALF, len(word) - _HALF + 1))
-    counted = ((min(lexicon.get(left, 0), lexicon.get(right, 0)), f"{left} {right}") for left, right in cuts)
-    frequency, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))
-    return best if frequency >= _FREQUENT else None
+    known = ((left, right) for left, right in cuts if min(lexicon.get(left, 0), lexicon.get(right, 0)) >= _FREQUENT)
+    counted = ((min(frequency(left), frequency(right)), f"{left} {right}") for left, right in known)
+    held, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))
+    return best if held >= _FREQUENT else None
 
 
 def _found_by(word: str, weights: KeywordWeights, tools: Tools) -> tuple[tuple[ChunkId, float], ...]:
