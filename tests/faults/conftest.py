@@ -91,7 +91,7 @@ def _sentence(chance: random.Random) -> str:
 
 
 def write_notes(root: Path, notes: dict[str, str]) -> None:
-    """Make a folder hold just these notes, as if they had been written long ago."""
+    """Make a folder hold just these notes, as if they had been written long ago, long ones last: there is an order of newest first."""
     for path in [path for path in root.rglob("*.md") if path.relative_to(root).as_posix() not in notes]:
         path.unlink()
     for name, text in notes.items():
@@ -99,7 +99,7 @@ def write_notes(root: Path, notes: dict[str, str]) -> None:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            os.utime(path, ns=(10**18 + len(text), 10**18 + len(text)))
+            os.utime(path, (10**9 + len(text), 10**9 + len(text)))
 
 
 # ------------------------------------------------------------------ indexes
