@@ -119,7 +119,9 @@ def first_schema(path: Path, vectors: dict[bytes, bytes]) -> None:
         "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
         "CREATE TABLE vectors (fingerprint TEXT NOT NULL, key BLOB NOT NULL, vector BLOB NOT NULL, UNIQUE (fingerprint, key))",
         f"INSERT INTO meta VALUES {facts}",
+        "BEGIN",
         *(f"INSERT INTO vectors VALUES ('m', x'{key.hex()}', x'{vector.hex()}')" for key, vector in vectors.items()),
+        "COMMIT",
         "PRAGMA user_version = 1",
     )
 
@@ -132,6 +134,29 @@ def test_an_index_of_the_first_schema_is_migrated_with_its_vectors_as_far_as_the
         Store(places.store, read_only=True)
     assert ("earlier version" in mend(places), vectors_of(places.store), put_aside(places)) == (True, 1, ())
     assert Store(places.store).meta("model") == "m"
+
+
+def test_it_tells_how_far_a_migration_is_and_of_a_repair_that_it_is_one(build, note, tmp_path):
+    vectors = {number.to_bytes(16): np.array([1, 0], dtype=np.float32).tobytes() for number in range(4500)}
+    (tmp_path / "first").mkdir()
+    first_schema(tmp_path / "first/index.sqlite3", vectors)
+    told: list[tuple[str, int, int]] = []
+    mend(Places(tmp_path / "first"), lambda *step: told.append(step))
+    assert told == [("migrating", done, 4500) for done in (0, 2000, 4000, 4500)]
+    places = with_vectors(build, note, tmp_path)
+    execute(places.store, "UPDATE chunks SET text = 'b' WHERE rowid = 2")
+    told.clear()
+    mend(places, lambda *step: told.append(step))
+    assert told == [("repairing", 0, 3), ("repairing", 3, 3)]
+
+
+def test_a_repair_that_cannot_count_is_done_all_the_same(tmp_path):
+    old, new = Store(tmp_path / "old"), Store(tmp_path / "new")
+    old.close()
+    execute(tmp_path / "old", "DROP TABLE vectors")
+    counted: list[tuple[int, int]] = []
+    assert salvage(tmp_path / "old", new, count=lambda *step: counted.append(step)).vectors == 0
+    assert counted == [(0, 0), (0, 0)]
 
 
 def test_rows_of_kept_tables_are_taken_over_where_they_are_whole(tmp_path):

@@ -7,18 +7,26 @@ last, and views go first, since a new store counts its rows from the beginning a
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from thumbindex.errors import IndexDamagedError, IndexOutdatedError, StorageError
 from thumbindex.index.failures import writing
-from thumbindex.index.salvage import Salvaged, salvage
+from thumbindex.index.salvage import Count, Salvaged, salvage
 from thumbindex.index.snapshot import Places
 from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
 from thumbindex.index.store import Store
 
 KEPT_ASIDE = 2
 """Damaged files that are kept, the newest: each is as large as an index."""
+
+REPAIRING, MIGRATING = "repairing", "migrating"
+"""What is done to a store that is damaged, and to one of an earlier version."""
+
+Tell = Callable[[str, int, int], None]
+"""Takes which of the two is done, how many of the old store's vectors were looked at, and of how many."""
 
 _FINISHED = "salvaged"
 """The fact that a new store is all that it is going to be."""
@@ -57,7 +65,11 @@ def looks_whole(places: Places) -> bool:
     return not stamp_text(places.keyword) or is_verified(places.keyword, anew=True)
 
 
-def mend(places: Places) -> str:
+def _tell_nobody(phase: str, done: int, total: int) -> None:
+    pass
+
+
+def mend(places: Places, tell: Tell = _tell_nobody) -> str:
     """Read the index whole, put aside what is damaged and begin it anew; return what was done, in words, empty where nothing was."""
     if not places.store.exists():
         return ""
@@ -68,9 +80,9 @@ def mend(places: Places) -> str:
         finally:
             store.close()
     except IndexDamagedError as error:
-        return _begin_anew(places, str(error).partition(" is damaged (")[2].partition("): run")[0])
+        return _begin_anew(places, str(error).partition(" is damaged (")[2].partition("): run")[0], tell)
     except IndexOutdatedError:
-        return _begin_anew(places, "")
+        return _begin_anew(places, "", tell)
     if stamp_text(places.keyword) and not is_verified(places.keyword, anew=True):
         with writing(places.keyword):
             clear(places.keyword)
@@ -90,11 +102,11 @@ def drop_views(places: Places) -> None:
     shutil.rmtree(places.vector, ignore_errors=True)
 
 
-def _begin_anew(places: Places, damage: str) -> str:
+def _begin_anew(places: Places, damage: str, tell: Tell) -> str:
     """Put a new store with all that can be salvaged in place of one that is damaged; without damage, of one of an earlier version."""
     new = _new(places)
     try:
-        salvaged = _salvaged(places, new)
+        salvaged = _salvaged(places, new, partial(tell, REPAIRING if damage else MIGRATING))
     except StorageError:
         _delete(new)  # on a full disk of all places
         raise
@@ -108,12 +120,12 @@ def _begin_anew(places: Places, damage: str) -> str:
     return _sentence(places, damage, aside, salvaged)
 
 
-def _salvaged(places: Places, new: Path) -> Salvaged:
+def _salvaged(places: Places, new: Path, count: Count) -> Salvaged:
     """Make the new store beside the old one."""
     _delete(new)
     store = Store(new)
     try:
-        salvaged = salvage(places.store, store)
+        salvaged = salvage(places.store, store, count=count)
         with store.transaction():
             store.set_meta(_FINISHED, "yes")
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,15 @@ class Salvaged:
     rows: int = 0
 
 
-def salvage(path: Path, store: Store, tables: Sequence[str] = KEPT_TABLES) -> Salvaged:
+Count = Callable[[int, int], None]
+"""Takes how many vectors were looked at, and of how many."""
+
+
+def _count_for_nobody(done: int, total: int) -> None:
+    pass
+
+
+def salvage(path: Path, store: Store, tables: Sequence[str] = KEPT_TABLES, count: Count = _count_for_nobody) -> Salvaged:
     """Take over into a new store what can be read of the one at a path: vectors, what decides on the model, rows of kept tables."""
     found = Salvaged()
     try:
@@ -57,7 +65,7 @@ def salvage(path: Path, store: Store, tables: Sequence[str] = KEPT_TABLES) -> Sa
         with store.transaction():
             for key, value in found.facts.items():
                 store.set_meta(key, value)
-            found.vectors = _take_vectors(old, store, version, found.facts)
+            found.vectors = _take_vectors(old, store, version, found.facts, count)
             found.rows = sum(_take_rows(old, store, table) for table in tables if version > 1)
     return found
 
@@ -76,16 +84,29 @@ def _facts(old: sqlite3.Connection, version: int) -> dict[str, str]:
     return facts if {"model", "fingerprint", "dimensions"} <= facts.keys() and facts["dimensions"].isdecimal() else {}
 
 
-def _take_vectors(old: sqlite3.Connection, store: Store, version: int, facts: dict[str, str]) -> int:
-    taken = 0
+def _take_vectors(old: sqlite3.Connection, store: Store, version: int, facts: dict[str, str], count: Count) -> int:
+    taken = seen = 0
+    total = _number_of(old, "vectors")
     batch: dict[str, dict[bytes, bytes]] = {}
-    for row in _readable(old, "vectors", "fingerprint, key, vector" if version == 1 else "fingerprint, key, vector, sum"):
+    count(0, total)
+    for seen, row in enumerate(_readable(old, "vectors", "fingerprint, key, vector" if version == 1 else "fingerprint, key, vector, sum"), 1):
         if _is_vector(row, facts):
             batch.setdefault(row[0], {})[row[1]] = row[2]
-        if sum(map(len, batch.values())) >= _VECTORS_AT_ONCE:
+        if seen % _VECTORS_AT_ONCE == 0:
             taken += _keep(store, batch)
             batch = {}
-    return taken + _keep(store, batch)
+            count(min(seen, total), total)
+    taken += _keep(store, batch)
+    count(total, total)
+    return taken
+
+
+def _number_of(old: sqlite3.Connection, table: str) -> int:
+    """Count a table's rows; where that meets the damage, say none: how far it is stays unknown."""
+    try:
+        return int(old.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    except (sqlite3.Error, TypeError, ValueError, OverflowError):
+        return 0
 
 
 def _keep(store: Store, batch: dict[str, dict[bytes, bytes]]) -> int:
