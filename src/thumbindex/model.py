@@ -347,7 +347,11 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run of indexing is; `phase` is "words", "vectors" or, while another process writes, "waiting"."""
+    """How far a run of indexing is.
+
+    `phase` is "words", "vectors", "waiting" while another process writes, and before all others "repairing" or, for an index of an
+    earlier version, "migrating": how many of the old vectors were looked at.
+    """
 
     folder: str
     phase: str

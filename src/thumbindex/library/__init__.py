@@ -137,11 +137,11 @@ class Library:
             await_others(each, show, interrupted, words_only=words_only)
         with announced(folders, show) as tell:
             run = Run(words_only, rebuild, verify, tell, interrupted, sizes)
-            mended = self.repair(folder) if verify else ()
+            mended = self.repair(folder, progress=tell) if verify else ()
             try:
                 report = index_folders(folders, run, self._open_embedder)
             except (IndexDamagedError, IndexOutdatedError):
-                mended += (done := self.repair(folder))
+                mended += (done := self.repair(folder, progress=tell))
                 if not done:
                     raise
                 report = self._index_repaired(folders, run)
@@ -153,7 +153,7 @@ class Library:
         except IndexDamagedError as error:
             raise IndexDamagedError(f"{error} It was rebuilt a moment ago: the disk may be failing, choose another one with --index.") from error
 
-    def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
+    def repair(self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] | None = None) -> tuple[str, ...]:
         """Read the indexes whole; put aside what is damaged or of an earlier version, and begin it anew with what can be salvaged.
 
         Return what was done, in words. The next `index` reads the notes; it asks the model for nothing whose vector could be salvaged.
@@ -165,7 +165,7 @@ class Library:
             if (not folder or reader.folder.name in folder) and not looks_whole(places):
                 reader.close()
                 with locked(places.lock):
-                    done.append(mend(places))
+                    done.append(mend(places, _teller(reader.folder.name, progress or (lambda _: None))))
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))
@@ -307,3 +307,7 @@ class Library:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _teller(folder: str, progress: Callable[[Progress], None]) -> Callable[[str, int, int], None]:
+    return lambda phase, done, total: progress(Progress(folder, phase, done, total))

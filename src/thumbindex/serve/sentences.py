@@ -9,7 +9,13 @@ from thumbindex.model import Answer, Freshness, IndexState, Place, Progress
 _PATHS_SHOWN = 5
 """Files that a sentence names; the rest is counted."""
 
-_DOING = {"read": ("read", "files"), "words": ("indexed", "files"), "vectors": ("embedded", "texts")}
+_DOING = {
+    "read": ("read", "files"),
+    "words": ("indexed", "files"),
+    "vectors": ("embedded", "texts"),
+    "repairing": ("repairing the index: looked at", "old vectors"),
+    "migrating": ("migrating the index: looked at", "old vectors"),
+}
 
 
 def confidence(answer: Answer) -> str:
