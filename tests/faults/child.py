@@ -39,9 +39,9 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
             return {"outcome": "answered", "passages": passages}
         if job.get("steps"):
             index_folders(library.opened, Run(first_bytes=FIRST_BYTES), lambda _: embedder)
-        else:
-            library.index()
-    return {"outcome": "done", "embedded": embedder.embedded}
+            return {"outcome": "done", "embedded": embedder.embedded}
+        report = library.index(verify=bool(job.get("verify")))
+    return {"outcome": "done", "embedded": embedder.embedded, "mended": report.mended}
 
 
 def run(job: dict[str, Any]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,8 +57,10 @@ WHOLE = (empty, noise)
 
 
 def damage(path: Path, how: Callable[[bytearray, int, random.Random], bytes], chance: random.Random) -> None:
-    data = path.read_bytes()
+    """Damage a file as a failing disk does, which changes no times."""
+    data, times = path.read_bytes(), path.stat()
     path.write_bytes(how(bytearray(data), chance.randrange(len(data)), chance))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def check(faults, old, built, index: Path, count, target: str) -> None:
@@ -119,3 +123,33 @@ def test_repairing_twice_in_a_row_works_and_keeps_the_newest_two_aside(faults, o
     assert len(list(folder.glob("index.sqlite3.damaged-*"))) == 2
     with faults.open_library(old.root, index) as library:
         assert (library.index().mended, faults.dump(library)) == ((), old.dump)
+
+
+@pytest.mark.parametrize("target", ["store", "segment"])
+def test_a_process_that_reads_goes_on_across_a_repair_by_another(target, child, faults, old, scratch):
+    index = old.copy(scratch / "index")
+    wrong: list[object] = []
+    repaired = threading.Event()
+
+    def ask() -> None:
+        while not repaired.is_set():
+            wrong.extend(
+                said for said, right in zip(faults.answers(library), old.answers, strict=True) if said != right and not isinstance(said, str)
+            )
+
+    with faults.open_library(old.root, index) as library:
+        assert faults.answers(library) == old.answers
+        before = library._readers[0].store
+        asking = threading.Thread(target=ask)
+        asking.start()
+        path = file_of(old.folder(index), target)
+        damage(path, zero_the_middle, random.Random(target))
+        assert child.do(root=old.root, index=index, verify=True)["mended"] != []
+        repaired.set()
+        asking.join()
+        assert (wrong, faults.answers(library)) == ([], old.answers)
+        assert (library._readers[0].store is before) == (target == "segment")
+
+
+def zero_the_middle(data: bytearray, _at: int, chance: random.Random) -> bytes:
+    return zero(data, len(data) // 2, chance)

@@ -211,6 +211,8 @@ def test_a_repair_is_given_up_when_nobody_waits_for_it(library: Library) -> None
     def ask() -> None:
         raise IndexDamagedError("A page is broken.")
 
+    began = time.monotonic()
     with pytest.raises(IndexDamagedError):
         background.mended(ask, interrupted=lambda: True)
+    assert time.monotonic() - began < 1
     background.stop()
