@@ -16,12 +16,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from watchdog.events import FileSystemEventHandler
 from watchdog.observers import Observer
 
 from thumbindex.config import load_config
-from thumbindex.errors import IndexDamagedError
+from thumbindex.errors import IndexDamagedError, StorageError
 from thumbindex.index.dump import logical_dump
 from thumbindex.index.known import read_known
+from thumbindex.index.locking import mark_of
+from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES
@@ -53,8 +56,8 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def open_library(root: Path, index: Path) -> Library:
-    config = load_config(user_file=root.parent / "none", overrides=SETTINGS)
+def open_library(root: Path, index: Path, *overrides: str) -> Library:
+    config = load_config(user_file=root.parent / "none", overrides=(*SETTINGS, *overrides))
     return Library.open([root], index=index, config=config, embedder=FakeEmbedder())
 
 
@@ -70,9 +73,9 @@ def dump(library: Library) -> dict[str, list[object]]:
 class Tended:
     """A vault with somebody at work in it, and a library that reads."""
 
-    def __init__(self, root: Path, index: Path, make_watch: Callable[..., Watch] = Watch) -> None:
+    def __init__(self, root: Path, index: Path, make_watch: Callable[..., Watch] = Watch, *overrides: str) -> None:
         self.root, self.lines = root, list[str]()
-        self.worker, self.reader = open_library(root, index), open_library(root, index)
+        self.worker, self.reader = open_library(root, index, *overrides), open_library(root, index)
         self.live = Live(self.worker, self.lines.append, make_watch)
         self.thread = threading.Thread(target=self.live.run)
         self.thread.start()
@@ -287,6 +290,31 @@ def test_without_watches_the_folder_is_polled_and_the_user_is_told(root: Path, t
     tended.close()
 
 
+class Deaf(Observer):  # type: ignore[misc, valid-type]
+    """An observer that is told of nothing, as on a drive whose system reports no changes."""
+
+    def schedule(self, _: object, *arguments: object, **options: object) -> object:
+        """Watch for nobody."""
+        return super().schedule(FileSystemEventHandler(), *arguments, **options)
+
+
+def test_what_no_event_told_is_found_by_the_next_comparison_of_all_files(root: Path, tmp_path: Path):
+    tended = Tended(root, tmp_path / "index", partial(Watch, make_observer=Deaf), "serve.watch.reconcile_seconds=1")
+    began = time.monotonic()
+    write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    assert until(lambda: tended.found("cider is pressed") == "apples.md", 5)
+    seconds = time.monotonic() - began
+    tended.close()
+    assert (tended.said, seconds < 3) == ([], True)
+
+
+def test_what_no_event_told_is_not_found_before_it_is_compared(root: Path, tmp_path: Path):
+    tended = Tended(root, tmp_path / "index", partial(Watch, make_observer=Deaf))
+    write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
+    assert not until(lambda: tended.found("cider is pressed") == "apples.md", 1)
+    tended.close()
+
+
 def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
     asked = tended.asked
     (folder,) = tended.worker.opened
@@ -331,35 +359,71 @@ def start(root: Path, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[
             child.kill()
 
 
-def test_when_the_one_that_was_elected_is_killed_another_takes_over(root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]):
+def holds(lock: Path, pid: int) -> bool:
+    """Tell whether a process holds a lock, as the system says."""
+    inode = str(lock.stat().st_ino)
+    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(each[1] == "FLOCK" and each[4] == str(pid) and each[5].endswith(f":{inode}") for each in held)
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="looks locks up in /proc")
+def test_when_the_one_that_was_elected_is_killed_another_is_elected_within_two_seconds(
+    root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]
+):
     first = start()
     reader = open_library(root, tmp_path / "index")
     assert until(lambda: reader.status()[0].state.vectors == 3)
-    second = start()
+    second, lock = start(), reader.opened[0].places.folder / "watch.lock"
+    time.sleep(0.3)  # it has stood once
+    assert holds(lock, first.pid)
     first.kill()
-    first.wait()
+    assert until(lambda: holds(lock, second.pid), 2)
     write(root / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
     assert until(lambda: [each.path for each in reader.query('"cider is pressed"').passages] == ["apples.md"], 4)
     assert second.poll() is None
     reader.close()
 
 
-def test_the_end_of_the_servers_input_ends_the_child_at_once(root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]):
-    child = start()
-    reader = open_library(root, tmp_path / "index")
+ENDS: dict[str, tuple[Callable[[subprocess.Popen[bytes]], object], int]] = {
+    "SIGTERM": (lambda child: child.send_signal(signal.SIGTERM), 128 + signal.SIGTERM),
+    "SIGINT": (lambda child: child.send_signal(signal.SIGINT), 128 + signal.SIGINT),
+    "the end of its input": (lambda child: child.stdin and child.stdin.close(), 0),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_while_it_commits_it_ends_at_once_and_the_commit_is_whole_or_not_there(
+    root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]], end: str
+):
+    for number in range(100):
+        write(tmp_path / f"many/{number}.md", f"# {number}\n\n" + f"Wind number {number} and weather. " * 20)
+    child, reader = start(), open_library(root, tmp_path / "index")
     assert until(lambda: reader.status()[0].state.vectors == 3)
-    assert child.stdin
-    child.stdin.close()
-    assert child.wait(2) == 0
+    places = reader.opened[0].places
+    assert until(lambda: not mark_of(places.lock).exists())
+    (tmp_path / "many").rename(root / "many")  # one group
+    assert until(lambda: mark_of(places.lock).exists())
+    how, status = ENDS[end]
+    how(child)
+    assert (child.wait(2), committed(places) in (3, 103)) == (status, True)
     reader.close()
+    with open_library(root, tmp_path / "index") as library, open_library(root, tmp_path / "fresh") as fresh:
+        assert library.index(verify=True).mended == ()
+        fresh.index()
+        assert dump(library) == dump(fresh)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_child_at_once(start: Callable[[], subprocess.Popen[bytes]], number: signal.Signals):
-    child = start()
-    time.sleep(0.3)
-    child.send_signal(number)
-    assert child.wait(2) == 128 + number
+def committed(places: Places) -> int:
+    """Read an index whole and count its documents."""
+    try:
+        store = Store(places.store, read_only=True)
+    except StorageError:
+        return 0
+    try:
+        store.scrub()
+        return len(store.manifest())
+    finally:
+        store.close()
 
 
 def test_the_server_can_ask_the_child_to_begin_again(root: Path, tmp_path: Path, start: Callable[[], subprocess.Popen[bytes]]):

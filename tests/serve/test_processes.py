@@ -51,6 +51,18 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
+def watch_lock(tmp_path: Path) -> Path:
+    (lock,) = (tmp_path / "index").glob("*/watch.lock")
+    return lock
+
+
+def holds(lock: Path, pid: int) -> bool:
+    """Tell whether a process holds a lock, as the system says."""
+    inode = str(lock.stat().st_ino)
+    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(each[1] == "FLOCK" and each[4] == str(pid) and each[5].endswith(f":{inode}") for each in held)
+
+
 def save(tmp_path: Path, word: str) -> None:
     (tmp_path / "vault" / "first.md").write_text(f"# First\n\nPlenty of apples grow on trees, {word} too.\n", encoding="utf-8")
 
@@ -71,12 +83,16 @@ def test_when_the_elected_server_is_killed_another_takes_over_and_nothing_is_orp
     second = start()
     seconds_until(lambda: is_found(second, "apples"))
     orphans = children(first)
-    assert len(orphans) == 1
+    assert [holds(watch_lock(tmp_path), pid) for pid in orphans] == [True]
     os.kill(first.process.pid, signal.SIGKILL)
+    killed = time.monotonic()
     first.process.wait(2)
+    (successor,) = children(second)
+    seconds_until(lambda: holds(watch_lock(tmp_path), successor))
+    assert time.monotonic() - killed < 2.0
+    assert not any(map(is_alive, orphans))
     save(tmp_path, "quinces")
-    assert seconds_until(lambda: is_found(second, "quinces")) < 4.0  # two to take over, then an edit's own way
-    assert seconds_until(lambda: not any(map(is_alive, orphans))) < 2.0
+    assert seconds_until(lambda: is_found(second, "quinces")) < 4.0
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks children up in /proc")

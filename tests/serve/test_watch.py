@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from watchdog.events import FileSystemEvent
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
@@ -134,6 +137,30 @@ def test_reading_and_what_programs_do_in_hidden_folders_wakes_nobody(root: Path,
     (root / "sub" / ".a.md.swp").write_text("x")
     heard_last = (root / "sub" / "b.md").write_text  # events come in order: after this one all of them are here
     assert (watch.quiet.due(), woken.wait(0.2), heard_last("b"), woken.wait(3)) == (None, False, 1, True)
+
+
+def events_in_memory() -> int:
+    return sum(isinstance(each, FileSystemEvent) for each in gc.get_objects())
+
+
+def test_of_a_storm_two_times_are_kept_and_no_events(root: Path, start: Start):
+    watch, woken = start()
+    queued, kept = [], []
+    for number in range(2000):
+        (root / "sub" / f"{number}.md").write_text("b")
+        if number % 100 == 99:
+            queued.append(watch._observer.event_queue.qsize() if watch._observer else -1)
+            kept.append(events_in_memory())
+    assert woken.is_set()
+    # each file is three events or more; what is kept is what is on its way
+    assert (min(queued) >= 0, max(queued) < 1000, max(kept) < 1500) == (True, True, True)
+    last = root / "last.md"
+    settle(watch, woken)
+    last.write_text("b")
+    assert woken.wait(3)
+    time.sleep(0.2)  # what is on its way arrives
+    assert (watch._observer and watch._observer.event_queue.qsize(), events_in_memory() <= 2) == (0, True)
+    assert [type(value) for name, value in vars(watch.quiet).items() if name in ("_first", "_last")] == [float, float]
 
 
 # ------------------------------------------------------------------ where it cannot be watched
