@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
@@ -13,8 +14,10 @@ from typer.testing import CliRunner
 
 from thumbindex.index.database import SCHEMA_VERSION
 from thumbindex.model import Progress
+from thumbindex.serve.child import PROGRESS
 from thumbindex.serve.cli import app
 from thumbindex.serve.live import Live
+from thumbindex.serve.sentences import how_far
 from thumbindex.testing import FakeEmbedder
 
 FIRST_SCHEMA = Path(__file__).with_name("first_schema.sql")
@@ -88,7 +91,8 @@ def test_a_server_says_that_it_migrates_and_then_that_it_did(faults, old, first)
         live.stop()
         thread.join()
         assert faults.dump(reader) == old.dump
-    assert '"phase": "migrating"' in lines[0]
+    first_step = Progress(**json.loads(lines[0].removeprefix(PROGRESS)))
+    assert how_far(first_step) == f"migrating the index: looked at 0 of {first_step.total} old vectors"
     assert any(line.startswith("note: ") and "earlier version" in line for line in lines)
 
 
