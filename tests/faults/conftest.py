@@ -36,6 +36,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--faults", choices=("short", "full"), default="short", help="how many faults are made: a few, or all of them")
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand over what this process counted, where it is one of several."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["faults"] = dict(_COUNTS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _COUNTS.update(getattr(node, "workeroutput", {}).get("faults", {}))
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     if _COUNTS:
         terminalreporter.section("faults")
