@@ -37,9 +37,9 @@ class Store(StoredVectors):
 
     def counts(self, fingerprint: str) -> tuple[int, int, int]:
         """Count documents, chunks, and chunks with a vector of this model."""
-        vectors = "SELECT count(*) FROM chunks c WHERE EXISTS (SELECT 1 FROM vectors v WHERE v.fingerprint = ? AND v.key = c.key)"
-        row = self._rows(f"SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks), ({vectors})", (fingerprint,))[0]
-        return row[0], row[1], row[2]
+        with self.reading():
+            documents, chunks = self._rows("SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks)")[0]
+            return documents, chunks, self.count_embedded(fingerprint)
 
     def link_counts(self) -> tuple[int, int]:
         """Count the links that lead to a document and those that dangle."""
@@ -90,7 +90,7 @@ class Store(StoredVectors):
         self.remove_documents([state.path])
         document = parsed.document
         facts = json.dumps({name: getattr(document, name) for name in _FACTS}, ensure_ascii=False, sort_keys=True)
-        row, keys = self._last_row + 1, parsed.keys or digests(parsed)
+        row, keys = self.last_row + 1, parsed.keys or digests(parsed)
         modified = float(document.modified)
         values = (row, state.path, state.size, state.mtime_ns, _signed(state.inode), state.digest, document.title, modified, facts)
         self._insert("documents", [values])
@@ -104,10 +104,6 @@ class Store(StoredVectors):
         self._counting.add("links", [(edge,) for _, edge in edges])
         self._write_all("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [(*v, row_sum(*v), *e) for v, e in zip(links, edges, strict=True)])
         self.add_problems(parsed.problems)
-
-    @property
-    def _last_row(self) -> int:
-        return int(self.meta("last_row", "0"))
 
     def _insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows with their checksums, and count them."""

@@ -39,9 +39,9 @@ class StoredColumns(Database):
             self._verify_count("chunks", rows)
         return [(a, b, c) for a, b, c in rows]
 
-    def count_chunks(self) -> int:
-        """Count the chunks."""
-        return int(self._rows("SELECT count(*) FROM chunks")[0][0])
+    def count_chunks(self, after: int = 0) -> int:
+        """Count the chunks, or those whose row ids come after one."""
+        return int(self._rows("SELECT count(*) FROM chunks WHERE id > ?", (after,))[0][0])
 
     def chunk_keys(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes]]:
         """Return row id, document's row id, ordinal and text key of every chunk, or of those of the documents with these row ids."""

@@ -12,6 +12,8 @@ from thumbindex.index.database import Row
 from thumbindex.index.stored_columns import StoredColumns
 from thumbindex.ports import Matrix
 
+_HAS_VECTOR = "EXISTS (SELECT 1 FROM vectors v WHERE v.fingerprint = ? AND v.key = c.key)"
+
 
 class StoredVectors(StoredColumns):
     """The store's table of vectors, and which chunks have one."""
@@ -20,13 +22,34 @@ class StoredVectors(StoredColumns):
         """Return each text key without a vector of this model, with one chunk that has it; newest documents first."""
         rows = self._rows(
             "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d ON d.id = c.document"
-            " WHERE NOT EXISTS (SELECT 1 FROM vectors v WHERE v.fingerprint = ? AND v.key = c.key)",
-            (fingerprint,),
+            f" WHERE c.id > ? AND NOT {_HAS_VECTOR}",
+            (self.embedded_to(fingerprint), fingerprint),
         )
         first: dict[bytes, int] = {}
         for key, row, _modified, _path, _ordinal in sorted(rows, key=lambda r: (-r[2], r[3], r[4])):
             first.setdefault(key, row)
         return list(first.items())
+
+    @property
+    def last_row(self) -> int:
+        """The last row id that was used; the next document's follow it."""
+        return int(self.meta("last_row", "0"))
+
+    def embedded_to(self, fingerprint: str) -> int:
+        """Return the row up to which each chunk has a vector of this model: rows are never used twice, so that an edit looks at its own only."""
+        model, _, row = self.meta("embedded").rpartition(" ")
+        return int(row) if model == fingerprint and row else 0
+
+    def note_embedded(self, fingerprint: str) -> None:
+        """Take note, in a transaction, that each chunk has a vector of this model, if so."""
+        if not self.pending(fingerprint):
+            self.set_meta("embedded", f"{fingerprint} {self.last_row}")
+
+    def count_embedded(self, fingerprint: str) -> int:
+        """Count the chunks that have a vector of this model."""
+        first = self.embedded_to(fingerprint)
+        sql = f"SELECT (SELECT count(*) FROM chunks WHERE id <= ?) + (SELECT count(*) FROM chunks c WHERE c.id > ? AND {_HAS_VECTOR})"
+        return int(self._rows(sql, (first, first, fingerprint))[0][0])
 
     def add_vectors(self, fingerprint: str, keys: Sequence[bytes], matrix: Matrix) -> None:
         """Keep vectors under the digests of their texts; one that is there already stays."""

@@ -20,6 +20,7 @@ from thumbindex.index.repair import open_store
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file
+from thumbindex.index.vector_file import BEHIND_SHARE, Comparison
 from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.ports import Vector
 
@@ -31,9 +32,6 @@ CHUNKS_AT_ONCE = 500
 
 CHUNKS_A_COMMIT = 20_000
 """Chunks that come to the keyword view with one commit; the rest comes later, so that no other writer waits for minutes."""
-
-BEHIND_SHARE = 0.05
-"""Of the rows in the vectors' file: with fewer that differ, an edit does not write the whole file again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +198,24 @@ class Writer:
     def sync_vectors(self, fingerprint: str, dimensions: int) -> None:
         """Write the vectors' file where it is far behind the store; readers add the rest from there."""
         path = view_file(self.places.vector, fingerprint)
+        if Comparison.now(self.store, path, fingerprint).is_near(Comparison.last(self.store), self.store):
+            return
         view = VectorView.load(path, dimensions)
         held = len(view.rows())
-        if bring_up_to_date(view, self.store, fingerprint) > held * BEHIND_SHARE or not path.is_file():
+        differing = bring_up_to_date(view, self.store, fingerprint)
+        if differing > held * BEHIND_SHARE or not path.is_file():
             view.save(path)
+            differing = 0
+        with self.store.transaction():
+            Comparison.now(self.store, path, fingerprint).keep(self.store, differing)
 
-    def keep_vectors(self, fingerprint: str, vectors: Mapping[bytes, Vector]) -> None:
-        """Commit vectors to the store."""
+    def keep_vectors(self, fingerprint: str, vectors: Mapping[bytes, Vector], *, last: bool = False) -> None:
+        """Commit vectors to the store; with the last of those that were missing, take note that none is."""
         if vectors:
             with self.store.transaction():
                 self.store.add_vectors(fingerprint, list(vectors), np.stack(list(vectors.values())))
+                if last:
+                    self.store.note_embedded(fingerprint)
 
 
 Leads = Mapping[tuple[str, LinkKind, str], str | None]
