@@ -17,8 +17,9 @@ from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, IndexOutdatedError, ModelError, UnknownFolderError, UsageError
 from thumbindex.index.locking import locked
 from thumbindex.index.repair import looks_whole, mend
-from thumbindex.index.writer import delete_index
+from thumbindex.index.writer import Writer, delete_index
 from thumbindex.library.answering import answer, checked
+from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import Folder, find_indexes, place_of
 from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, index_folders
@@ -130,8 +131,7 @@ class Library:
         to another call, or takes only those. With `after_others` a run of another process is waited for, and only what it leaves is done.
         `verify` compares every file's digest, and reads the index whole. Raises ModelError where no model can be had: the words are kept by then.
         """
-        self._known(folder)
-        folders = [each for each in self.opened if not folder or each.name in folder]
+        folders = self._chosen(folder)
         show = progress or (lambda _: None)
         for each in folders if after_others else ():
             await_others(each, show, interrupted, words_only=words_only)
@@ -152,6 +152,30 @@ class Library:
             return index_folders(folders, run, self._open_embedder)
         except IndexDamagedError as error:
             raise IndexDamagedError(f"{error} It was rebuilt a moment ago: the disk may be failing, choose another one with --index.") from error
+
+    def embed(
+        self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] = lambda _: None, interrupted: Callable[[], bool] = lambda: False
+    ) -> tuple[str, ...]:
+        """Give vectors to what has none, comparing nothing with the disk; return what had to be repaired, in words: its notes are to be read anew."""
+        folders = self._chosen(folder)
+        try:
+            with announced(folders, progress) as tell:
+                for each in folders:
+                    embed_folder(each, self._open_embedder, tell, interrupted)
+        except (IndexDamagedError, IndexOutdatedError):
+            if not (mended := self.repair(folder, progress=progress)):
+                raise
+            return mended
+        return ()
+
+    def merge(self, folder: Sequence[str] = (), *, at_leisure: bool) -> None:
+        """Make fewer segments of the keyword indexes, to which each edit adds one: small ones, or at leisure larger ones too, in a few seconds."""
+        for each in self._chosen(folder):
+            with Writer.open(each.places.folder) as writer:
+                writer.merge_keyword(at_leisure=at_leisure)
+
+    def _chosen(self, folder: Sequence[str]) -> list[Folder]:
+        return [each for each in self.opened if not self._known(folder) or each.name in folder]
 
     def repair(self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] | None = None) -> tuple[str, ...]:
         """Read the indexes whole; put aside what is damaged or of an earlier version, and begin it anew with what can be salvaged.

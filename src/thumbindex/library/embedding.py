@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
+import numpy as np
+
 from thumbindex.index.snapshot import current_vectors
-from thumbindex.index.store import text_key
+from thumbindex.index.store import Store, text_key
 from thumbindex.index.writer import Writer
-from thumbindex.library.calibrate import calibrate, probe_keys
+from thumbindex.library.calibrate import calibration, probe_keys, probes, query_key, some_titles
 from thumbindex.library.folders import Folder
 from thumbindex.model import Progress
-from thumbindex.ports import Embedder
+from thumbindex.ports import Embedder, Matrix
 from thumbindex.text import embedded_text
 
 OpenEmbedder = Callable[[str], Embedder]
@@ -56,8 +60,8 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
         return task
     done = truncated = 0
     for group in groups(task.pending, folder.config.encode.embed.batch):
-        truncated += embed_group(folder, task.embedder, group)
         done += len(group)
+        truncated += embed_group(folder, task.embedder, group, last=done == len(task.pending))
         tell(Progress(folder.name, "vectors", done, len(task.pending)))
         if done < len(task.pending) and interrupted():
             return Embedded(done, task.had, truncated)
@@ -85,7 +89,7 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
         return Task(embedder, pending, had)
 
 
-def embed_group(folder: Folder, embedder: Embedder, group: Pending) -> int:
+def embed_group(folder: Folder, embedder: Embedder, group: Pending, *, last: bool = False) -> int:
     """Embed one batch and commit it; chunks that went meanwhile are passed over. Return how many texts the model saw only in part."""
     with Writer.open(folder.places.folder) as writer:
         chunks = writer.store.chunks([row for _, row in group])
@@ -94,7 +98,7 @@ def embed_group(folder: Folder, embedder: Embedder, group: Pending) -> int:
         return 0
     matrix = embedder.embed_passages(list(texts.values()))
     with Writer.open(folder.places.folder) as writer:
-        writer.keep_vectors(embedder.fingerprint, dict(zip(texts, matrix, strict=True)))
+        writer.keep_vectors(embedder.fingerprint, dict(zip(texts, matrix, strict=True)), last=last)
     return embedder.count_truncated(list(texts.values()))
 
 
@@ -102,12 +106,41 @@ def _finish(folder: Folder, embedder: Embedder) -> int:
     """Write the view, embed the vocabulary where `expand` is on, calibrate where it is due; return the texts that were embedded for it."""
     with Writer.open(folder.places.folder) as writer:
         writer.sync_vectors(embedder.fingerprint, embedder.dimensions)
-        asked = keep_vocabulary(folder, writer, embedder) if _vocabulary_due(folder, writer) else 0
-        if writer.store.meta("calibration_due") == "yes":
-            asked += calibrate(writer, embedder, current_vectors(writer.store, writer.places))
-            writer.note("calibration_due", "no")
         drop_orphans(writer, embedder)
+        terms = frequent_words(folder, writer) if _vocabulary_due(folder, writer) else None
+        titles = some_titles(writer.store) if writer.store.meta("calibration_due") == "yes" else None
+    asked = 0
+    if terms is not None:
+        asked += embed_missing(folder, embedder, {text_key(term): term for term in terms}, embedder.embed_passages)
+        with Writer.open(folder.places.folder) as writer:
+            writer.note("vocabulary", json.dumps(terms, ensure_ascii=False), vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint))
+    if titles is not None:
+        asked += embed_missing(folder, embedder, {query_key(text): text for text in (*probes(), *titles)}, partial(_embed_queries, embedder))
+        _calibrate(folder, embedder, titles)
     return asked
+
+
+def _calibrate(folder: Folder, embedder: Embedder, titles: Sequence[str]) -> None:
+    with closing(Store(folder.places.store, read_only=True)) as store:
+        measured = calibration(store, embedder, current_vectors(store, folder.places), titles)
+    with Writer.open(folder.places.folder) as writer:
+        writer.note("calibration_due", "no", **({"calibration": measured} if measured else {}))
+
+
+def embed_missing(folder: Folder, embedder: Embedder, texts: Mapping[bytes, str], embed: Callable[[Sequence[str]], Matrix]) -> int:
+    """Embed those of the texts, by key, that have no vector yet, and commit them; return how many."""
+    with closing(Store(folder.places.store, read_only=True)) as store:
+        known = store.vectors(embedder.fingerprint, list(texts))
+    new = [key for key in texts if key not in known]
+    for group in groups(new, folder.config.encode.embed.batch):
+        matrix = embed([texts[key] for key in group])
+        with Writer.open(folder.places.folder) as writer:
+            writer.keep_vectors(embedder.fingerprint, dict(zip(group, matrix, strict=True)))
+    return len(new)
+
+
+def _embed_queries(embedder: Embedder, texts: Sequence[str]) -> Matrix:
+    return np.stack([embedder.embed_query(text) for text in texts])
 
 
 def _vocabulary_due(folder: Folder, writer: Writer) -> bool:
@@ -121,16 +154,10 @@ def _vocabulary_of(folder: Folder, writer: Writer, fingerprint: str) -> str:
     return f"{writer.store.meta('words')} {folder.config.query.expand.vocabulary} {fingerprint}"
 
 
-def keep_vocabulary(folder: Folder, writer: Writer, embedder: Embedder) -> int:
-    """Embed the most frequent words for `expand`, only the new ones; return how many."""
+def frequent_words(folder: Folder, writer: Writer) -> list[str]:
+    """Return the most frequent words, which `expand` chooses from."""
     words = writer.words()
-    terms = sorted((w for w in words if len(w) >= 3), key=lambda w: (-words[w], w))[: folder.config.query.expand.vocabulary]
-    known = writer.store.vectors(embedder.fingerprint, [text_key(term) for term in terms])
-    new = [term for term in terms if text_key(term) not in known]
-    for group in groups(new, folder.config.encode.embed.batch):
-        writer.keep_vectors(embedder.fingerprint, dict(zip(map(text_key, group), embedder.embed_passages(group), strict=True)))
-    writer.note("vocabulary", json.dumps(terms, ensure_ascii=False), vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint))
-    return len(new)
+    return sorted((w for w in words if len(w) >= 3), key=lambda w: (-words[w], w))[: folder.config.query.expand.vocabulary]
 
 
 def drop_orphans(writer: Writer, embedder: Embedder) -> None:

@@ -28,6 +28,9 @@ SCRUB_SECONDS = 24 * 3600.0
 FIRST_SCRUB_SECONDS = 60.0
 """When it is read whole for the first time: a server that has just begun has other things to do."""
 
+MERGE_SECONDS = 5.0
+"""After an edit it must be quiet for so long before segments are merged: the next edit should not wait behind that."""
+
 _FAR = float("inf")
 
 
@@ -37,7 +40,8 @@ class Tended:
     def __init__(self, folder: Folder, watch: Watch) -> None:
         self.folder, self.watch = folder, watch
         self.stand_at = self.look_at = self.reconcile_at = 0.0
-        self.vectors_at = self.scrub_at = _FAR
+        self.vectors_at = self.scrub_at = self.merge_at = _FAR
+        self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[str, str] = {}  # by what they are about
         self.large: Future[IndexReport] | None = None  # large files that are being taken in
         self.more_large = False  # others, or other texts of theirs, since
@@ -78,7 +82,7 @@ class Tended:
         """Return when there is something to do again."""
         if not self.elected:
             return self.stand_at
-        return min(self.look_at, self.words_at(), *((self.vectors_at, self.scrub_at) if self.watch.is_there else ()))
+        return min(self.look_at, self.words_at(), *((self.vectors_at, self.merge_at, self.scrub_at) if self.watch.is_there else ()))
 
     def is_settled(self) -> bool:
         """Tell whether nothing is due or under way but the next comparison."""
@@ -153,11 +157,14 @@ class Live:
         tended = [each for each in self._folders if each.elected and each.watch.is_there]
         words = min(tended, key=Tended.words_at, default=None)
         vectors = min(tended, key=lambda each: each.vectors_at, default=None)
+        merge = min(tended, key=lambda each: each.merge_at, default=None)
         scrub = min(tended, key=lambda each: each.scrub_at, default=None)
         if words and words.words_at() <= now:
             self._keep_words(words)
         elif vectors and vectors.vectors_at <= now:
             self._keep_vectors(vectors)
+        elif merge and merge.merge_at <= now:
+            self._merge(merge)
         elif scrub and scrub.scrub_at <= now:
             self._scrub(scrub)
         else:
@@ -196,7 +203,7 @@ class Live:
         each.watch.quiet.clear()
         turn = Turn(self._are_words_due)
         try:
-            report = self._index(each, turn, words_only=True)
+            report = self._index(each, turn)
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
         else:
@@ -208,6 +215,8 @@ class Live:
                 each.reconcile_at = time.monotonic()
             elif report.left:
                 self._take_large(each)
+            each.is_quiet = not (report.added or report.changed or report.removed)
+            each.merge_at = time.monotonic() + MERGE_SECONDS
             if reconciled or ((report.added or report.changed) and not each.notes.get("vectors")):
                 each.vectors_at = min(each.vectors_at, time.monotonic())
 
@@ -215,7 +224,7 @@ class Live:
         """Embed until all is done, or words are due somewhere."""
         turn = Turn(self._are_words_due, Share(self._settings.share))
         try:
-            self._index(each, turn)
+            mended = self._library.embed([each.folder.name], interrupted=turn, progress=self._told)
         except ModelError as error:
             self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
             each.vectors_at = time.monotonic() + self._settings.reconcile_seconds
@@ -224,7 +233,16 @@ class Live:
             each.vectors_at = each.reconcile_at
         else:
             self._note(each, "vectors", "")
+            self._tell_mended(each, mended)
             each.vectors_at = time.monotonic() if turn.was_cut_short else _FAR
+
+    def _merge(self, each: Tended) -> None:
+        """Merge the keyword index's segments: small ones after edits, all that can be done in a few seconds where there were none."""
+        each.merge_at = _FAR
+        try:
+            self._library.merge([each.folder.name], at_leisure=each.is_quiet)
+        except (ThumbindexError, OSError) as error:
+            self._postpone(each, error)
 
     def _mend(self) -> None:
         """Repair what somebody has found damaged; its words are read anew at once, by this process where nobody else would soon."""
@@ -249,10 +267,9 @@ class Live:
             self._note(each, "mended", " ".join(mended))
             each.reconcile_at = time.monotonic()
 
-    def _index(self, each: Tended, turn: Turn, *, words_only: bool = False) -> IndexReport:
-        """Take in what is small."""
-        name = each.folder.name
-        return self._library.index(words_only=words_only, folder=[name], interrupted=turn, sizes="small", progress=self._told)
+    def _index(self, each: Tended, turn: Turn) -> IndexReport:
+        """Take in the words of what is small."""
+        return self._library.index(words_only=True, folder=[each.folder.name], interrupted=turn, sizes="small", progress=self._told)
 
     def _take_large(self, each: Tended) -> None:
         if each.large is not None:
