@@ -85,6 +85,19 @@ def test_the_newest_documents_are_embedded_first(tmp_path, note):
     assert [store.chunks([row])[row].text for row in rows] == ["new", "old"]
 
 
+def test_once_all_is_embedded_only_later_rows_are_looked_at(tmp_path, note):
+    store = Store(tmp_path / "s")
+    with store.transaction():
+        store.add_document(*note("a.md", "text"))
+        store.note_embedded("m")  # not so
+        store.add_vectors("m", [text_key(embedded_text(("a",), "text"))], unit(1, 0)[None])
+        store.note_embedded("m")
+    with store.transaction():
+        store.add_document(*note("b.md", "new"))
+    assert (store.embedded_to("m"), store.embedded_to("n")) == (2, 0)
+    assert ([row for _, row in store.pending("m")], len(store.pending("n")), store.counts("m")) == ([4], 2, (2, 2, 1))
+
+
 def test_vectors_that_nothing_needs_are_dropped_and_the_others_stay(tmp_path, note):
     store = Store(tmp_path / "s")
     kept = text_key(embedded_text(("a",), "text"))

@@ -8,10 +8,11 @@ import pytest
 
 from thumbindex.index.dump import logical_dump
 from thumbindex.index.keyword import postings
-from thumbindex.index.keyword_view import _smallest
+from thumbindex.index.keyword_view import MOST_SEGMENTS, _smallest, _too_many
 from thumbindex.index.known import read_known
 from thumbindex.index.snapshot import Places, current_vectors, open_snapshot
 from thumbindex.index.store import Store
+from thumbindex.index.vector import VectorView, view_file
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, Filters, Term
 from thumbindex.ports import KeywordWeights
@@ -207,14 +208,55 @@ def test_an_edit_that_leaves_names_and_links_alone_resolves_none(build, note, tm
         assert [link.resolved for _, _, link in writer.store.links()] == [None, "b.md"]
 
 
-def test_small_segments_are_merged_and_large_ones_left_alone():
-    class Segment:
-        def __init__(self, rows: int) -> None:
-            self.doc_count_all = lambda: rows
+class Segment:
+    def __init__(self, rows: int) -> None:
+        self.doc_count = lambda: rows
 
+
+def sizes(chosen: list[Segment]) -> list[int]:
+    return [segment.doc_count() for segment in chosen]
+
+
+def test_small_segments_are_merged_and_large_ones_left_alone():
     def merged(*rows: int) -> list[int]:
-        return [segment.doc_count_all() for segment in _smallest([Segment(each) for each in rows], 1000)]
+        return sizes(_smallest([Segment(each) for each in rows], 1000))
 
     assert merged(12, 900, 12, 24) == [12, 12, 24]
     assert merged(500, 400, 100, 5000) == [100, 400, 500]
     assert (merged(10, 30), merged(2000, 3000), merged()) == ([], [], [])
+
+
+def test_an_edit_merges_only_where_segments_have_become_many_but_then_whatever_it_takes():
+    few, many = [Segment(16)] * (MOST_SEGMENTS - 1), [Segment(16)] * MOST_SEGMENTS
+    large = [*([Segment(900)] * MOST_SEGMENTS), Segment(100_000)]
+    assert (sizes(_too_many(few)), sizes(_too_many(many)), sizes(_too_many(large))) == ([], [16] * MOST_SEGMENTS, [900] * 8)
+
+
+def embed_all(writer: Writer) -> None:
+    keys = [key for key, _ in writer.store.pending("m")]
+    writer.keep_vectors("m", {key: np.array([1, 0], dtype=np.float32) for key in keys}, last=True)
+
+
+def test_an_edit_does_not_read_the_vectors_file_until_a_share_of_it_differs(build, note, tmp_path):
+    _, places = build(*(note(f"{n}.md", f"text {n}") for n in range(10)))
+    read = []
+    for edit in range(4):
+        with Writer.open(tmp_path / "index") as writer:
+            embed_all(writer)
+            generation = writer.store.generation
+            writer.sync_vectors("m", 2, at_leisure=False)
+            read.append(writer.store.generation > generation)  # what was seen is noted
+        build(note(f"{edit}.md", f"another text {edit}"))
+    assert (read, len(VectorView.load(view_file(places.vector, "m"), 2).rows())) == ([True, False, True, False], 10)
+
+
+def test_a_vectors_file_that_is_not_the_one_that_was_written_is_read_again(build, note, tmp_path):
+    _, places = build(note("a.md", "text"))
+    with Writer.open(tmp_path / "index") as writer:
+        embed_all(writer)
+        writer.sync_vectors("m", 2)
+        path = view_file(places.vector, "m")
+        whole = path.read_bytes()
+        path.write_bytes(b"something else")
+        writer.sync_vectors("m", 2)
+    assert path.read_bytes() == whole

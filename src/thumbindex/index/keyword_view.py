@@ -126,22 +126,38 @@ class _Writer(KeepsFiles, LeanWriter):
 
 
 def _merge_many(writer: IndexWriter, segments: list[Any]) -> list[Any]:
-    """Merge not while a text waits to be found: it costs five times as much as the commit of an edit."""
-    return _merge_smallest(writer, segments, ROWS_IN_A_COMMIT) if len(segments) >= MOST_SEGMENTS else segments
+    """Merge not while a text waits to be found, which costs five times as much as the commit of an edit, unless segments have become many."""
+    return _merge(writer, segments, _too_many(segments))
 
 
 def _merge_smallest(writer: IndexWriter, segments: list[Any], rows: int) -> list[Any]:
-    merged = _smallest(segments, rows)
+    return _merge(writer, segments, _smallest(segments, rows))
+
+
+def _merge(writer: IndexWriter, segments: list[Any], merged: list[Any]) -> list[Any]:
     for segment in merged:
         with SegmentReader(writer.storage, writer.schema, segment) as reader:
             writer.add_reader(reader)
     return [segment for segment in segments if segment not in merged]
 
 
+def _too_many(segments: list[Any]) -> list[Any]:
+    """Return what a commit must merge for segments to stay few: several at once, so that it is seldom."""
+    if len(segments) < MOST_SEGMENTS:
+        return []
+    rows, total = ROWS_IN_A_COMMIT, sum(segment.doc_count() for segment in segments)
+    while len(_smallest(segments, rows)) < FEW_SEGMENTS and rows < total:
+        rows *= 2
+    return _smallest(segments, rows)
+
+
 def _smallest(segments: list[Any], rows: int) -> list[Any]:
-    """Return the segments that are worth merging: each row comes to a segment of twice the size, so that it is written anew a few times in all."""
-    by_size = sorted(segments, key=lambda segment: segment.doc_count_all())
-    sums = list(accumulate((segment.doc_count_all() for segment in by_size), initial=0))
+    """Return the segments that are worth merging: each row comes to a segment of twice the size, so that it is written anew a few times in all.
+
+    What was deleted is left behind and costs nothing: a segment is as large as what is left of it.
+    """
+    by_size = sorted(segments, key=lambda segment: segment.doc_count())
+    sums = list(accumulate((segment.doc_count() for segment in by_size), initial=0))
     count = sum(size <= rows for size in sums[1:])
     while count > 1 and sums[count] > 2 * sums[count - 1]:
         count -= 1

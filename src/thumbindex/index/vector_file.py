@@ -9,8 +9,8 @@ from typing import Self
 
 from thumbindex.index.store import Store
 
-BEHIND_SHARE = 0.05
-"""Of the chunks with a vector: with fewer that differ, an edit does not write the whole file again."""
+BEHIND_SHARE, BEHIND_AT_LEISURE = 0.2, 0.05
+"""Of the chunks with a vector: with fewer that differ the file is not written anew, while edits may wait and where nothing else is to be done."""
 
 _FACT = "vectors_saved"
 
@@ -49,8 +49,8 @@ class Comparison:
         gone = last.chunks + store.count_chunks(last.last_row) - self.chunks
         return last.differing + gone + (self.embedded - last.embedded + gone)
 
-    def is_near(self, last: Self | None, store: Store) -> bool:
+    def is_near(self, last: Self | None, store: Store, share: float) -> bool:
         """Tell whether the file is the one that was compared, and so few rows came or went since that readers can add them."""
         if last is None or self.size < 0 or (self.fingerprint, self.size, self.mtime_ns) != (last.fingerprint, last.size, last.mtime_ns):
             return False
-        return self.most_differing(last, store) <= self.embedded * BEHIND_SHARE
+        return self.most_differing(last, store) <= self.embedded * share

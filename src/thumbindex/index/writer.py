@@ -20,7 +20,7 @@ from thumbindex.index.repair import open_store
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file
-from thumbindex.index.vector_file import BEHIND_SHARE, Comparison
+from thumbindex.index.vector_file import BEHIND_AT_LEISURE, BEHIND_SHARE, Comparison
 from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.ports import Vector
 
@@ -195,15 +195,16 @@ class Writer:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):
             yield from self.store.chunks(rows[start : start + CHUNKS_AT_ONCE]).items()
 
-    def sync_vectors(self, fingerprint: str, dimensions: int) -> None:
+    def sync_vectors(self, fingerprint: str, dimensions: int, *, at_leisure: bool = True) -> None:
         """Write the vectors' file where it is far behind the store; readers add the rest from there."""
+        share = BEHIND_AT_LEISURE if at_leisure else BEHIND_SHARE
         path = view_file(self.places.vector, fingerprint)
-        if Comparison.now(self.store, path, fingerprint).is_near(Comparison.last(self.store), self.store):
+        if Comparison.now(self.store, path, fingerprint).is_near(Comparison.last(self.store), self.store, share):
             return
         view = VectorView.load(path, dimensions)
         held = len(view.rows())
         differing = bring_up_to_date(view, self.store, fingerprint)
-        if differing > held * BEHIND_SHARE or not path.is_file():
+        if differing > held * share or not path.is_file():
             view.save(path)
             differing = 0
         with self.store.transaction():

@@ -77,7 +77,7 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
         known, fingerprint = store.meta("model"), store.meta("fingerprint")
         wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
         if wanted and not store.pending(fingerprint) and not _vocabulary_due(folder, writer) and store.meta("calibration_due") != "yes":
-            writer.sync_vectors(fingerprint, int(store.meta("dimensions")))
+            writer.sync_vectors(fingerprint, int(store.meta("dimensions")), at_leisure=True)
             return Embedded(0, len(store.chunk_rows()))
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     with Writer.open(folder.places.folder) as writer:
@@ -105,7 +105,7 @@ def embed_group(folder: Folder, embedder: Embedder, group: Pending, *, last: boo
 def _finish(folder: Folder, embedder: Embedder) -> int:
     """Write the view, embed the vocabulary where `expand` is on, calibrate where it is due; return the texts that were embedded for it."""
     with Writer.open(folder.places.folder) as writer:
-        writer.sync_vectors(embedder.fingerprint, embedder.dimensions)
+        writer.sync_vectors(embedder.fingerprint, embedder.dimensions, at_leisure=False)
         drop_orphans(writer, embedder)
         terms = frequent_words(folder, writer) if _vocabulary_due(folder, writer) else None
         titles = some_titles(writer.store) if writer.store.meta("calibration_due") == "yes" else None
