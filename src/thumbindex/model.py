@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, Literal, NewType
 
 DocumentId = NewType("DocumentId", int)
 """A document's position in one snapshot (documents sorted by folder, then path): valid in that snapshot only."""
@@ -43,6 +43,10 @@ class QueryKind(StrEnum):
 
 
 # ------------------------------------------------------------------ what is in the folder
+
+
+Pause = Literal["moment", "while", "leisure"]
+"""For how long nobody is expected to want anything of an index: less than the quiet time after a save, a few seconds, until something changes."""
 
 
 @dataclass(frozen=True, slots=True)

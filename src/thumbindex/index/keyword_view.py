@@ -22,7 +22,7 @@ from thumbindex.index.keyword import live_rows, open_reader
 from thumbindex.index.keyword_codec import LeanWriter
 from thumbindex.index.keyword_files import KeepsFiles, counted_files
 from thumbindex.index.stamp import Stamp, clear, is_verified, read_stamp, sweep, write_stamp
-from thumbindex.model import Chunk, Document
+from thumbindex.model import Chunk, Document, Pause
 
 WRITER_MEGABYTES = 128
 """What Whoosh gathers in memory before it writes a run to disk: more than any group of files needs, so that only merges do."""
@@ -30,8 +30,8 @@ WRITER_MEGABYTES = 128
 FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
 """Segments that are left alone when there is time to merge, and those from which on a commit merges the smallest."""
 
-ROWS_AT_LEISURE, ROWS_IN_A_COMMIT = 4000, 1000
-"""Rows that are merged at most when nothing else is to be done, in two or three seconds, and where a text may wait behind it."""
+ROWS: dict[Pause, int] = {"moment": 256, "while": 1000, "leisure": 4000}
+"""Rows that are merged at most: a thousand take about half a second."""
 
 
 class KeywordView:
@@ -111,13 +111,13 @@ class KeywordView:
         except LockError as error:
             raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
 
-    def merge(self, rows: int = ROWS_AT_LEISURE) -> None:
-        """Merge small segments, at most so many rows; the rows stay as they are, so that readers need not open it anew."""
+    def merge(self, pause: Pause = "leisure") -> None:
+        """Merge small segments, as many rows as there is time for; the rows stay as they are, so that readers need not open it anew."""
         shown = read_stamp(self.folder)
         segments = whoosh_index.open_dir(str(self.folder))._segments() if shown else []
-        if shown and len(segments) > FEW_SEGMENTS and _smallest(segments, rows):
+        if shown and len(segments) > FEW_SEGMENTS and _smallest(segments, ROWS[pause]):
             with writing(self.folder):
-                self._writer().commit(mergetype=partial(_merge_smallest, rows=rows))
+                self._writer().commit(mergetype=partial(_merge_smallest, rows=ROWS[pause]))
             self.write_stamp(shown.generation, shown.behind)
 
 
@@ -145,7 +145,7 @@ def _too_many(segments: list[Any]) -> list[Any]:
     """Return what a commit must merge for segments to stay few: several at once, so that it is seldom."""
     if len(segments) < MOST_SEGMENTS:
         return []
-    rows, total = ROWS_IN_A_COMMIT, sum(segment.doc_count() for segment in segments)
+    rows, total = ROWS["while"], sum(segment.doc_count() for segment in segments)
     while len(_smallest(segments, rows)) < FEW_SEGMENTS and rows < total:
         rows *= 2
     return _smallest(segments, rows)

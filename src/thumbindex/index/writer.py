@@ -14,14 +14,14 @@ from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.failures import writing
 from thumbindex.index.keyword import WhooshKeywordIndex
-from thumbindex.index.keyword_view import ROWS_AT_LEISURE, ROWS_IN_A_COMMIT, KeywordView
+from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.locking import drop_lock, locked, mark_of
 from thumbindex.index.repair import open_store
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file
 from thumbindex.index.vector_file import BEHIND_AT_LEISURE, BEHIND_SHARE, Comparison
-from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem
+from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
 
 Resolve = Callable[[Link, str], str | None]
@@ -169,11 +169,11 @@ class Writer:
         """The generation in which rows changed last."""
         return int(self.store.meta("words", "0"))
 
-    def merge_keyword(self, *, at_leisure: bool = True) -> None:
+    def merge_keyword(self, pause: Pause = "leisure") -> None:
         """Make one of the keyword view's many small segments, which each edit adds to; one that is damaged, not there or not whole waits."""
         view = KeywordView(self.places.keyword)
         if view.is_whole(self._words):
-            view.merge(ROWS_AT_LEISURE if at_leisure else ROWS_IN_A_COMMIT)
+            view.merge(pause)
 
     def _differing_rows(self, view: KeywordView) -> tuple[list[int], list[int]]:
         """Compare the view with the store: rows that it should not hold, and rows that it lacks."""

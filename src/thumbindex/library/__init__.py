@@ -35,6 +35,7 @@ from thumbindex.model import (
     FolderStatus,
     IndexReport,
     OutlineEntry,
+    Pause,
     Progress,
     Query,
     Related,
@@ -168,11 +169,11 @@ class Library:
             return mended
         return ()
 
-    def merge(self, folder: Sequence[str] = (), *, at_leisure: bool) -> None:
-        """Make fewer segments of the keyword indexes, to which each edit adds one: small ones, or at leisure larger ones too, in a few seconds."""
+    def merge(self, folder: Sequence[str] = (), *, pause: Pause = "leisure") -> None:
+        """Make fewer segments of the keyword indexes, to which each edit adds one, as far as the pause allows in which that is done."""
         for each in self._chosen(folder):
             with Writer.open(each.places.folder) as writer:
-                writer.merge_keyword(at_leisure=at_leisure)
+                writer.merge_keyword(pause)
 
     def _chosen(self, folder: Sequence[str]) -> list[Folder]:
         return [each for each in self.opened if not self._known(folder) or each.name in folder]

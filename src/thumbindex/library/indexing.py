@@ -113,7 +113,7 @@ def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report:
     done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
     with open_writer(folder, run) as writer:
         # what an edit waits behind is short: large merges wait for a run that finds nothing to do
-        writer.merge_keyword(at_leisure=not (report.added or report.changed or report.removed or done.asked))
+        writer.merge_keyword("while" if report.added or report.changed or report.removed or done.asked else "leisure")
         generation = writer.store.generation
     seconds = round(report.seconds + time.perf_counter() - began, 3)
     return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)

@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from thumbindex.errors import ModelError, StorageError, ThumbindexError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.library.folders import Folder
-from thumbindex.model import IndexReport
+from thumbindex.model import IndexReport, Pause
 from thumbindex.serve.child import NOTED, OVER
 from thumbindex.serve.share import Share, Turn
 from thumbindex.serve.told import Told
@@ -30,6 +30,9 @@ FIRST_SCRUB_SECONDS = 60.0
 
 MERGE_SECONDS = 5.0
 """After an edit it must be quiet for so long before segments are merged: the next edit should not wait behind that."""
+
+READ_SECONDS = 0.2
+"""Between a text's words and its vectors: whoever asks opens the words meanwhile, and vectors would take the processor from them."""
 
 _FAR = float("inf")
 
@@ -164,7 +167,8 @@ class Live:
         elif vectors and vectors.vectors_at <= now:
             self._keep_vectors(vectors)
         elif merge and merge.merge_at <= now:
-            self._merge(merge)
+            merge.merge_at = _FAR
+            self._merge(merge, "leisure" if merge.is_quiet else "while")
         elif scrub and scrub.scrub_at <= now:
             self._scrub(scrub)
         else:
@@ -218,7 +222,7 @@ class Live:
             each.is_quiet = not (report.added or report.changed or report.removed)
             each.merge_at = time.monotonic() + MERGE_SECONDS
             if reconciled or ((report.added or report.changed) and not each.notes.get("vectors")):
-                each.vectors_at = min(each.vectors_at, time.monotonic())
+                each.vectors_at = min(each.vectors_at, time.monotonic() + READ_SECONDS)
 
     def _keep_vectors(self, each: Tended) -> None:
         """Embed until all is done, or words are due somewhere."""
@@ -235,12 +239,13 @@ class Live:
             self._note(each, "vectors", "")
             self._tell_mended(each, mended)
             each.vectors_at = time.monotonic() if turn.was_cut_short else _FAR
+            if not turn.was_cut_short:
+                self._merge(each, "moment")
 
-    def _merge(self, each: Tended) -> None:
-        """Merge the keyword index's segments: small ones after edits, all that can be done in a few seconds where there were none."""
-        each.merge_at = _FAR
+    def _merge(self, each: Tended, pause: Pause) -> None:
+        """Merge the keyword index's segments, as many as the time allows."""
         try:
-            self._library.merge([each.folder.name], at_leisure=each.is_quiet)
+            self._library.merge([each.folder.name], pause=pause)
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
 

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 _SWITCH_SECONDS = 0.001
 """Between threads of the child: at Python's own 5 ms an edit waits as long at each file that is looked at, while a large one is parsed."""
 
-_NICE = 5
-"""The child gives way to what the user is doing."""
-
 
 def work_for_server(open_it: Callable[[], Library]) -> None:
     """Keep the indexes up to the disk until the server at the other end of standard input is gone; without `serve.watch` only once."""
@@ -33,8 +30,6 @@ def work_for_server(open_it: Callable[[], Library]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave_on_signal)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
     if library.config.serve.watch.enabled:
         live = Live(library, _say)
         wished.append(live.again)
