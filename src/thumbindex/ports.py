@@ -49,6 +49,9 @@ class Embedder(Protocol):
     def embed_tokens(self, text: str) -> Matrix:
         """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
 
+    def knows(self, word: str) -> bool:
+        """Tell whether a word is one token of the model's vocabulary: then it is a word, whether any text holds it or not."""
+
     def count_truncated(self, texts: Sequence[str]) -> int:
         """Count the texts that are longer than the window, of which only the beginning is embedded."""
 

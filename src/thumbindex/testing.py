@@ -37,7 +37,8 @@ from thumbindex.text import STOP_WORDS, embedded_text, identifiers, visible, wor
 class FakeEmbedder:
     """Adds up one pseudo-random vector a word: texts that share words are alike, everywhere and always the same."""
 
-    def __init__(self, dimensions: int = 64, window: int = 256) -> None:
+    def __init__(self, dimensions: int = 64, window: int = 256, known: Sequence[str] = ()) -> None:
+        self.known = frozenset(known)
         self.name = "fake"
         self.fingerprint = f"fake-{dimensions}"
         self.dimensions = dimensions
@@ -58,6 +59,10 @@ class FakeEmbedder:
         """Return one normalized vector a word: shape (words, dimensions)."""
         rows = [self._embed_word(word) for word in words(text)[: self.window]]
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
+
+    def knows(self, word: str) -> bool:
+        """Know the words that were named when this was made."""
+        return word.casefold() in self.known
 
     def count_truncated(self, texts: Sequence[str]) -> int:
         """Count the texts of more words than the window."""

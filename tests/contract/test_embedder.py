@@ -10,7 +10,7 @@ TEXTS = ["How to share a vault", "", "one", "Sync keeps notes the same on all de
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.model), pytest.param("torch", marks=pytest.mark.model)])
 def embedder(request):
-    return FakeEmbedder() if request.param == "fake" else request.getfixturevalue(f"{request.param}_embedder")
+    return FakeEmbedder(known=["baby"]) if request.param == "fake" else request.getfixturevalue(f"{request.param}_embedder")
 
 
 def test_a_vector_does_not_depend_on_its_neighbors(embedder):
@@ -62,6 +62,10 @@ def test_each_word_has_a_normalized_vector_of_its_own(embedder):
 
 def test_a_text_without_words_has_no_tokens(embedder):
     assert embedder.embed_tokens("").shape == (0, embedder.dimensions)
+
+
+def test_a_word_is_known_where_it_is_one_token_and_a_misspelt_one_is_not(embedder):
+    assert [embedder.knows(word) for word in ("baby", "Baby", "subcription", "")] == [True, True, False, False]
 
 
 def test_it_says_what_its_vectors_can_be_compared_with(embedder):

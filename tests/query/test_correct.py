@@ -7,7 +7,7 @@ import pytest
 from thumbindex.model import Query
 from thumbindex.query.correct import closest, correct, correct_text, correction
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import MemoryKeywordIndex, document, memory_snapshot
+from thumbindex.testing import FakeEmbedder, MemoryKeywordIndex, document, memory_snapshot
 
 LEXICON: Mapping[str, int] = {"subscription": 9, "account": 20, "accounts": 3, "preview": 7, "live": 30, "plugin": 40, "lumen": 1, "sync": 50}
 
@@ -96,3 +96,10 @@ def test_words_that_are_counted_and_that_nothing_holds_any_more_are_no_correctio
     now = {"tables": 2, "plugin": 4, "settings": 9}
     lexicon = {**now, "table": 90, "label": 90, "plugin": 90}
     assert [closest(word, lexicon, 8, lambda known: now.get(known, 0)) for word in ("tablee", "labell", "pluginsettings")] == ["tables", None, None]
+
+
+def test_a_word_that_the_model_knows_is_spelled_right_though_no_text_holds_it() -> None:
+    snapshot = memory_snapshot([document("a.md", "The infant slept, said baba.")])
+    asked = Search(Query("was the baby awake"), "was the baby awake")
+    found = [correct(asked, Tools(snapshot, embedder=embedder)).text for embedder in (FakeEmbedder(), FakeEmbedder(known=["baby"]))]
+    assert found == ["was the baba awake", "was the baby awake"]

@@ -90,6 +90,10 @@ class OnnxEmbedder:
         words = np.array(encoding.special_tokens_mask, dtype=np.bool_) == 0
         return _normalized(self._states(encoding.ids)[words]) if words.any() else np.empty((0, self.dimensions), dtype=np.float32)
 
+    def knows(self, word: str) -> bool:
+        """Tell whether a word is one token of the vocabulary."""
+        return _is_one_token(word, self._tokenizer.encode(word, add_special_tokens=False).tokens)
+
     def count_truncated(self, texts: Sequence[str]) -> int:
         """Count the texts that are longer than the window, of which only the beginning is embedded."""
         encodings = self._tokenizer.encode_batch([self._card.passage_prefix + text for text in texts])
@@ -135,6 +139,11 @@ class TorchEmbedder:
             tokens = self._model.tokenizer(text, truncation=True, max_length=self.window, return_special_tokens_mask=True)
         words = np.array(tokens["special_tokens_mask"], dtype=np.bool_) == 0
         return _normalized(states[words])
+
+    def knows(self, word: str) -> bool:
+        """Tell whether a word is one token of the vocabulary."""
+        with self._lock:
+            return _is_one_token(word, self._model.tokenizer.tokenize(word))
 
     def count_truncated(self, texts: Sequence[str]) -> int:
         """Count the texts that are longer than the window, of which only the beginning is embedded."""
@@ -182,6 +191,11 @@ def _side_by_side(embed: Any, texts: Sequence[str], workers: int) -> list[Vector
         return list(pool.map(embed, texts))
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C waits for the texts in hand, not for those in the queue
+
+
+def _is_one_token(word: str, tokens: Sequence[str]) -> bool:
+    """Tell whether the only token is the word itself, and not one that stands for what is unknown; some begin with the space before them."""
+    return [token.lstrip("▁Ġ").casefold() for token in tokens] == [word.casefold()]
 
 
 def _normalized(vectors: Matrix) -> Matrix:

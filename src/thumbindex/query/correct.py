@@ -43,13 +43,18 @@ _FREQUENT = 5
 def correct(search: Search, tools: Tools) -> Search:
     """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked."""
     shortest = tools.settings.correct.shortest
-    unknown = (word for word in dict.fromkeys(correctable(search.text, shortest)) if not tools.snapshot.keyword.frequency(word))
+    unknown = (word for word in dict.fromkeys(correctable(search.text, shortest)) if not is_word(word, tools))
     corrections = {word: correction(word, tools) for word in islice(unknown, _MOST)}
     text = correct_text(search.text, corrections.get, shortest)
     if text == search.text:
         return search
     terms, identifiers = read_terms(text, tools.settings.search_code.whole)
     return replace(search, text=text, terms=terms, identifiers=identifiers)
+
+
+def is_word(word: str, tools: Tools) -> bool:
+    """Tell whether a text holds a word, or the model knows it: `baby` is spelled right where all notes say `infant`."""
+    return tools.snapshot.keyword.frequency(word) > 0 or (tools.embedder is not None and tools.embedder.knows(word))
 
 
 def correct_text(text: str, correction: Callable[[str], str | None], shortest: int) -> str:

@@ -15,7 +15,7 @@ FOLDERS = 20
 
 
 class Author:
-    """Writes notes: words as frequent as words are (Zipf), the most frequent first in `vocabulary`; sections of some eighty words."""
+    """Writes notes: words as frequent as words are (Zipf), the most frequent first in `vocabulary`; sections of eight sentences."""
 
     def __init__(self, seed: int = 1) -> None:
         self._random = random.Random(seed)
@@ -28,8 +28,11 @@ class Author:
         parts = [f"# Note {number}\n"]
         while sum(map(len, parts)) < characters:
             link = f"See [[note {self._random.randrange(notes)}]]."
-            parts.append(f"\n## {' '.join(self._some(3))}\n\n{' '.join(self._some(80))}. {link}\n")
+            parts.append(f"\n## {' '.join(self._some(3))}\n\n{' '.join(self._sentence() for _ in range(8))} {link}\n")
         return "".join(parts)
+
+    def _sentence(self) -> str:
+        return f"{' '.join(self._some(self._random.randint(5, 15))).capitalize()}."
 
     def _some(self, count: int) -> Sequence[str]:
         return self._random.choices(self.vocabulary, cum_weights=self._weights, k=count)
