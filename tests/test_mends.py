@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -255,6 +256,15 @@ def test_what_is_left_of_changed_files_is_not_taken_from_those_that_were_added(t
         large = library.index(words_only=True, sizes="large")
     assert (small.added, small.changed, small.left) == (1, 0, 3)
     assert (large.added, large.changed, large.left) == (1, 2, 0)
+
+
+def test_a_note_that_goes_while_others_are_read_is_no_problem(tmp_path):
+    write(tmp_path / "vault/a.md", "apples " * 20_000)
+    write(tmp_path / "vault/b.md", "pears")
+    os.utime(tmp_path / "vault/b.md", (0, 0))  # the older one is read last
+    with opened(tmp_path) as library:
+        report = library.index(words_only=True, progress=lambda progress: (tmp_path / "vault/b.md").unlink(missing_ok=True))
+        assert (report.skipped, [entry.path for entry in library.outline()]) == ((), ["a.md"])
 
 
 def test_what_a_small_run_reports_while_a_large_one_goes_on_stays_reported(tmp_path):

@@ -17,8 +17,9 @@ from thumbindex.study.vault import Author, make_vault, note_path
 
 CHARACTERS, ANCHORS = 5000, 50
 
-SETTLED_SECONDS = 6.0
-"""A text that was saved or replaced longer ago than this must, or must not, be in an answer: three times the longest gathering of changes."""
+SETTLED_SECONDS = 10.0
+"""A text that was saved or replaced longer ago than this must, or must not, be in an answer: changes are gathered for two, and forty notes read and
+written in another two or three; a machine that is busy with two servers and their judge takes twice as long."""
 
 UNDER_WAY = 3
 """Documents by which a count may miss: a note that is renamed while the folder is looked through is seen twice or not at all."""

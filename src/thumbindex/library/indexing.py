@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -179,10 +180,10 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
         return Kept(left=left)
     kept, done, total = Kept(left=left), 0, sum(map(len, groups))
     for number, group in enumerate(groups or [[]], 1):
-        documents, failed = _read(folder, group, listing)
+        documents, failed, gone = _read(folder, group, listing)
         kept, done, last = replace(kept, failed=(*kept.failed, *failed)), done + len(group), number >= len(groups)
         problems = (*listing.problems, *kept.failed) if last and run.sizes != "large" else None
-        removed = (*first.removed, *(problem.path for problem in failed))
+        removed = (*first.removed, *gone, *(problem.path for problem in failed))
         batch = Batch(documents, removed, first.touched, problems, last, anew, known.manifest, _most(group), failed, left)
         with open_writer(folder, run) as writer:
             applied = writer.apply(batch, _resolver)
@@ -255,17 +256,21 @@ def open_writer(folder: Folder, run: Run) -> Iterator[Writer]:
         yield writer
 
 
-def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem]]:
+def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem], list[str]]:
+    """Return the documents, what could not be read, and what went since the folder was walked: that is no problem to anybody."""
     documents: list[tuple[FileState, ParsedDocument]] = []
     failed: list[Problem] = []
+    gone: list[str] = []
     for state in states:
         data = read_bytes(folder.root, state.path, folder.config.corpus)
-        if isinstance(data, Problem):
+        if isinstance(data, Problem) and not os.path.lexists(folder.root / state.path):
+            gone.append(state.path)
+        elif isinstance(data, Problem):
             failed.append(data)
         else:
             parsed = parse_document(state.path, data, folder.config.corpus, listing.modified[state.path])
             documents.append((replace(state, digest=digest_of(data)), replace(parsed, keys=digests(parsed))))
-    return documents, failed
+    return documents, failed, gone
 
 
 def _resolver(documents: Sequence[Document]) -> Resolve:
