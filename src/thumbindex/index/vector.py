@@ -20,6 +20,9 @@ from thumbindex.ports import Mask, Matrix, Vector
 
 _MARK = b"thumbindex 1"
 
+LATE_ROWS, LATE_SHARE = 256, 0.02
+"""Rows that came or went since the base was made, before all becomes one base again: so many, or so large a share of it."""
+
 
 def view_file(folder: Path, fingerprint: str) -> Path:
     """Return the file of one model's vectors: another model is another file."""
@@ -28,14 +31,23 @@ def view_file(folder: Path, fingerprint: str) -> Path:
 
 
 class VectorView:
-    """Chunk row ids and their vectors: loaded from its file, brought up to date, searched, saved."""
+    """Chunk row ids and their vectors: a base, which copies share and nobody changes, what came since, and what went.
+
+    FAISS doubles what it holds where one row is added, and to copy all of it for each edit would cost as much again: a copy is two small
+    things until they have become a share of the base.
+    """
 
     def __init__(self, dimensions: int) -> None:
         import faiss
 
         self.dimensions = dimensions
         self._faiss: Any = faiss
-        self._index: Any = faiss.IndexIDMap2(faiss.IndexFlatIP(dimensions))
+        self._base: Any = self._empty()
+        self._late: Any = self._empty()
+        self._kept: Positions = np.zeros(0, dtype=np.int64)  # positions in the base that still count, ascending
+
+    def _empty(self) -> Any:
+        return self._faiss.IndexIDMap2(self._faiss.IndexFlatIP(self.dimensions))
 
     @classmethod
     def load(cls, path: Path, dimensions: int) -> VectorView:
@@ -47,18 +59,19 @@ class VectorView:
             except (RuntimeError, OSError, ValueError):
                 return view
             if isinstance(index, view._faiss.IndexIDMap2) and index.d == dimensions:
-                view._index = index
+                view._base, view._kept = index, np.arange(index.ntotal)
         return view
 
     def copy(self) -> VectorView:
         """Return a copy that can be changed while this one is searched."""
         other = VectorView(self.dimensions)
-        other._index = self._faiss.clone_index(self._index)
+        other._base, other._kept, other._late = self._base, self._kept, self._faiss.clone_index(self._late)
         return other
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
-        data = self._faiss.serialize_index(self._index).data  # faiss opens no path of its own: not every system's names suit it
+        self._merge()
+        data = self._faiss.serialize_index(self._base).data  # faiss opens no path of its own: not every system's names suit it
         temporary = path.with_suffix(".partial")  # there is one writer
         with writing(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,13 +87,14 @@ class VectorView:
                 raise
 
     def rows(self) -> Positions:
-        """Return the row ids that it holds, in the order in which they were added."""
-        return np.array(self._faiss.vector_to_array(self._index.id_map), dtype=np.int64)
+        """Return the row ids that it holds."""
+        return np.concatenate([self._ids(self._base)[self._kept], self._ids(self._late)])
 
     def remove(self, rows: Positions) -> None:
         """Remove rows."""
         if len(rows):
-            self._index.remove_ids(np.ascontiguousarray(rows, dtype=np.int64))
+            self._kept = self._kept[~np.isin(self._ids(self._base)[self._kept], rows)]
+            self._late.remove_ids(np.ascontiguousarray(rows, dtype=np.int64))
 
     def add(self, vectors: Mapping[int, bytes]) -> None:
         """Add rows with their vectors (bytes of float32)."""
@@ -89,15 +103,34 @@ class VectorView:
         matrix = np.frombuffer(b"".join(vectors.values()), dtype=np.float32).reshape(len(vectors), -1)
         if matrix.shape[1] != self.dimensions:
             raise IndexDamagedError(f"Stored vectors have {matrix.shape[1]} dimensions, not {self.dimensions}: run `thumbindex index --rebuild`.")
-        self._index.add_with_ids(matrix, np.fromiter(vectors, dtype=np.int64))
+        self._late.add_with_ids(matrix, np.fromiter(vectors, dtype=np.int64))
+        if self._gone() + self._late.ntotal > max(LATE_ROWS, LATE_SHARE * self._base.ntotal):
+            self._merge()
+
+    def _gone(self) -> int:
+        return int(self._base.ntotal) - len(self._kept)
+
+    def _merge(self) -> None:
+        """Make one base of all, as large as it must be: what others share stays as it is."""
+        if self._gone() or self._late.ntotal:
+            rows, matrix = self.rows(), self.matrix()
+            self._base, self._late, self._kept = self._empty(), self._empty(), np.arange(len(rows))
+            self._base.add_with_ids(np.ascontiguousarray(matrix), rows)
 
     def matrix(self) -> Matrix:
-        """Return the vectors in the order of `rows`, without a copy; valid until the next change."""
-        flat: Any = self._faiss.downcast_index(self._index.index)
-        if not flat.ntotal:
-            return np.zeros((0, self.dimensions), dtype=np.float32)
-        view: Matrix = self._faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * self.dimensions).reshape(flat.ntotal, self.dimensions)
-        return view
+        """Return the vectors in the order of `rows`, without a copy where nothing came or went since they were loaded; not to be changed."""
+        base = self._matrix(self._base)
+        if not (self._gone() or self._late.ntotal):
+            return base
+        return np.concatenate([base[self._kept], self._matrix(self._late)])
+
+    def take(self, at: Positions) -> Matrix:
+        """Return some of the vectors, by their positions in `rows`: shape (positions, dimensions)."""
+        found = np.empty((len(at), self.dimensions), dtype=np.float32)
+        of_base = at < len(self._kept)
+        found[of_base] = self._matrix(self._base)[self._kept[at[of_base]]]
+        found[~of_base] = self._matrix(self._late)[at[~of_base] - len(self._kept)]
+        return found
 
     def search(self, query: Vector, limit: int, rows: Positions | None) -> tuple[Positions, Any]:
         """Return row ids and cosines of the best `limit` among `rows` (all where None), best first, ties in any order."""
@@ -105,9 +138,32 @@ class VectorView:
         if rows is not None:
             selector = self._faiss.IDSelectorBatch(np.ascontiguousarray(rows, dtype=np.int64))
             parameters = self._faiss.SearchParameters(sel=selector)
-        scores, found = self._index.search(query.reshape(1, -1), limit, params=parameters)
+        found, scores = zip(*(self._search(index, query, limit, parameters) for index in (self._base, self._late)), strict=True)
+        ids, cosines = np.concatenate(found), np.concatenate(scores)
+        best = np.argsort(-cosines, kind="stable")[:limit]
+        return ids[best], cosines[best]
+
+    def _search(self, index: Any, query: Vector, limit: int, parameters: Any) -> tuple[Positions, Any]:
+        gone = self._gone() if index is self._base else 0
+        wanted = min(limit + gone, index.ntotal)
+        if not wanted:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        scores, found = index.search(query.reshape(1, -1), wanted, params=parameters)
         held = found[0] >= 0
+        if gone:
+            held &= np.isin(found[0], self._ids(index)[self._kept])
         return found[0][held], scores[0][held]
+
+    def _ids(self, index: Any) -> Positions:
+        return np.array(self._faiss.vector_to_array(index.id_map), dtype=np.int64)
+
+    def _matrix(self, index: Any) -> Matrix:
+        """Return an index's vectors without a copy; valid until its next change."""
+        flat: Any = self._faiss.downcast_index(index.index)
+        if not flat.ntotal:
+            return np.zeros((0, self.dimensions), dtype=np.float32)
+        view: Matrix = self._faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * self.dimensions).reshape(flat.ntotal, self.dimensions)
+        return view
 
 
 def _footer(data: bytes | memoryview) -> bytes:
@@ -165,5 +221,5 @@ class FaissVectorIndex:
         found = np.full((len(chunks), self.view.dimensions), np.nan, dtype=np.float32)
         held = at >= 0
         if held.any():
-            found[held] = self.view.matrix()[at[held]]
+            found[held] = self.view.take(at[held])
         return found
