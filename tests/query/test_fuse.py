@@ -60,6 +60,12 @@ def test_what_has_no_vector_yet_is_scored_by_the_other_retrievers_alone(method):
     assert fused == {1: 1.0, 0: pytest.approx(0.6 if method == "convex" else 0.5 + 0.5 * 11 / 12)}
 
 
+def test_what_has_no_vector_and_no_word_of_the_query_is_not_raised_by_a_link_before_what_was_found_by_meaning():
+    lists = {"search_vector": ranked((0, 0, 0.9), d0=0.9), "search_graph": ranked((1, 1, 1.0), d1=1.0)}
+    fused = fuse_lists(lists, {"search_vector": 0.9, "search_graph": 0.1}, QuerySettings(), pending=frozenset({ChunkId(1)}))
+    assert fused == {0: pytest.approx(0.9), 1: pytest.approx(0.1)}
+
+
 def test_a_document_with_one_vector_is_scored_by_meaning_as_a_whole():
     lists = {"search_vector": ranked((0, 0, 0.9), d0=0.9), "search_keyword": ranked((1, 0, 5.0), (2, 1, 5.0), d0=4.0, d1=5.0)}
     fused = fuse_lists(lists, EVEN, QuerySettings(), pending=frozenset({ChunkId(1), ChunkId(2)}))

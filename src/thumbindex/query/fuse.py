@@ -22,6 +22,10 @@ Fusion = Callable[[Mapping[str, Mapping[Item, float]], Mapping[str, float]], dic
 """Rankings by retriever (item to score) and the retrievers' weights in; fused scores out, at most the sum of the weights."""
 
 
+READING = ("search_keyword", "search_code")
+"""Retrievers that judge a text by what it says, as vectors do."""
+
+
 def fuse(search: Search, tools: Tools) -> Search:
     """Fuse the lists into candidates, best first; ties by path, then line."""
     settings = tools.settings
@@ -105,9 +109,12 @@ def fuse_lists(
 
 
 def gain_of_others(weights: Mapping[str, float]) -> float:
-    """Return the factor that raises all weights but search_vector's to the sum of all; 1 where there are no others."""
+    """Return the factor that raises all weights but search_vector's to the sum of all.
+
+    It is 1 where no words were found: links measure a document's neighbors, and raised they would put it before what was found by meaning.
+    """
     others = sum(weight for name, weight in weights.items() if name != "search_vector")
-    return sum(weights.values()) / others if others > 0 else 1.0
+    return sum(weights.values()) / others if any(weights.get(name) for name in READING) else 1.0
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[Item, float]]:

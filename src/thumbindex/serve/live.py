@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -30,6 +31,9 @@ FIRST_SCRUB_SECONDS = 60.0
 
 MERGE_SECONDS = 5.0
 """After an edit it must be quiet for so long before segments are merged: the next edit should not wait behind that."""
+
+WORDS_SECONDS = 4.0
+"""For so long words are taken in before newer ones come first: where each save cut short the run before it, older texts would never come."""
 
 READ_SECONDS = 0.2
 """Between a text's words and its vectors: whoever asks opens the words meanwhile, and vectors would take the processor from them."""
@@ -205,7 +209,7 @@ class Live:
             # from now on: what is due already would cut this very run short
             each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds
         each.watch.quiet.clear()
-        turn = Turn(self._are_words_due)
+        turn = Turn(partial(self._are_words_due, not_before=time.monotonic() + WORDS_SECONDS))
         try:
             report = self._index(each, turn)
         except (ThumbindexError, OSError) as error:
@@ -308,11 +312,12 @@ class Live:
         elif each.folder.root.is_dir():
             self._note(each, "empty", str(error))
 
-    def _are_words_due(self) -> bool:
+    def _are_words_due(self, not_before: float = 0.0) -> bool:
         """Tell whether to leave vectors, or older words, for later; asked between two batches, so that nothing quick waits for all of them."""
         self._attend()
         now = time.monotonic()
-        return self._stopped or self._again or any(each.elected and each.words_at() <= now for each in self._folders)
+        due = now >= not_before and any(each.elected and each.words_at() <= now for each in self._folders)
+        return self._stopped or self._again or due
 
     def _note(self, each: Tended, about: str, sentence: str) -> None:
         before = each.notes.get(about, "")
