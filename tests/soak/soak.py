@@ -36,8 +36,8 @@ SAMPLES = 80
 LEVEL_FROM_SECONDS = 300.0
 """In a shorter run servers are still warming up in its second quarter: it shows whether the soak works, not whether anything grows."""
 
-LARGEST = 2.0
-"""So many times the size of an index built anew one that was edited may have."""
+LARGEST = 2.5
+"""So many times the size of an index built anew one that was edited may have: vectors of texts that may come back are kept, as many again."""
 
 SETTLE_SECONDS = 900.0
 """Twice what vectors for all of a thousand notes take at half of a core, on a machine that does other things too."""
