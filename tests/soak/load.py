@@ -35,18 +35,33 @@ class Pace:
 NOTHING_DUE = Pace(0, (), 0.0)
 
 
-def paced(work: Callable[[float], object], a_second: float, end: Callable[[], float], began: float) -> Pace:
+class Clock:
+    """The time as it is; a test has one that only sleeping moves."""
+
+    def now(self) -> float:
+        """Return seconds on the monotonic clock."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+REAL = Clock()
+
+
+def paced(work: Callable[[float], object], a_second: float, end: Callable[[], float], began: float, clock: Clock = REAL) -> Pace:
     """Do something so many times a second from `began` to `end` (infinite while that is open): tell it when it was due.
 
     What falls behind is made up for as fast as it can be, until the end; a moment that passed is never taken off the plan.
     """
     done, behind = 0, 0.0
     while (due := began + done / a_second) < end():
-        late = time.monotonic() - due
-        if time.monotonic() >= end():
+        late = clock.now() - due
+        if clock.now() >= end():
             break
         if late < 0:
-            time.sleep(min(-late, NAP_SECONDS))
+            clock.sleep(min(-late, NAP_SECONDS))
             continue
         behind = max(behind, late)
         work(due)

@@ -15,7 +15,7 @@ from edited import UNDER_WAY, Vault, is_among, is_first, is_nowhere, is_plausibl
 from ending import differences, judge_differences, judge_size
 from heard import judge_queue
 from judge import LEVEL, Verdict, conclude, judge_level, judge_pace, judge_wrong, quantile, slope
-from load import NOTHING_DUE, Crew, Pace, paced
+from load import NOTHING_DUE, Clock, Crew, Pace, paced
 from processes import Sample, Taken, judge_processes, judge_same_processes, take
 from storm import Phase, find_fault, judge_arrival, judge_memory, judge_phases
 
@@ -41,31 +41,40 @@ def samples(*resident: int, pid: int = 7) -> list[Sample]:
 # ------------------------------------------------------------------ pace
 
 
+class Slept(Clock):
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
 def test_work_that_keeps_up_is_all_done():
-    began = time.monotonic()
-    pace = paced(lambda due: None, 50, lambda: began + 0.3, began)
+    pace = paced(lambda due: None, 50, lambda: 0.3, 0.0, Slept())
     assert (pace.done, pace.undone) == (15, ())
 
 
 def test_work_that_is_too_slow_shows_what_was_never_begun_and_how_long_it_had_waited():
-    began = time.monotonic()
-    pace = paced(lambda due: time.sleep(0.2), 20, lambda: began + 0.4, began)
-    assert pace.done + len(pace.undone) == 8
-    assert pace.done <= 3
-    assert pace.undone[-1] == pytest.approx(0.05)
+    clock = Slept()
+    pace = paced(lambda due: clock.sleep(0.25), 20, lambda: 0.5, 0.0, clock)
+    assert (pace.done, len(pace.undone), pace.undone[-1]) == (2, 8, pytest.approx(0.05))
     assert judge_pace("work", 20, pace).held is False
 
 
 def test_after_a_stall_all_that_was_due_meanwhile_is_done_and_counts_from_when_it_was_due():
-    began, late = time.monotonic(), []
+    clock, late = Slept(), list[float]()
 
     def work(due: float) -> None:
-        time.sleep(0.2 if not late else 0)
-        late.append(time.monotonic() - due)
+        clock.sleep(0.25 if not late else 0)
+        late.append(clock.now() - due)
 
-    assert paced(work, 20, lambda: began + 0.4, began).undone == ()
-    assert len(late) == 8
-    assert late[1] > 0.1  # nothing slow about it but that it had to wait
+    assert paced(work, 20, lambda: 0.5, 0.0, clock).undone == ()
+    assert late == pytest.approx([0.25, 0.2, 0.15, 0.1, 0.05, 0, 0, 0, 0, 0], abs=1e-6)
 
 
 @pytest.mark.parametrize(("done", "held"), [(95, True), (94, False)])
