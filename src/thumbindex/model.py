@@ -346,6 +346,50 @@ class IndexReport:
     mended: tuple[str, ...] = ()  # what was damaged or of an earlier version, and what was done about it
 
 
+# ------------------------------------------------------------------ what says the same
+
+
+Zone = Literal["same", "grey", "distinct"]
+"""What two texts are to each other: one text twice, for the owner to decide, or two texts."""
+
+Verdict = Literal["same", "apart"]
+"""What the owner decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What two texts are to each other, and the rule that says so, in words."""
+
+    zone: Zone
+    rule: str
+    differs: str = ""  # the numbers, versions, dates or negations in which they contradict each other, in words; empty where they do not
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the owner decided of two texts, known by their digests: it holds wherever those texts stand, and lapses when one stands nowhere any more."""
+
+    first: str  # hex digest of the text, the lesser of the two
+    second: str
+    verdict: Verdict
+    note: str = ""
+    made: float = 0.0  # seconds since the epoch
+    first_place: str = ""  # `path:line` where each stood then, to be named when the decision has lapsed
+    second_place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestionCounts:
+    """What ingestion did to the segments of one type of document."""
+
+    type: str  # front matter `type`; empty where there is none
+    segments: int
+    repeats: int  # left out of the search: boilerplate and near-duplicates inside one document
+    boosted: int
+    mean_boost: float
+    most_boost: float
+
+
 # ------------------------------------------------------------------ what a library tells of itself
 
 
