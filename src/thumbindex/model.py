@@ -367,7 +367,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the owner decided of two texts, known by their digests: it holds wherever those texts stand, and lapses when one stands nowhere any more."""
+    """What the owner decided of two texts, known by their digests: it holds wherever they stand, and lapses when one is nowhere any more."""
 
     first: str  # hex digest of the text, the lesser of the two
     second: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -196,4 +196,4 @@ class Snapshot:
     graph: LinkGraph
     calibration: Calibration = Calibration()
     vocabulary: tuple[tuple[str, ...], Matrix] | None = None  # terms and their vectors, for `expand`
-    duplicates: Duplicates = NoDuplicates()
+    duplicates: Duplicates = field(default_factory=NoDuplicates)
