@@ -157,7 +157,7 @@ _FUNCTION_WORDS = {
     language: frozenset(listed.split())
     for language, listed in {
         "en": "the of and to is in that it for on with as are this be by not or from at an you your can will if when which has have was their",
-        "de": "der die das und ist nicht ein eine einen einem einer mit auf fur von zu im den dem des sich auch wird werden sie du oder wenn bei aus als",
+        "de": "der die das und ist nicht ein eine einen einem einer mit auf fur von zu im den dem des sich auch wird werden sie du oder wenn bei als",
         "fr": "le la les des et est une un du dans pour pas que qui sur avec vous votre ce cette sont par au aux ou en ne se nous il elle",
         "es": "el la los las y es una un del en para no que por con su al se lo como mas este esta son o tu puede cuando sin",
         "it": "il lo la gli le e di che un una per non con del della dei delle nel nella sono si come questo questa da al alla o tuo puo",
