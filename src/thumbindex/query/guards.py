@@ -10,7 +10,22 @@ from functools import lru_cache
 from rapidfuzz.distance import OSA
 
 from thumbindex.model import BlockKind, Chunk
-from thumbindex.query.reading import CODE, DATE, NAME, NUMBER, POLAR, STATE, UNIT, WORD, Reading, comparable, fence_language, reading, tables_in
+from thumbindex.query.reading import (
+    CODE,
+    DATE,
+    NAME,
+    NUMBER,
+    POLAR,
+    STATE,
+    STATES,
+    UNIT,
+    WORD,
+    Reading,
+    comparable,
+    fence_language,
+    reading,
+    tables_in,
+)
 from thumbindex.query.vocabulary import NEGATING, SYNONYMS
 from thumbindex.text import STOP_WORDS, fold, language_of, visible, words
 
@@ -34,7 +49,7 @@ _ENDINGS = ("ing", "ed", "es", "ly", "s", "d", "e")
 
 _ARTICLES = frozenset(("a", "an", "the"))
 
-_LIKENESS = 0.7
+_LIKENESS = 0.65
 """The least share of tokens that texts have in common, in order, for a difference to be a contradiction."""
 
 _SHORT_NEGATION = 4
@@ -78,21 +93,23 @@ def equal(first: str, second: str) -> bool:
     if first == second:
         return True
     left, right = reading(first), reading(second)
-    mine, yours = left.folded(), right.folded()
-    return mine == yours and bool(mine) and _code_apart(left, right) is None and all(map(_agree, _marked(left), _marked(right)))
+    if not left.tokens or len(left.tokens) != len(right.tokens) or left.tables != right.tables:
+        return False
+    return all(map(_agree, _pairs(left), _pairs(right))) and _code_apart(left, right) is None
 
 
 def same_wording(first: str, second: str) -> bool:
     """Tell whether two texts differ in no more than articles, endings and spelling mistakes."""
-    mine, yours = ([token for token in reading(text).folded() if token not in _ARTICLES] for text in (first, second))
-    return len(mine) == len(yours) and all(a == b or is_variant(a, b) for a, b in zip(mine, yours, strict=True))
+    mine, yours = ([each for each in _pairs(reading(text)) if each[1] not in _ARTICLES] for text in (first, second))
+    return len(mine) == len(yours) and all(a == b or (a[0] == b[0] == WORD and is_variant(a[1], b[1])) for a, b in zip(mine, yours, strict=True))
 
 
-def only_in_one(first: str, second: str) -> str | None:
-    """Say which words one text has and the other has not; None where both have the same."""
+def only_in_one(first: str, second: str) -> str:
+    """Say which words one text has and the other has not, or that they stand in another order."""
     left, right = Counter(reading(first).folded()), Counter(reading(second).folded())
-    more = [token for token in reading(first).folded() + reading(second).folded() if token in (left - right) + (right - left)]
-    return " ".join(dict.fromkeys(more)) or None
+    more = (left - right) + (right - left)
+    told = " ".join(dict.fromkeys(token for token in reading(first).folded() + reading(second).folded() if token in more))
+    return f"only one says `{told}`" if told else "the same words in another order"
 
 
 def contradiction(first: str, second: str) -> str:
@@ -102,9 +119,9 @@ def contradiction(first: str, second: str) -> str:
     one has a sentence more.
     """
     left, right = reading(first), reading(second)
-    matcher = SequenceMatcher(None, left.folded(), right.folded(), autojunk=False)
-    if matcher.real_quick_ratio() < _LIKENESS or matcher.ratio() < _LIKENESS:
+    if SequenceMatcher(None, _outline(left), _outline(right), autojunk=False).ratio() < _LIKENESS:
         return ""
+    matcher = SequenceMatcher(None, left.folded(), right.folded(), autojunk=False)
     found = []
     for operation, *ends in matcher.get_opcodes():
         if operation != "equal":
@@ -130,7 +147,7 @@ def word_overlap(first: str, second: str) -> float:
 @lru_cache(maxsize=4096)
 def is_variant(first: str, second: str) -> bool:
     """Tell whether two words are one with another ending, or one of some length with a spelling mistake."""
-    if first[0] != second[0] or any(c.isdigit() for c in first + second):
+    if first[0] != second[0] or not first.isalpha() or not second.isalpha():
         return False
     if _stem(first) == _stem(second):
         return True
@@ -158,7 +175,7 @@ def _marks_apart(left: Reading, right: Reading) -> str | None:
     if left.tables != right.tables:
         return "tables of another shape"
     wanted = {fold(token) for _, token in (*_marked(left), *_marked(right))} | _negated(left, right)
-    mine, yours = ([(s, t) for s, t in zip(each.sorts, each.tokens, strict=True) if fold(t) in wanted] for each in (left, right))
+    mine, yours = ([token for token in _pairs(each) if fold(token[1]) in wanted] for each in (left, right))
     at = next((n for n, (a, b) in enumerate(zip(mine, yours, strict=False)) if not _agree(a, b)), min(len(mine), len(yours)))
     if at == len(mine) == len(yours):
         return None
@@ -166,7 +183,11 @@ def _marks_apart(left: Reading, right: Reading) -> str | None:
 
 
 def _marked(each: Reading) -> list[_Token]:
-    return [(sort, token) for sort, token in zip(each.sorts, each.tokens, strict=True) if sort != WORD]
+    return [token for token in _pairs(each) if token[0] != WORD]
+
+
+def _pairs(each: Reading) -> list[_Token]:
+    return list(zip(each.sorts, each.tokens, strict=True))
 
 
 def _agree(first: _Token, second: _Token) -> bool:
@@ -192,10 +213,9 @@ def _negated(left: Reading, right: Reading) -> set[str]:
     """Return the words of which one text has the opposite: supported, unsupported."""
     mine, yours = set(left.folded()), set(right.folded())
     mine, yours = mine - yours, yours - mine
-    opposites = (
-        (word, prefix + word) for some, others in ((mine, yours), (yours, mine)) for word in some for prefix in NEGATING if prefix + word in others
-    )
-    return {word for pair in opposites for word in pair}
+    words_of = {prefix + word: word for some in (mine, yours) for word in some for prefix in NEGATING}
+    opposites = {word: words_of[word] for word in mine | yours if words_of.get(word) in (yours if word in mine else mine)}
+    return {*opposites, *opposites.values()}
 
 
 def _replaced(left: Counter[str], right: Counter[str]) -> str | None:
@@ -212,8 +232,13 @@ def _replaced(left: Counter[str], right: Counter[str]) -> str | None:
 # ------------------------------------------------------------------ what contradicts
 
 
+def _outline(each: Reading) -> list[str]:
+    """Return the tokens with one for all values and words that turn a sentence round: what texts may share that contradict each other."""
+    return ["\0" if sort in (NUMBER, UNIT, DATE, POLAR, STATE) else fold(token) for sort, token in _pairs(each)]
+
+
 def _cut(each: Reading, start: int, end: int) -> list[_Token]:
-    return list(zip(each.sorts[start:end], each.tokens[start:end], strict=True))
+    return _pairs(each)[start:end]
 
 
 def _other_subject(mine: Sequence[_Token], yours: Sequence[_Token]) -> bool:
@@ -235,9 +260,10 @@ def _disagreements(left: Reading, right: Reading, ends: Sequence[int]) -> list[s
     if all(values):
         return [f"{_quoted(_whole(left, *ends[:2]))} against {_quoted(_whole(right, *ends[2:]))}"]
     polar = [[token for token in side if token[0] in (POLAR, STATE)] for side in (mine, yours)]
-    opposite = _opposite([t for _, t in mine], [t for _, t in yours])
-    if (any(polar) and max(len(mine), len(yours)) <= _SHORT_NEGATION) or opposite:
-        return [f"{_quoted(polar[0] or mine)} against {_quoted(polar[1] or yours)}"]
+    if any(polar) and max(len(mine), len(yours)) <= _SHORT_NEGATION:
+        return [f"{_quoted(polar[0])} against {_quoted(polar[1])}"]
+    if _opposite([token for _, token in mine], [token for _, token in yours]):
+        return [f"{_quoted(mine)} against {_quoted(yours)}"]
     return []
 
 
@@ -254,4 +280,4 @@ def _quoted(tokens: Sequence[_Token]) -> str:
     if not tokens:
         return "nothing"
     shown = tokens if len(tokens) > 1 and tokens[1][0] == UNIT else tokens[:1] if tokens[0][0] not in (NUMBER, DATE) else tokens
-    return f"`{' '.join(token for _, token in shown)}`"
+    return f"`{' '.join(STATES.get(token, token) for _, token in shown)}`"

@@ -14,6 +14,9 @@ _LEANING = 8
 _OVERLAP = 0.5
 """The least share of words in common of texts that are worth reading: the others are alike in meaning or in their headings only."""
 
+_FEW = 12
+"""Texts of no more words are always read: there one word is a large share."""
+
 
 def judge(first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings) -> Judgement:
     """Judge two chunks by their texts, the cosine of their vectors (None where one has none) and the guards (spec/dedup.md, section 4).
@@ -45,7 +48,7 @@ def _judge_alike(first: Chunk, second: Chunk, cosine: float, settings: Duplicate
         return Judgement("grey", f"{how}, but {guard}", "" if _other_headings(first, second) else contradiction(first.text, second.text))
     if same_wording(first.text, second.text):
         return Judgement("same" if alike >= settings.same else "grey", f"{how}, in the same words")
-    return Judgement("grey", f"{how}, but only one says `{only_in_one(first.text, second.text)}`")
+    return Judgement("grey", f"{how}, but {only_in_one(first.text, second.text)}")
 
 
 def _guard(first: Chunk, second: Chunk) -> str | None:
@@ -68,4 +71,4 @@ def _other_headings(first: Chunk, second: Chunk) -> bool:
 def _word_overlap(first: str, second: str) -> float:
     """Return the Jaccard similarity of the words in the source of two texts: a first look, cheaper than reading them."""
     left, right = set(words(first)), set(words(second))
-    return len(left & right) / len(left | right) if left | right else 0.0
+    return len(left & right) / len(left | right) if min(len(left), len(right)) > _FEW else 1.0

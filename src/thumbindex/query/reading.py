@@ -30,16 +30,19 @@ READINGS = 512
 NUMBER, UNIT, DATE, POLAR, CODE, NAME, STATE, WORD = "n", "u", "d", "p", "c", "m", "s", "w"
 """What a token is; a letter each, so that a reading is small."""
 
-_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff\r"))
-_TYPOGRAPHY = str.maketrans("‘’‚‛′‐‑‒–—−“”„‟″«»\u00a0\u202f\u2009", '\'\'\'\'\'------"""""""   ') | _UNSEEN
+_WRITTEN = {"'": "‘’‚‛′", '"': "“”„‟″«»", "-": "‐‑‒–−", " ": "\u00a0\u202f\u2009", " - ": "—", "": "\u00ad\u200b\u2060\ufeff\r"}
+_TYPOGRAPHY = {ord(sign): plain for plain, signs in _WRITTEN.items() for sign in signs}
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d])-[ \t]*\n[ \t>]*(?=[^\W\d_])")
 _FENCE = re.compile(r"(?ms)^([ \t>]*)(`{3,}|~{3,})([^\n]*)\n(.*?)(?:^[ \t>]*\2[`~]*[ \t]*$|\Z)")
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 _HELD = re.compile("\ue000(\\d+)\ue001")
 _CELL, _STRUCK, _DONE = "\ue002", "\ue003", "\ue004"
+STATES = {_CELL: "another cell", _STRUCK: "struck out", _DONE: "[x]"}
+"""How marks of our own are shown."""
+
 _COMMENT = re.compile(r"<!--.*?-->|%%.*?%%", re.S)
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:?")
-_AUTOLINK = re.compile(r"<((?:[a-z][a-z0-9+.-]+://|mailto:)?[^\s<>@]*[/@.][^\s<>]*[^\s<>/])>", re.I)
+_AUTOLINK = re.compile(r"<((?:[a-z][a-z0-9+.-]+://|mailto:)[^\s<>]+|[^\s<>@/]+@[^\s<>@]+)>", re.I)
 _PLACEHOLDER = re.compile(r"<(/?)([A-Za-z][\w-]*)([^<>]{0,300})>")
 _TARGET = re.compile(r"(\]\()<([^<>\n]*)>")
 _CHECKED = re.compile(r"(?m)^([ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+)\[[xX]\][ \t]")

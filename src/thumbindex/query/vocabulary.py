@@ -30,7 +30,7 @@ UNITS = frozenset(
     "b kb mb gb tb pb kib mib gib tib bit bits byte bytes kilobyte kilobytes megabyte megabytes gigabyte gigabytes terabyte terabytes kbps mbps gbps"
     " ns us µs μs ms s sec secs second seconds min mins minute minutes millisecond milliseconds microsecond microseconds h hr hrs hour hours day days"
     " week weeks month months quarter quarters year years px em rem pt dpi hz khz mhz ghz mg g kg lb lbs oz mm cm m km in inch inches ft mile miles"
-    " v mv w kw mw a ma c f k percent usd eur gbp dollar dollars euro euros cent cents times x am pm".split()
+    " v mv w kw mw ma percent usd eur gbp dollar dollars euro euros cent cents times x am pm".split()
 )
 
 CONTRACTIONS = {
