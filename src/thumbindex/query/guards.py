@@ -25,6 +25,7 @@ from thumbindex.query.reading import (
     fence_language,
     reading,
     tables_in,
+    without_code,
 )
 from thumbindex.query.vocabulary import NEGATING, SYNONYMS
 from thumbindex.text import STOP_WORDS, fold, language_of, visible, words
@@ -119,14 +120,14 @@ def contradiction(first: str, second: str) -> str:
     one has a sentence more.
     """
     left, right = reading(first), reading(second)
-    if SequenceMatcher(None, _outline(left), _outline(right), autojunk=False).ratio() < _LIKENESS:
+    mine, yours = _outline(left), _outline(right)
+    if (mine or yours) and SequenceMatcher(None, mine, yours, autojunk=False).ratio() < _LIKENESS:
         return ""
     matcher = SequenceMatcher(None, left.folded(), right.folded(), autojunk=False)
     found = []
     for operation, *ends in matcher.get_opcodes():
         if operation != "equal":
-            mine, yours = _cut(left, *ends[:2]), _cut(right, *ends[2:])
-            if _other_subject(mine, yours):
+            if _other_subject(_cut(left, *ends[:2]), _cut(right, *ends[2:])):
                 return ""
             found += _disagreements(left, right, ends)
     return ", ".join(dict.fromkeys(found))
@@ -161,7 +162,7 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=512)
 def _language(text: str) -> str:
-    return language_of(comparable(text)[0])
+    return language_of(without_code(text))
 
 
 # ------------------------------------------------------------------ what must be equal
@@ -233,8 +234,8 @@ def _replaced(left: Counter[str], right: Counter[str]) -> str | None:
 
 
 def _outline(each: Reading) -> list[str]:
-    """Return the tokens with one for all values and words that turn a sentence round: what texts may share that contradict each other."""
-    return ["\0" if sort in (NUMBER, UNIT, DATE, POLAR, STATE) else fold(token) for sort, token in _pairs(each)]
+    """Return the stems with one for all values, words that turn a sentence round left out: what texts share that contradict each other."""
+    return ["\0" if s in (NUMBER, UNIT, DATE, STATE) else _stem(fold(t)) for s, t in _pairs(each) if s != POLAR and t not in STOP_WORDS]
 
 
 def _cut(each: Reading, start: int, end: int) -> list[_Token]:

@@ -24,9 +24,14 @@ def judge(first: Chunk, second: Chunk, cosine: float | None, settings: Duplicate
     A vector stands for the headings as well, and for no more than the model's window: whole texts decide what is the same, and a copy
     under other headings is alike by its 3-grams where its cosine is not.
     """
+    shared = 1.0 if first.text == second.text else _shared(first.text, second.text)
+    if shared < _OVERLAP and (cosine or 0.0) < settings.grey:
+        return Judgement("distinct", "not alike")
     languages = other_language(first, second)
     if languages:
         return Judgement("distinct", f"another language: {languages}")
+    if shared < _OVERLAP:
+        return Judgement("grey", f"cosine {cosine:.2f}, in other words")
     if equal(first.text, second.text):
         guard = _guard(first, second)
         return Judgement("grey", guard) if guard else Judgement("same", "equal text" if first.text == second.text else "equal but for markup")
@@ -34,10 +39,7 @@ def judge(first: Chunk, second: Chunk, cosine: float | None, settings: Duplicate
 
 
 def _judge_alike(first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings) -> Judgement:
-    """Judge texts that are not equal."""
-    overlap = _word_overlap(first.text, second.text)
-    if overlap < _OVERLAP:
-        return Judgement("grey", f"cosine {cosine:.2f}, other words") if cosine >= settings.grey else Judgement("distinct", "not alike")
+    """Judge texts that have words in common and are not equal."""
     grams = float(jaccard([ngrams(first.text), ngrams(second.text)])[0, 1])
     alike = max(cosine, grams)
     if alike < settings.grey:
@@ -68,7 +70,7 @@ def _other_headings(first: Chunk, second: Chunk) -> bool:
     return bool(mine and yours) and not mine & yours
 
 
-def _word_overlap(first: str, second: str) -> float:
+def _shared(first: str, second: str) -> float:
     """Return the Jaccard similarity of the words in the source of two texts: a first look, cheaper than reading them."""
     left, right = set(words(first)), set(words(second))
     return len(left & right) / len(left | right) if min(len(left), len(right)) > _FEW else 1.0

@@ -118,6 +118,11 @@ def comparable(markdown: str) -> tuple[str, tuple[str, ...]]:
     return _HELD.sub(lambda match: code[int(match[1])], re.sub(f"[{_CELL}{_STRUCK}{_DONE}]", " ", text)), code
 
 
+def without_code(markdown: str) -> str:
+    """Return a text without its code blocks and spans, whose words are of no natural language."""
+    return _SPAN.sub(" ", _FENCE.sub("", markdown))
+
+
 def tables_in(markdown: str) -> tuple[tuple[int, int], ...]:
     """Return rows and columns of each table in a text; a table has a row of dashes."""
     lines = markdown.splitlines()
@@ -217,10 +222,10 @@ def _sorted(match: re.Match[str], in_code: bool) -> list[tuple[str, str]]:
             return [(NUMBER, number)]
         if attached or fold(rest) in UNITS:
             return [(NUMBER, number), (UNIT, _unit(rest))]
-        return [(NUMBER, number), *_word(rest, in_code, text_before=" ")]
+        return [(NUMBER, number), *_word(rest, in_code, False)]
     if match["flag"]:
         return [(CODE, token)]
-    return _word(token, in_code, match.string[max(0, match.start() - 2) : match.start()])
+    return list(_word(token, in_code, bool(_NAME_BEFORE.match(match.string, max(0, match.start() - 2), match.start()))))
 
 
 def _unit(written: str) -> str:
@@ -231,25 +236,26 @@ def _unit(written: str) -> str:
     return written[:-1] if folded in ("mins", "hrs", "lbs") else written
 
 
-def _word(token: str, in_code: bool, text_before: str) -> list[tuple[str, str]]:
+@lru_cache(maxsize=8192)
+def _word(token: str, in_code: bool, inside: bool) -> tuple[tuple[str, str], ...]:
     bare = token.removesuffix("()").removesuffix("'s").removesuffix("’s")
     folded = fold(bare)
     if folded in CONTRACTIONS:
-        return [(POLAR if part in POLARITY else WORD, part) for part in CONTRACTIONS[folded]]
+        return tuple((POLAR if part in POLARITY else WORD, part) for part in CONTRACTIONS[folded])
     if folded.endswith("n't"):
-        return [(WORD, folded[:-3]), (POLAR, "not")]
+        return ((WORD, folded[:-3]), (POLAR, "not"))
     if bare in CASED:
-        return [(POLAR, bare)]
+        return ((POLAR, bare),)
     if folded in COUNTS:
-        return [(NUMBER, COUNTS[folded])]
+        return ((NUMBER, COUNTS[folded]),)
     if folded in POLARITY:
-        return [(POLAR, folded)]
+        return ((POLAR, folded),)
     if folded in DAYS_AND_MONTHS:
-        return [(DATE, folded)]
+        return ((DATE, folded),)
     if in_code or looks_like_code(token):
-        return [(CODE, bare)]
+        return ((CODE, bare),)
     plain = folded.replace("-", "").replace("’", "'")
-    return [(NAME if token[0].isupper() and _NAME_BEFORE.match(text_before) else WORD, plain)]
+    return ((NAME if token[0].isupper() and inside else WORD, plain),)
 
 
 def _bare(span: str) -> str:
