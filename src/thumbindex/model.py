@@ -461,3 +461,43 @@ class FolderStatus:
     updated: str  # ISO time of the last commit, empty where there is none
     failure: str = ""  # in a word or two why it cannot be read; a problem says more
     progress: Progress | None = None  # how far the process is that brings it up to the disk, where that is known
+
+
+# ------------------------------------------------------------------ what the owner of a folder sees of duplicates
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One place where a text of a cluster stands."""
+
+    place: Place
+    heading_path: tuple[str, ...]
+    text: str  # source Markdown at those lines
+    digest: str  # hex, of the text
+    date: str  # ISO, the document's day
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Texts that are one text several times, or two that may be: for the owner to decide."""
+
+    id: str  # eight hex digits, the same as long as its texts are
+    folder: str
+    zone: Zone  # what the index says: same or grey
+    rule: str  # why
+    differs: str  # in what they contradict each other
+    cosine: float  # the least of any two, 0 where it is not known
+    standings: tuple[Standing, ...]  # newest first
+    verdict: Verdict | None = None  # what the owner says
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatesFound:
+    """What is known of duplicates in some folders."""
+
+    clusters: tuple[Cluster, ...]
+    lapsed: tuple[tuple[str, Decision], ...]  # folder, and a decision of which a text is nowhere any more
+    chunks: int
+    merged: int  # chunks in clusters of one text
+    flagged: int  # chunks of which the owner has to decide
