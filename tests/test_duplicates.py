@@ -165,5 +165,8 @@ def test_pairs_of_texts_are_judged_by_their_kinds_and_words(library: Library) ->
 
 
 def test_a_folder_without_an_index_says_what_to_do(vault: Path, tmp_path: Path) -> None:
-    with Library.open([vault], index=tmp_path / "none", embedder=FakeEmbedder()) as library, pytest.raises(UsageError, match="run `thumbindex index`"):
+    with (
+        Library.open([vault], index=tmp_path / "none", embedder=FakeEmbedder()) as library,
+        pytest.raises(UsageError, match="run `thumbindex index`"),
+    ):
         library.duplicates()

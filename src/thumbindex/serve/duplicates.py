@@ -157,7 +157,7 @@ def review(
         _bring_up_to_date(library)
         found = library.duplicates(grey=True)
         waiting = [each for each in found.clusters if each.zone == "grey" and each.verdict is None]
-        decided = _review(library, waiting, _keys())
+        decided = review_clusters(library, waiting, _keys())
         print_line(f"{decided} of {len(waiting)} decided; `thumbindex duplicates undo CLUSTER` takes one back.")
     return FOUND
 
@@ -209,8 +209,8 @@ def _show(cluster: Cluster, as_json: bool) -> None:
         print_summary(cluster)
 
 
-def _review(library: Library, waiting: list[Cluster], keys: Iterator[str]) -> int:
-    """Ask of each cluster and keep each decision at once; return how many were made."""
+def review_clusters(library: Library, waiting: list[Cluster], keys: Iterator[str]) -> int:
+    """Ask of each cluster and keep each decision at once, so that an interruption loses none; return how many were made."""
     decided = 0
     for number, cluster in enumerate(waiting, 1):
         print_cluster(cluster)
