@@ -461,6 +461,7 @@ class FolderStatus:
     updated: str  # ISO time of the last commit, empty where there is none
     failure: str = ""  # in a word or two why it cannot be read; a problem says more
     progress: Progress | None = None  # how far the process is that brings it up to the disk, where that is known
+    ingestion: tuple[IngestionCounts, ...] = ()  # what was left out of the search as repeats, by type of document
 
 
 # ------------------------------------------------------------------ what the owner of a folder sees of duplicates

@@ -57,6 +57,14 @@ class StoredColumns(Database):
             self._verify_count("chunks", rows)
         return [(a, b, c) for a, b, c in rows]
 
+    def documents_between(self, after: int, last: int) -> list[tuple[int, int]]:
+        """Return row id and document's row id of the chunks whose row ids come after one, up to another, ascending."""
+        return [(a, b) for a, b in self._rows("SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last))]
+
+    def documents_of(self, rows: Sequence[int]) -> dict[int, int]:
+        """Return the document's row id of each of these chunks; those that are gone are missing."""
+        return {a: b for part in self._in("SELECT id, document FROM chunks WHERE id IN ({})", rows) for a, b in part}
+
     def count_chunks(self, after: int = 0) -> int:
         """Count the chunks, or those whose row ids come after one."""
         return int(self._rows("SELECT count(*) FROM chunks WHERE id > ?", (after,))[0][0])

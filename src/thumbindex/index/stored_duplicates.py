@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from thumbindex.index.checksum import row_sum
 from thumbindex.index.database import Row
@@ -21,6 +22,18 @@ _DECISION = "first, second, verdict, note, made, first_place, second_place"
 def text_digest(text: str) -> str:
     """Return the digest (hex) by which a decision knows a chunk's exact text."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was found out about some chunks."""
+
+    mark: str  # up to where all have been looked at, and by which settings
+    digests: Sequence[tuple[int, bytes, bytes]] = ()  # row id, digest of the exact text, digest of the words
+    repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's, 1 where the texts are equal
+    boosts: Sequence[tuple[int, float, float]] = ()  # row id, boost, salience with it
+    alike: Sequence[Alike] = ()
+    again: Sequence[int] = ()  # that had lost one that is alike
 
 
 class StoredDuplicates(StoredVectors):
@@ -102,6 +115,74 @@ class StoredDuplicates(StoredVectors):
             if not after:
                 self._verify_count(table, [row[-1:] for row in rows])
         return rows
+
+    def repeats_among(self, rows: Sequence[int]) -> set[int]:
+        """Return which of these chunks repeat another one of their document."""
+        return {row for part in self._in("SELECT chunk FROM repeats WHERE chunk IN ({})", rows) for (row,) in part}
+
+    def saliences(self, rows: Sequence[int]) -> dict[int, float]:
+        """Return the salience of chunks by row id, boosts included; those that are gone are missing."""
+        sql = "SELECT c.id, coalesce(b.salience, c.salience) FROM chunks c LEFT JOIN boosts b ON b.chunk = c.id WHERE c.id IN ({})"
+        return {row: salience for part in self._in(sql, rows) for row, salience in part}
+
+    def rows_of_texts(self, digests: Sequence[str]) -> dict[int, str]:
+        """Return the digest of each chunk that has one of these texts, by row id."""
+        found: dict[int, str] = {}
+        for start in range(0, len(digests), 500):
+            part = [bytes.fromhex(digest) for digest in digests[start : start + 500]]
+            rows = self._rows(f"SELECT chunk, exact FROM digests WHERE exact IN ({','.join('?' * len(part))})", part)
+            found.update({row: exact.hex() for row, exact in rows})
+        return found
+
+    def rows_of_words(self, plain: bytes, document: int, limit: int) -> list[int]:
+        """Return the newest chunks of other documents that have these words and repeat nothing, so many at most."""
+        sql = (
+            "SELECT d.chunk FROM digests d JOIN chunks c ON c.id = d.chunk WHERE d.plain = ? AND c.document <> ?"
+            " AND d.chunk NOT IN (SELECT chunk FROM repeats) ORDER BY d.chunk DESC LIMIT ?"
+        )
+        return [row for (row,) in self._rows(sql, (plain, document, limit))]
+
+    def keep_looked(self, looked: Looked) -> None:
+        """Keep what was found out about chunks; of those that are gone meanwhile nothing is kept."""
+        there = self.documents_of([row for row, *_ in looked.digests])
+        self._insert("digests", [row for row in looked.digests if row[0] in there])
+        self._insert("repeats", [row for row in looked.repeats if row[0] in there])
+        self._insert("boosts", [row for row in looked.boosts if row[0] in there])
+        self.put_alike(looked.alike)
+        self._write_all("DELETE FROM lonely WHERE chunk = ?", [(row,) for row in looked.again])
+        self._drop_alike([row for row, *_ in looked.repeats])
+        self.set_meta("looked", looked.mark)
+        if looked.repeats or looked.boosts or looked.alike or (there and self.decisions()):
+            self._note_duplicates()
+
+    def forget_looked(self) -> None:
+        """Forget all that was found out about duplicates; what the owner decided stays."""
+        for table in (*SUMMED, "alike", "lonely"):
+            self._write(f"DELETE FROM {table}")
+            self._counting.counted.pop(table, None)
+        self.set_meta("looked", "")
+        self._note_duplicates()
+
+    def _drop_alike(self, rows: Sequence[int]) -> None:
+        """Drop the pairs of chunks that turned out to be no search units of their own."""
+        for column in ("first", "second"):
+            for part in self._in(f"SELECT id, first, second FROM alike WHERE {column} IN ({{}})", rows):
+                self._counting.add("alike", [row[1:] for row in part], -1)
+                self._write_all("DELETE FROM alike WHERE id = ?", [row[:1] for row in part])
+
+    def ingested_by_type(self) -> dict[str, tuple[int, int, list[float]]]:
+        """Return the number of segments, of repeats among them, and the boosts, by the documents' type."""
+        kind = "coalesce(json_extract(d.facts, '$.type'), '')"
+        found: dict[str, tuple[int, int, list[float]]] = {}
+        with self.reading():
+            segments = self._rows(f"SELECT {kind}, count(*) FROM documents d JOIN chunks c ON c.document = d.id GROUP BY 1")
+            join = f"SELECT {kind}, {{}} FROM {{}} r JOIN chunks c ON c.id = r.chunk JOIN documents d ON d.id = c.document"
+            repeats: dict[str, int] = dict(self._rows(f"{join.format('count(*)', 'repeats')} GROUP BY 1"))
+            for name, count in segments:
+                found[name] = (count, repeats.get(name, 0), [])
+            for name, boost in self._rows(join.format("r.boost", "boosts")):
+                found[name][2].append(boost)
+        return found
 
     def verify_duplicates(self) -> None:
         """Raise IndexDamagedError where what is known of duplicates is not what was written."""

@@ -109,6 +109,11 @@ class VectorView:
         held = found[0] >= 0
         return found[0][held], scores[0][held]
 
+    def nearest(self, queries: Matrix, limit: int) -> tuple[Positions, Any]:
+        """Return row ids and cosines of the best `limit` for each vector: shapes (queries, limit), best first, -1 where there are no more."""
+        scores, found = self._index.search(np.ascontiguousarray(queries), limit)
+        return found, scores
+
 
 def _footer(data: bytes | memoryview) -> bytes:
     """Return what a file ends with: a mark and a checksum, since faiss reads whatever it is given."""

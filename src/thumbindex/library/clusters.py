@@ -23,7 +23,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Clusters:
+class FolderDuplicates:
     """What is known of duplicates in one folder."""
 
     clusters: tuple[Cluster, ...]
@@ -43,7 +43,7 @@ class _Link:
     differs: str
 
 
-def read_clusters(reader: Reader) -> Clusters:
+def read_clusters(reader: Reader) -> FolderDuplicates:
     """Read a folder's clusters, those of one text first, by where they stand, and its lapsed decisions."""
     store, name = reader.store, reader.folder.name
     with store.reading():
@@ -58,7 +58,7 @@ def read_clusters(reader: Reader) -> Clusters:
     verdicts = {(each.first, each.second): each for each in decisions}
     clusters = [_cluster_of(each, standings, verdicts, name) for each in _components(links)]
     order = sorted(clusters, key=lambda each: (each.zone != "same", each.standings[0].place.path, each.standings[0].place.start_line, each.id))
-    return Clusters(tuple(order), lapsed, total)
+    return FolderDuplicates(tuple(order), lapsed, total)
 
 
 def _links(alike: Iterable[Alike], digests: dict[int, str]) -> list[_Link]:
