@@ -1,16 +1,13 @@
 """The owner of a folder sees clusters and decides; decisions hold through reindexing, and lapse where all can see it."""
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.model import Cluster
-from thumbindex.query.judge import judge
 from thumbindex.testing import FakeEmbedder
 
 RETENTION = "Logs are kept for {} days and then they are deleted, and exports must be asked for before the end of that time."
@@ -39,22 +36,8 @@ def vault(tmp_path: Path) -> Path:
 @pytest.fixture
 def library(vault: Path, tmp_path: Path) -> Iterator[Library]:
     with Library.open([vault], index=tmp_path / "indexes", embedder=FakeEmbedder()) as library:
-        index(library)
+        library.index()
         yield library
-
-
-def index(library: Library) -> None:
-    """Index, and compare all chunks of other documents, as neighbors are."""
-    library.index()
-    (folder,) = library.opened
-    with Writer.open(folder.places.folder) as writer, writer.store.transaction():
-        of = {row: document for row, document, _ in writer.store.chunk_rows()}
-        chunks = writer.store.chunks(sorted(of))
-        for a, b in combinations(sorted(of), 2):
-            found = judge(chunks[a], chunks[b], None, library.config.index.duplicates)
-            if of[a] != of[b] and found.zone != "distinct":
-                writer.store.put_alike([(a, b, 0.9, found.zone, found.rule, found.differs)])
-    library.refresh()
 
 
 def clusters(library: Library, *, grey: bool = True) -> dict[tuple[str, ...], Cluster]:
@@ -96,14 +79,13 @@ def test_an_automatic_decision_is_taken_back_in_one_step(library: Library) -> No
 def test_a_decision_survives_reindexing_and_a_rebuilt_index(library: Library) -> None:
     library.decide(clusters(library)["a.md", "b.md"].id, "apart")
     library.index(rebuild=True)
-    index(library)
     assert clusters(library)["a.md", "b.md"].verdict == "apart"
 
 
 def test_a_decision_lapses_visibly_when_a_text_changes(library: Library, vault: Path) -> None:
     library.decide(clusters(library)["new/d.md", "old/c.md"].id, "apart", "two policies")
     (vault / "new/d.md").write_text("# Retention\n\nAsk the office.\n", encoding="utf-8")
-    index(library)
+    library.index()
     ((folder, lapsed),) = library.duplicates().lapsed
     assert (folder, lapsed.verdict, lapsed.note) == ("vault", "apart", "two policies")
     assert {lapsed.first_place, lapsed.second_place} == {"new/d.md:3", "old/c.md:3"}
@@ -113,7 +95,7 @@ def test_a_decision_lapses_visibly_when_a_text_changes(library: Library, vault: 
 def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -> None:
     library.decide(clusters(library)["new/d.md", "old/c.md"].id, "apart")
     (vault / "new/d.md").rename(vault / "moved.md")
-    index(library)
+    library.index()
     assert clusters(library)["moved.md", "old/c.md"].verdict == "apart"
     assert library.duplicates().lapsed == ()
 
@@ -153,7 +135,7 @@ def test_a_cluster_that_is_not_there_is_named(library: Library) -> None:
 
 def test_equal_texts_of_three_notes_are_one_cluster_and_kept_apart_together(library: Library, vault: Path) -> None:
     (vault / "f.md").write_text(f"# Six\n\n{PREVIEW}\n", encoding="utf-8")
-    index(library)
+    library.index()
     found = clusters(library)["a.md", "b.md", "f.md"]
     assert library.decide(found.id, "apart").verdict == "apart"
     assert len(library.export_decisions()["decisions"]) == 2  # the text in both markups, and the one that stands twice with itself

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from thumbindex.index.writer import Writer
 from thumbindex.library import Library
-from thumbindex.query.judge import judge
 from thumbindex.serve.cli import app
 from thumbindex.serve.duplicates import review_clusters
 from thumbindex.serve.opening import Opening
@@ -37,23 +34,11 @@ def run(open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: py
     given = ["--folder", str(vault), "--index", str(tmp_path / "indexes")]
     with open_fake(Opening((str(vault),), tmp_path / "indexes")) as library:
         library.index()
-        _compare(library)
 
     def run_it(*arguments: str, stdin: str | None = None) -> Result:
         return CliRunner().invoke(app, ["duplicates", *given, *arguments], obj=open_fake, input=stdin)
 
     return run_it
-
-
-def _compare(library: Library) -> None:
-    """Compare all chunks of other documents, as neighbors are."""
-    with Writer.open(library.opened[0].places.folder) as writer, writer.store.transaction():
-        of = {row: document for row, document, _ in writer.store.chunk_rows()}
-        chunks = writer.store.chunks(sorted(of))
-        for a, b in combinations(sorted(of), 2):
-            found = judge(chunks[a], chunks[b], None, library.config.index.duplicates)
-            if of[a] != of[b] and found.zone != "distinct":
-                writer.store.put_alike([(a, b, 0.9, found.zone, found.rule, found.differs)])
 
 
 def listed(run: Run) -> Any:
