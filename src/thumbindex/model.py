@@ -346,6 +346,50 @@ class IndexReport:
     mended: tuple[str, ...] = ()  # what was damaged or of an earlier version, and what was done about it
 
 
+# ------------------------------------------------------------------ what says the same
+
+
+Zone = Literal["same", "grey", "distinct"]
+"""What two texts are to each other: one text twice, for the owner to decide, or two texts."""
+
+Verdict = Literal["same", "apart"]
+"""What the owner decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What two texts are to each other, and the rule that says so, in words."""
+
+    zone: Zone
+    rule: str
+    differs: str = ""  # the numbers, versions, dates or negations in which they contradict each other, in words; empty where they do not
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the owner decided of two texts, known by their digests: it holds wherever they stand, and lapses when one is nowhere any more."""
+
+    first: str  # hex digest of the text, the lesser of the two
+    second: str
+    verdict: Verdict
+    note: str = ""
+    made: float = 0.0  # seconds since the epoch
+    first_place: str = ""  # `path:line` where each stood then, to be named when the decision has lapsed
+    second_place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestionCounts:
+    """What ingestion did to the segments of one type of document."""
+
+    type: str  # front matter `type`; empty where there is none
+    segments: int
+    repeats: int  # left out of the search: boilerplate and near-duplicates inside one document
+    boosted: int
+    mean_boost: float
+    most_boost: float
+
+
 # ------------------------------------------------------------------ what a library tells of itself
 
 
@@ -417,3 +461,44 @@ class FolderStatus:
     updated: str  # ISO time of the last commit, empty where there is none
     failure: str = ""  # in a word or two why it cannot be read; a problem says more
     progress: Progress | None = None  # how far the process is that brings it up to the disk, where that is known
+    ingestion: tuple[IngestionCounts, ...] = ()  # what was left out of the search as repeats, by type of document
+
+
+# ------------------------------------------------------------------ what the owner of a folder sees of duplicates
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One place where a text of a cluster stands."""
+
+    place: Place
+    heading_path: tuple[str, ...]
+    text: str  # source Markdown at those lines
+    digest: str  # hex, of the text
+    date: str  # ISO, the document's day
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Texts that are one text several times, or two that may be: for the owner to decide."""
+
+    id: str  # eight hex digits, the same as long as its texts are
+    folder: str
+    zone: Zone  # what the index says: same or grey
+    rule: str  # why
+    differs: str  # in what they contradict each other
+    cosine: float  # the least of any two, 0 where it is not known
+    standings: tuple[Standing, ...]  # newest first
+    verdict: Verdict | None = None  # what the owner says
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatesFound:
+    """What is known of duplicates in some folders."""
+
+    clusters: tuple[Cluster, ...]
+    lapsed: tuple[tuple[str, Decision], ...]  # folder, and a decision of which a text is nowhere any more
+    chunks: int
+    merged: int  # chunks in clusters of one text
+    flagged: int  # chunks of which the owner has to decide

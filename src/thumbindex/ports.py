@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term
+from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
 
 Vector = npt.NDArray[np.float32]
 """Shape (dimensions,), length 1."""
@@ -142,6 +142,44 @@ class Catalog(Protocol):
         """Return which chunks the filters let through; None when that is all of them."""
 
 
+Salience = npt.NDArray[np.float64]
+"""Shape (chunks asked for,): 0 to 1, boosts included."""
+
+
+class Duplicates(Protocol):
+    """Knows which chunks say the same, found when the index was written or decided by its owner."""
+
+    def repeated(self) -> Mask | None:
+        """Return which chunks repeat another one of their document and are no search units of their own; None where there are none."""
+
+    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
+        """Return how much chunks matter in their documents, raised by what repeats them."""
+
+    def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
+        """Return the chunks that say what this one says: the repeats it stands for, and its copies in other documents; ascending, itself left out."""
+
+    def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
+        """Return what the owner decided of two chunks' texts, if anything."""
+
+
+class NoDuplicates(Duplicates):
+    """Knows of none."""
+
+    def repeated(self) -> None:
+        """Return None."""
+
+    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
+        """Return the same for all."""
+        return np.full(len(chunks), 0.5)
+
+    def copies(self, chunk: ChunkId) -> tuple[()]:
+        """Return nothing."""
+        return ()
+
+    def verdict(self, first: ChunkId, second: ChunkId) -> None:
+        """Return None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """What this index's scores look like for questions that it cannot answer: measured when it is built."""
@@ -161,3 +199,4 @@ class Snapshot:
     graph: LinkGraph
     calibration: Calibration = Calibration()
     vocabulary: tuple[tuple[str, ...], Matrix] | None = None  # terms and their vectors, for `expand`
+    duplicates: Duplicates = field(default_factory=NoDuplicates)

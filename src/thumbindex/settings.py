@@ -89,10 +89,38 @@ class EncodeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class IngestSettings:
+    """Repeats inside one document: no search units of their own, but what they repeat matters more."""
+
+    enabled: bool = setting(True, "leave repeats inside a document out of the search")
+    similarity: float = setting(0.90, "least cosine of a repeat", least=0, most=1)
+    least_salience: float = setting(0.05, "segments that matter less are not compared", least=0, most=1)
+    boost: str = setting(
+        "logarithmic", "how repeats raise salience, n of them: base · log2(1 + n), base · n, or not", choices=("logarithmic", "linear", "off")
+    )
+    base: float = setting(0.15, "the base of the boost", least=0, most=1)
+    most_salience: float = setting(1.0, "salience is capped here, boosts included", least=0, most=1)
+    log: bool = setting(True, "log counts and ratios of each run that left something out")
+    metrics: bool = setting(True, "count by document type, for `status`")
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatesSettings:
+    """Copies across documents: merged where that is safe, else listed for the owner to decide."""
+
+    enabled: bool = setting(True, "compare new and changed chunks with their nearest ones in other documents")
+    nearest: int = setting(5, "chunks of other documents that each one is compared with", least=1, most=100)
+    same: float = setting(0.94, "least cosine of copies that are merged without being asked", least=0, most=1)
+    grey: float = setting(0.82, "least cosine of those that are listed for the owner to decide", least=0, most=1)
+
+
+@dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Where indexes live."""
+    """Where indexes live, and what is found out about duplicates when they are written."""
 
     directory: str = setting("", "folder that holds the indexes; empty is the platform's data folder; never inside a vault")
+    ingest: IngestSettings = field(default_factory=IngestSettings)
+    duplicates: DuplicatesSettings = field(default_factory=DuplicatesSettings)
 
 
 # ------------------------------------------------------------------ query, a table a stage

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any
 
@@ -28,9 +28,10 @@ from thumbindex.model import (
     RankedList,
     Section,
     Term,
+    Verdict,
     day_of,
 )
-from thumbindex.ports import Embedder, KeywordWeights, Mask, Matrix, Snapshot, Vector
+from thumbindex.ports import Duplicates, Embedder, KeywordWeights, Mask, Matrix, Salience, Snapshot, Vector
 from thumbindex.text import STOP_WORDS, embedded_text, identifiers, visible, words
 
 
@@ -208,6 +209,35 @@ class MemoryKeywordIndex:
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
         return Counter(word for fields in self._chunks for word in set(fields["code"]) if word.isalpha())
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDuplicates(Duplicates):
+    """Duplicates as they are given: repeats with their keepers, saliences with their boosts, clusters, and what the owner decided."""
+
+    catalog: MemoryCatalog
+    repeats: Mapping[int, int] = field(default_factory=dict)
+    boosted: Mapping[int, float] = field(default_factory=dict)
+    clusters: Sequence[Sequence[int]] = ()
+    decided: Mapping[tuple[int, int], Verdict] = field(default_factory=dict)
+
+    def repeated(self) -> Mask | None:
+        """Return which chunks repeat another one of their document; None where there are none."""
+        return np.isin(np.arange(len(self.catalog)), list(self.repeats)) if self.repeats else None
+
+    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
+        """Return how much chunks matter in their documents, boosts included."""
+        return np.array([self.boosted.get(n, chunk.salience) for n, chunk in self.catalog.chunks(chunks).items()])
+
+    def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
+        """Return the chunks that say what this one says."""
+        keeper = self.repeats.get(chunk, chunk)
+        found = {keeper, *(n for n in self.repeats if self.repeats[n] == keeper), *(n for each in self.clusters if keeper in each for n in each)}
+        return tuple(ChunkId(n) for n in sorted(found - {chunk}))
+
+    def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
+        """Return what the owner decided of two chunks, if anything."""
+        return self.decided.get((first, second)) or self.decided.get((second, first))
 
 
 def memory_snapshot(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
+from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.keyword import WhooshKeywordIndex
 from thumbindex.index.stamp import read_stamp, refuse_lost, stamp_text
@@ -64,6 +65,7 @@ class Opened:
     keyword: WhooshKeywordIndex
     graph: NetworkxLinkGraph
     vectors: VectorView
+    duplicates: StoreDuplicates
     words: str  # stamp of the keyword view and generation of the store's last change of words
     whole: bool  # not between a batch's two commits
     fingerprint: str
@@ -105,11 +107,12 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
         catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)
         graph = last.graph if last is not None and same else _graph(now, catalog, last)
         vectors = _vectors(now, places, fingerprint, catalog, last)
+        duplicates = duplicates_of(catalog, now, None if last is None else last.duplicates)
         vocabulary = _vocabulary(now) if expand else None
         generation, calibration, model = now.generation, _calibration(now), now.meta("model")
     keyword = last.keyword if last is not None and same else WhooshKeywordIndex(places.keyword, catalog, None if last is None else last.keyword)
-    snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, calibration, vocabulary)
-    return Opened(snapshot, catalog, keyword, graph, vectors, words, whole, fingerprint, model)
+    snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, calibration, vocabulary, duplicates)
+    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, words, whole, fingerprint, model)
 
 
 def _words(store: Store, places: Places) -> str:

@@ -10,6 +10,10 @@ from thumbindex.index.database import Database, Row
 DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts"
 
 
+SUMMED = ("digests", "repeats", "boosts")
+"""Tables whose census is of their checksums, like the documents'."""
+
+
 class StoredColumns(Database):
     """Bulk reads, each compared with the census: a row that vanished is no row that was never there."""
 
@@ -32,12 +36,34 @@ class StoredColumns(Database):
         known = self._known_census()
         self._verify(known.agrees(table, numbers) if numbers else not any(known.counted.get(table, [])), f"rows of {table} are missing")
 
+    def _insert(self, table: str, rows: Sequence[Row]) -> None:
+        """Insert rows with their checksums, and count them."""
+        if not rows:
+            return
+        summed = [(*row, row_sum(*row)) for row in rows]
+        self._write_all(f"INSERT INTO {table} VALUES ({', '.join('?' * len(summed[0]))})", summed)
+        if table == "documents":
+            self._counting.add(table, [row[-1:] for row in summed])
+        elif table == "chunks":
+            self._counting.add(table, [row[:3] for row in rows])
+            self._counting.add("keys", [(as_number(row[-1]),) for row in rows])
+        elif table in SUMMED:
+            self._counting.add(table, [row[-1:] for row in summed])
+
     def chunk_rows(self) -> list[tuple[int, int, int]]:
         """Return row id, document's row id and ordinal of every chunk."""
         with self.reading():
             rows = self._rows("SELECT id, document, ordinal FROM chunks")
             self._verify_count("chunks", rows)
         return [(a, b, c) for a, b, c in rows]
+
+    def documents_between(self, after: int, last: int) -> list[tuple[int, int]]:
+        """Return row id and document's row id of the chunks whose row ids come after one, up to another, ascending."""
+        return [(a, b) for a, b in self._rows("SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last))]
+
+    def documents_of(self, rows: Sequence[int]) -> dict[int, int]:
+        """Return the document's row id of each of these chunks; those that are gone are missing."""
+        return {a: b for part in self._in("SELECT id, document FROM chunks WHERE id IN ({})", rows) for a, b in part}
 
     def count_chunks(self, after: int = 0) -> int:
         """Count the chunks, or those whose row ids come after one."""

@@ -12,8 +12,21 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term
-from thumbindex.ports import Calibration, Catalog, KeywordIndex, KeywordWeights, LinkGraph, Mask, Matrix, Snapshot, Vector, VectorIndex
+from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
+from thumbindex.ports import (
+    Calibration,
+    Catalog,
+    Duplicates,
+    KeywordIndex,
+    KeywordWeights,
+    LinkGraph,
+    Mask,
+    Matrix,
+    Salience,
+    Snapshot,
+    Vector,
+    VectorIndex,
+)
 
 Record = TypeVar("Record")
 
@@ -33,6 +46,7 @@ def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
         UnionLinkGraph([s.graph for s in snapshots], offsets),
         calibration,
         next((s.vocabulary for s in snapshots if s.vocabulary), None),
+        UnionDuplicates([s.duplicates for s in snapshots], offsets),
     )
 
 
@@ -188,3 +202,41 @@ class UnionLinkGraph:
     def _own(self, document: DocumentId) -> tuple[int, DocumentId]:
         part = bisect_right(self._offsets.documents, document) - 1
         return part, DocumentId(document - self._offsets.documents[part])
+
+
+class UnionDuplicates(Duplicates):
+    """Duplicates over several: what one folder says again of another is found when it is asked for, not before."""
+
+    def __init__(self, parts: Sequence[Duplicates], offsets: Offsets) -> None:
+        self._parts, self._offsets = parts, offsets
+
+    def repeated(self) -> Mask | None:
+        """Return which chunks repeat another one of their document; None where there are none."""
+        masks = [part.repeated() for part in self._parts]
+        if all(mask is None for mask in masks):
+            return None
+        sizes = np.diff(self._offsets.chunks)
+        return np.concatenate([np.zeros(size, dtype=np.bool_) if mask is None else mask for mask, size in zip(masks, sizes, strict=True)])
+
+    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
+        """Return how much chunks matter in their documents."""
+        found = np.zeros(len(chunks))
+        of = np.searchsorted(self._offsets.chunks, np.array(chunks, dtype=np.int64), side="right") - 1
+        for n, part in enumerate(self._parts):
+            own = np.flatnonzero(of == n)
+            if len(own):
+                found[own] = part.salience([ChunkId(chunks[at] - self._offsets.chunks[n]) for at in own.tolist()])
+        return found
+
+    def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
+        """Return the chunks of its folder that say what this one says."""
+        ((n, (own,)),) = self._offsets.split([chunk]).items()
+        return tuple(ChunkId(other + self._offsets.chunks[n]) for other in self._parts[n].copies(own))
+
+    def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
+        """Return what the owner decided of two chunks of one folder."""
+        parts = self._offsets.split([first, second])
+        if len(parts) > 1:
+            return None
+        ((n, (a, b)),) = parts.items()
+        return self._parts[n].verdict(a, b)

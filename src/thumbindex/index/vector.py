@@ -154,6 +154,18 @@ class VectorView:
             held &= np.isin(found[0], self._ids(index)[self._kept])
         return found[0][held], scores[0][held]
 
+    def nearest(self, queries: Matrix, limit: int) -> tuple[Positions, Any]:
+        """Return row ids and cosines of the best `limit` for each vector: shapes (queries, limit), best first, -1 where there are no more."""
+        queries, kept = np.ascontiguousarray(queries), self._ids(self._base)[self._kept]
+        scores, found = self._base.search(queries, limit + self._gone())
+        scores = np.where(np.isin(found, kept), scores, -np.inf)
+        if self._late.ntotal:
+            late_scores, late = self._late.search(queries, limit)
+            scores, found = np.hstack([scores, np.where(late < 0, -np.inf, late_scores)]), np.hstack([found, late])
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :limit]
+        cosines = np.take_along_axis(scores, best, axis=1)
+        return np.where(np.isneginf(cosines), -1, np.take_along_axis(found, best, axis=1)), cosines
+
     def _ids(self, index: Any) -> Positions:
         return np.array(self._faiss.vector_to_array(index.id_map), dtype=np.int64)
 

@@ -19,6 +19,7 @@ from thumbindex.index.locking import locked
 from thumbindex.index.repair import looks_whole, mend
 from thumbindex.index.writer import Writer, delete_index
 from thumbindex.library.answering import answer, checked
+from thumbindex.library.duplicates import Duplicated
 from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import Folder, find_indexes, place_of
 from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
@@ -46,7 +47,7 @@ from thumbindex.settings import Config
 _LOG = logging.getLogger(__name__)
 
 
-class Library:
+class Library(Duplicated):
     """Some folders of Markdown, indexed and asked as one. Cheap to open; safe to ask from several threads."""
 
     def __init__(

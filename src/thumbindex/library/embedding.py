@@ -16,6 +16,7 @@ from thumbindex.index.store import Store, text_key
 from thumbindex.index.writer import Writer
 from thumbindex.library.calibrate import calibration, probe_keys, probes, query_key, some_titles
 from thumbindex.library.folders import Folder
+from thumbindex.library.looking import look_at_new
 from thumbindex.model import Progress
 from thumbindex.ports import Embedder, Matrix
 from thumbindex.text import embedded_text
@@ -57,6 +58,7 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
     """Embed what is pending, newest files first; a model is opened only when something is. `interrupted` leaves the rest for the next call."""
     task = _begin(folder, open_embedder)
     if isinstance(task, Embedded):
+        look_at_new(folder, interrupted)
         return task
     done = truncated = 0
     for group in groups(task.pending, folder.config.encode.embed.batch):
@@ -65,7 +67,9 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
         tell(Progress(folder.name, "vectors", done, len(task.pending)))
         if done < len(task.pending) and interrupted():
             return Embedded(done, task.had, truncated)
-    return Embedded(done + _finish(folder, task.embedder), task.had, truncated)
+    done += _finish(folder, task.embedder)
+    look_at_new(folder, interrupted)
+    return Embedded(done, task.had, truncated)
 
 
 def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:

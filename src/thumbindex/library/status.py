@@ -10,9 +10,10 @@ from thumbindex.index.locking import is_writing
 from thumbindex.index.repair import put_aside
 from thumbindex.index.snapshot import Places
 from thumbindex.library.answering import folder_state
+from thumbindex.library.looking import ingestion_counts
 from thumbindex.library.others import progress_of
 from thumbindex.library.reader import Reader
-from thumbindex.model import FolderStatus, IndexState, Problem
+from thumbindex.model import FolderStatus, IndexState, IngestionCounts, Problem
 
 _NOTHING = IndexState(0, 0, 0, 0, "", 0)
 
@@ -28,18 +29,21 @@ def status_of(reader: Reader) -> FolderStatus:
     """Return the state of one folder's index; a damaged one says so and hides none of the others."""
     folder, places = reader.folder, reader.folder.places
     state, problems, links, failure, size, updated = _NOTHING, tuple[Problem, ...](), (0, 0), "", 0, ""
+    ingestion: tuple[IngestionCounts, ...] = ()
     if reader.indexed:
         size, updated = size_of(places.folder), _updated(places)
         try:
             links = reader.store.link_counts()
             state, problems = folder_state(reader), reader.store.problems()
+            ingestion = ingestion_counts(reader.store) if folder.config.index.ingest.metrics and state.vectors else ()
         except StorageError as error:
             state, problems, links = _NOTHING, (Problem(str(places.store), None, str(error)),), (0, 0)
             failure = _FAILURES.get(type(error), "unreadable")
         problems += _kept_aside(places)
     progress = progress_of(folder)
     names = (folder.name, str(folder.root), str(places.folder), reader.indexed)
-    return FolderStatus(*names, size, state, problems, *links, progress is not None or is_writing(places.lock), updated, failure, progress)
+    writing = progress is not None or is_writing(places.lock)
+    return FolderStatus(*names, size, state, problems, *links, writing, updated, failure, progress, ingestion)
 
 
 def _updated(places: Places) -> str:

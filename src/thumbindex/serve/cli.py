@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,9 @@ import typer
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.model import Filters
 from thumbindex.serve.bench import bench
-from thumbindex.serve.opening import Opening, open_everywhere, open_library
+from thumbindex.serve.duplicates import duplicates
+from thumbindex.serve.opening import Opening, open_everywhere
+from thumbindex.serve.options import ConfigOption, FolderOption, IndexOption, JsonOption, SetOption, open_for, opening_of
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, evaluation_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
@@ -34,16 +35,12 @@ app = typer.Typer(
 )
 
 app.add_typer(bench, name="bench")
+app.add_typer(duplicates, name="duplicates")
 
-FolderOption = Annotated[list[str] | None, typer.Option("--folder", metavar="DIR", help="A folder, or a configured folder's name; repeatable.")]
-IndexOption = Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, over the user's and the folder's own.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")]
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
     "what changes after that is waited for up to so many seconds (60 at most), where a server is there to index it."
 )
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; docs/schema describes it.")]
 
 
 @app.command()
@@ -60,7 +57,7 @@ def index(
     as_json: JsonOption = False,
 ) -> int:
     """Bring the index up to date, vectors too."""
-    with _open(ctx, _opening(folder, index, config, overrides)) as library, ProgressDisplay() as show:
+    with open_for(ctx, opening_of(folder, index, config, overrides)) as library, ProgressDisplay() as show:
         report = library.index(words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True)
     if as_json:
         print_json(report_payload(report))
@@ -91,7 +88,7 @@ def query(
     if not text.strip():
         raise UsageError("The query is empty: say what to look for.")
     filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_date(since))
-    with _open(ctx, _opening(folder, index, config, overrides)) as library:
+    with open_for(ctx, opening_of(folder, index, config, overrides)) as library:
         _make_ready(library, wait)
         ask = partial(
             library.query,
@@ -128,8 +125,8 @@ def status(
     """List the indexes, their size, model and state: those of --folder, else all of them."""
     if index and not index.expanduser().is_dir():
         raise UsageError(f"There is no index directory {index}: check the path, or make one with `thumbindex index --index {index}`.")
-    opening = _opening(folder, index, config, overrides)
-    with _open(ctx, opening) if folder else open_everywhere(opening) as library:
+    opening = opening_of(folder, index, config, overrides)
+    with open_for(ctx, opening) if folder else open_everywhere(opening) as library:
         folders = library.status()
     if as_json:
         print_json(status_payload(folders))
@@ -149,7 +146,7 @@ def forget(
     as_json: JsonOption = False,
 ) -> int:
     """Delete the index of a folder, which may be gone itself; the folder is never touched."""
-    with _to_forget(ctx, _opening(folder, index, config, overrides)) as library:
+    with _to_forget(ctx, opening_of(folder, index, config, overrides)) as library:
         folders = library.forget()
     if as_json:
         print_json(status_payload(folders))
@@ -171,7 +168,7 @@ def serve(
     # Imported here: the protocol's package costs more than half a second, which no other command needs.
     from thumbindex.serve.stdio import serve_stdio
 
-    return serve_stdio(_opening(folder, index, config, overrides))
+    return serve_stdio(opening_of(folder, index, config, overrides))
 
 
 @app.command("eval")
@@ -191,7 +188,7 @@ def evaluate_queries(
     labeled = load_queries(queries)
     # a ranking is measured to its end: what users are spared for being weak is ranked here
     overrides = ["query.confidence.minimum_relevance=0", *(overrides or ())]
-    with _open(ctx, _opening(folder, index, config, overrides)) as library:
+    with open_for(ctx, opening_of(folder, index, config, overrides)) as library:
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
         library.load_models()
@@ -215,24 +212,14 @@ def work(
     overrides: SetOption = None,
 ) -> int:
     """Index for a server until its end of our standard input closes."""
-    work_for_server(partial(_open, ctx, _opening(folder, index, config, overrides)))
+    work_for_server(partial(open_for, ctx, opening_of(folder, index, config, overrides)))
     return FOUND
-
-
-def _opening(folder: Sequence[str] | None, index: Path | None, config: Path | None, overrides: Sequence[str] | None) -> Opening:
-    return Opening(tuple(folder or ()), index, config, tuple(overrides or ()))
-
-
-def _open(ctx: typer.Context, opening: Opening) -> Library:
-    """Open with what the caller of the program brought along (a test brings models of its own)."""
-    opener: Callable[[Opening], Library] = ctx.obj or open_library
-    return opener(opening)
 
 
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
     """Open what is to be forgotten; the index of a folder that is gone is found by the folder's old path or name."""
     try:
-        return _open(ctx, opening)
+        return open_for(ctx, opening)
     except UnknownFolderError:
         library = open_everywhere(opening)
         if not library.folders:

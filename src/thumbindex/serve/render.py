@@ -183,6 +183,16 @@ def _console() -> Console:
     return console if console.is_terminal else _Output(highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
 
 
+def output() -> Console:
+    """Return where everything is printed: as wide as the terminal, or as no terminal limits."""
+    return _console()
+
+
+def plain(text: str) -> str:
+    """Return a text without what could move a terminal's cursor."""
+    return _plain(text)
+
+
 def _say(text: str, style: str = "") -> None:
     _console().print(Text(_plain(text), style=style), soft_wrap=True)
 

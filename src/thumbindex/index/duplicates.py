@@ -1,0 +1,140 @@
+"""What is known of duplicates, aligned with a catalog: which chunks repeat, how much others matter for it, and which are one text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from thumbindex.index.catalog import Positions, StoreCatalog
+from thumbindex.index.clusters import Clusters
+from thumbindex.index.store import Store
+from thumbindex.model import ChunkId, Decision, Verdict
+from thumbindex.ports import Duplicates, Mask, Salience
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was read of the store; rows never change, so that the next one reads later ones only."""
+
+    stamp: str = ""  # the generation of the last change
+    looked: str = ""  # by which settings, up to which row
+    last: int = 0  # the last pair's own row id
+    repeats: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))  # row, keeper's row
+    same: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))  # pairs of rows
+    cosines: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of those pairs
+    decisions: tuple[Decision, ...] = ()
+    texts: Mapping[int, str] = field(default_factory=dict)  # digests of the texts that are decided on, by row
+
+
+def read_known(now: Store, catalog: StoreCatalog, last: Known | None) -> Known:
+    """Read what is new since the last time; all of it where other settings have decided since. What is gone from the catalog is dropped."""
+    stamp, looked = now.meta("duplicates"), now.meta("looked")
+    if last is None or looked.partition(" ")[0] != last.looked.partition(" ")[0]:
+        last = Known()
+    elif stamp == last.stamp:
+        return last
+    row = int(last.looked.partition(" ")[2] or 0)
+    repeats = np.concatenate([last.repeats, np.array([pair[:2] for pair in now.repeats(row)], dtype=np.int64).reshape(-1, 2)])
+    pairs = now.alike_since(last.last)
+    same = np.concatenate([last.same, np.array([pair[1:3] for pair in pairs if pair[4] == "same"], dtype=np.int64).reshape(-1, 2)])
+    cosines = np.concatenate([last.cosines, np.array([pair[3] for pair in pairs if pair[4] == "same"], dtype=np.float64)])
+    kept = _there(same, catalog)
+    decisions = now.decisions()
+    return Known(
+        stamp,
+        looked,
+        pairs[-1][0] if pairs else last.last,
+        repeats[_there(repeats, catalog)],
+        same[kept],
+        cosines[kept],
+        decisions,
+        now.rows_of_texts(sorted({digest for each in decisions for digest in (each.first, each.second)})),
+    )
+
+
+def _there(pairs: Positions, catalog: StoreCatalog) -> npt.NDArray[np.bool_]:
+    """Tell of which pairs of rows both are in a catalog."""
+    return np.asarray((catalog.chunk_positions(pairs.ravel()).reshape(-1, 2) >= 0).all(axis=1), dtype=np.bool_)
+
+
+class StoreDuplicates(Duplicates):
+    """Duplicates over one folder's store, as it was when this was made."""
+
+    def __init__(self, catalog: StoreCatalog, known: Known) -> None:
+        self.known = known
+        self.catalog = catalog
+        at = catalog.chunk_positions(known.repeats.ravel()).reshape(-1, 2)
+        self._repeats = at[(at >= 0).all(axis=1)]
+        self._keeper: dict[int, int] = dict(self._repeats.tolist())
+        self._repeating: dict[int, list[int]] = {}
+        for repeat, keeper in self._keeper.items():
+            self._repeating.setdefault(keeper, []).append(repeat)
+        self._texts = self._positions(known.texts)
+        self._decided: dict[tuple[str, str], Verdict] = {(each.first, each.second): each.verdict for each in known.decisions}
+        self._clusters = self._joined()
+
+    def _positions(self, texts: Mapping[int, str]) -> dict[int, str]:
+        at = self.catalog.chunk_positions(np.array(list(texts), dtype=np.int64)).tolist()
+        return {n: digest for n, digest in zip(at, texts.values(), strict=True) if n >= 0}
+
+    def _joined(self) -> Clusters:
+        """Return the clusters of chunks by position; repeats are in none, what they repeat stands for them."""
+        at = self.catalog.chunk_positions(self.known.same.ravel()).reshape(-1, 2)
+        there = np.flatnonzero((at >= 0).all(axis=1) & ~np.isin(at, self._repeats[:, 0]).any(axis=1))
+        pairs, cosines = np.sort(at[there], axis=1), self.known.cosines[there]
+        # equal ones in the order of the catalog: a cluster that a decision splits is split in one way, whatever came when
+        pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0], -cosines))]
+        number = {digest: n for n, digest in enumerate(sorted({digest for pair in self._decided for digest in pair}))}
+        apart: dict[int, frozenset[int]] = {}
+        for pair in (pair for pair, verdict in self._decided.items() if verdict == "apart"):
+            for mine, other in (pair, reversed(pair)):
+                apart[number[mine]] = apart.get(number[mine], frozenset()) | {number[other]}
+        decided = np.array(list(self._decided_same()), dtype=np.int64).reshape(-1, 2)
+        return Clusters(np.concatenate([decided, pairs]), apart, {n: number[digest] for n, digest in self._texts.items()})
+
+    def _decided_same(self) -> Iterable[tuple[int, int]]:
+        """Yield pairs of positions that join all places of two texts that the owner merged."""
+        places: dict[str, list[int]] = {}
+        for n, digest in sorted(self._texts.items()):
+            if n not in self._keeper:
+                places.setdefault(digest, []).append(n)
+        for (first, second), verdict in sorted(self._decided.items()):
+            found = places.get(first, []), places.get(second, [])
+            if verdict == "same" and all(found):
+                yield from ((found[0][0], n) for n in (*found[0][1:], *found[1]) if n != found[0][0])
+
+    def repeated(self) -> Mask | None:
+        """Return which chunks repeat another one of their document; None where there are none."""
+        if not len(self._repeats):
+            return None
+        mask = np.zeros(len(self.catalog), dtype=np.bool_)
+        mask[self._repeats[:, 0]] = True
+        return mask
+
+    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
+        """Return how much chunks matter in their documents, boosts included."""
+        rows = self.catalog.chunk_rows[np.array(chunks, dtype=np.int64)].tolist()
+        found = self.catalog.store.saliences(rows)
+        gone = [n for n, row in zip(chunks, rows, strict=True) if row not in found]
+        moved = self.catalog.chunks(gone)
+        return np.array([found[row] if row in found else moved[n].salience if n in moved else 0.0 for n, row in zip(chunks, rows, strict=True)])
+
+    def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
+        """Return the chunks that say what this one says: fellow repeats of its document, and copies in others."""
+        keeper = self._keeper.get(chunk, int(chunk))
+        group = {keeper, *self._repeating.get(keeper, ()), *self._clusters.of(keeper)} - {int(chunk)}
+        return tuple(ChunkId(n) for n in sorted(group))
+
+    def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
+        """Return what the owner decided of two chunks' texts, if anything."""
+        digests = sorted(self._texts.get(n, "") for n in (first, second))
+        return self._decided.get((digests[0], digests[1]))
+
+
+def duplicates_of(catalog: StoreCatalog, now: Store, last: StoreDuplicates | None) -> StoreDuplicates:
+    """Open what is known of duplicates; the last one is kept where nothing has changed."""
+    known = read_known(now, catalog, None if last is None else last.known)
+    return last if last is not None and last.catalog is catalog and last.known is known else StoreDuplicates(catalog, known)

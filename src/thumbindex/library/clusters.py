@@ -1,0 +1,176 @@
+"""Clusters of texts that say the same, put together from the pairs and decisions of a store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+from thumbindex.index.store import Store, document_from_row
+from thumbindex.index.stored_duplicates import Alike, text_digest
+from thumbindex.library.reader import Reader
+from thumbindex.model import Chunk, Cluster, Decision, Place, Standing, day_of
+
+ID_DIGITS = 8
+"""Hex digits of a cluster's name: to be typed, and a million clusters seldom have two of one name."""
+
+_TEXTS_DECIDED = 1000
+"""No more texts of one cluster are decided pair by pair: that would be half a million decisions."""
+
+Pair = tuple[str, str]
+"""The digests of two texts, the lesser first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderDuplicates:
+    """What is known of duplicates in one folder."""
+
+    clusters: tuple[Cluster, ...]
+    lapsed: tuple[Decision, ...]
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """Two texts that are alike."""
+
+    ends: Pair
+    rows: frozenset[int]
+    cosine: float
+    zone: str
+    rule: str
+    differs: str
+
+
+def read_clusters(reader: Reader) -> FolderDuplicates:
+    """Read a folder's clusters, those of one text first, by where they stand, and its lapsed decisions."""
+    store, name = reader.store, reader.folder.name
+    with store.reading():
+        alike, decisions = store.alike(), store.decisions()
+        chunks = store.chunks(sorted({row for pair in alike for row in pair[:2]}))
+        digests = {row: text_digest(chunk.text) for row, chunk in chunks.items()}
+        lapsed, elsewhere = _lapsed(store, decisions, digests)
+        links = [*_links(alike, digests), *_decided_links(decisions, elsewhere | digests, alike)]
+        rows = {row for link in links for row in link.rows}
+        standings = _standings(store, rows, name)
+        total = len(store.chunk_rows())
+    verdicts = {(each.first, each.second): each for each in decisions}
+    clusters = [_cluster_of(each, standings, verdicts, name) for each in _components(links)]
+    order = sorted(clusters, key=lambda each: (each.zone != "same", each.standings[0].place.path, each.standings[0].place.start_line, each.id))
+    return FolderDuplicates(tuple(order), lapsed, total)
+
+
+def _links(alike: Iterable[Alike], digests: dict[int, str]) -> list[_Link]:
+    found = []
+    for a, b, cosine, zone, rule, differs in alike:
+        if a in digests and b in digests:
+            low, high = sorted((digests[a], digests[b]))
+            found.append(_Link((low, high), frozenset((a, b)), cosine, zone, rule, differs))
+    return found
+
+
+def _decided_links(decisions: Sequence[Decision], digests: dict[int, str], alike: Sequence[Alike]) -> list[_Link]:
+    """Return what the owner decided of texts that the index does not hold for alike: imported, or found by other settings."""
+    listed = {tuple(sorted((digests[a], digests[b]))) for a, b, *_ in alike if a in digests and b in digests}
+    found = []
+    for each in decisions:
+        rows = frozenset(row for row, digest in digests.items() if digest in (each.first, each.second))
+        if (each.first, each.second) not in listed and {digests[row] for row in rows} == {each.first, each.second} and len(rows) > 1:
+            found.append(_Link((each.first, each.second), rows, 0.0, "decided", "by the owner alone", ""))
+    return found
+
+
+def _components(links: Sequence[_Link]) -> list[list[_Link]]:
+    """Group links: those of one text by what hangs together, of the others each two texts by themselves."""
+    parents: dict[str, str] = {}
+
+    def root(digest: str) -> str:
+        while parents.setdefault(digest, digest) != digest:
+            parents[digest] = digest = parents[parents[digest]]
+        return digest
+
+    same = [link for link in links if link.zone == "same"]
+    for link in same:
+        low, high = sorted(map(root, link.ends))
+        parents[high] = low
+    groups: dict[tuple[str, str, str], list[_Link]] = {}
+    for link in same:
+        groups.setdefault(("same", root(link.ends[0]), ""), []).append(link)
+    held = {(digest, root(digest)) for link in same for digest in link.ends}
+    for link in links:
+        together = all((digest, root(digest)) in held for digest in link.ends) and root(link.ends[0]) == root(link.ends[1])
+        if link.zone == "grey" or (link.zone == "decided" and not together):
+            groups.setdefault(("grey", *link.ends), []).append(link)
+    return list(groups.values())
+
+
+def _cluster_of(links: list[_Link], standings: dict[int, Standing], verdicts: dict[Pair, Decision], folder: str) -> Cluster:
+    first = min(links, key=lambda link: (link.cosine, link.ends))
+    rows = {row for link in links for row in link.rows}
+    zone = "same" if first.zone == "same" else "grey"
+    key = min(digest for link in links for digest in link.ends) if zone == "same" else "".join(first.ends)
+    decided = {link.ends: verdicts.get(link.ends) for link in links}
+    made = [each for each in decided.values() if each]
+    verdict = made[0].verdict if len(made) == len(decided) and len({each.verdict for each in made}) == 1 else None
+    return Cluster(
+        hashlib.blake2b(f"{zone}{key}".encode(), digest_size=ID_DIGITS // 2).hexdigest(),
+        folder,
+        "same" if zone == "same" else "grey",
+        first.rule,
+        "; ".join(dict.fromkeys(link.differs for link in links if link.differs)),
+        first.cosine,
+        tuple(sorted((standings[row] for row in rows), key=lambda each: (each.date, each.place.path, each.place.start_line), reverse=True)),
+        verdict,
+        made[0].note if verdict else "",
+    )
+
+
+def _standings(store: Store, rows: Iterable[int], folder: str) -> dict[int, Standing]:
+    chunks = store.chunks(sorted(rows))
+    of = {row: document for row, document, _ in store.chunk_rows() if row in chunks}
+    facts = {
+        row: document_from_row(path, title, modified, more, folder) for row, path, title, modified, more in store.documents(sorted(set(of.values())))
+    }
+    return {row: _stands(chunk, facts[of[row]].path, day_of(facts[of[row]]).isoformat(), folder) for row, chunk in chunks.items()}
+
+
+def _stands(chunk: Chunk, path: str, day: str, folder: str) -> Standing:
+    place = Place(folder, path, chunk.start_line, chunk.end_line)
+    return Standing(place, chunk.heading_path, chunk.text, text_digest(chunk.text), day)
+
+
+def _lapsed(store: Store, decisions: Sequence[Decision], digests: dict[int, str]) -> tuple[tuple[Decision, ...], dict[int, str]]:
+    """Return the decisions of which a text is nowhere any more, and where the texts of the others stand that the index holds for alike to none.
+
+    All texts are read only where a decision is about one that is not among those at hand.
+    """
+    wanted = {digest for each in decisions for digest in (each.first, each.second)} - set(digests.values())
+    if not wanted:
+        return (), {}
+    every = store.chunks([row for row, _, _ in store.chunk_rows()])
+    elsewhere = {row: digest for row, chunk in every.items() if (digest := text_digest(chunk.text)) in wanted}
+    gone = wanted - set(elsewhere.values())
+    return tuple(each for each in decisions if each.first in gone or each.second in gone), elsewhere
+
+
+def pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
+    """Return each two texts of a cluster, one that stands in several places with itself too, and where they stand."""
+    first: dict[str, str] = {}
+    places: dict[str, int] = {}
+    for each in cluster.standings:
+        first.setdefault(each.digest, f"{each.place.path}:{each.place.start_line}")
+        places[each.digest] = places.get(each.digest, 0) + 1
+    chosen = sorted(first)[:_TEXTS_DECIDED]
+    pairs = [(a, b) for a, b in combinations_with_replacement(chosen, 2) if a != b or places[a] > 1]
+    return [((a, b), (first[a], first[b])) for a, b in pairs if a != b or cluster.zone == "same"]
+
+
+def is_merged(cluster: Cluster) -> bool:
+    """Tell whether the texts of a cluster come once in an answer."""
+    return cluster.verdict == "same" or (cluster.zone == "same" and cluster.verdict is None)
+
+
+def count_places(clusters: Iterable[Cluster]) -> int:
+    """Count the places in clusters, each once."""
+    return len({each.place for cluster in clusters for each in cluster.standings})

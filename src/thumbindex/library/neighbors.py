@@ -1,0 +1,166 @@
+"""Which chunks of other documents are nearest to a new one, by their vectors and by their words, and what the two are to each other."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thumbindex.index.snapshot import Places, current_vectors
+from thumbindex.index.store import Store
+from thumbindex.index.stored_duplicates import Alike
+from thumbindex.index.vector import VectorView
+from thumbindex.model import BlockKind, Chunk, Judgement
+from thumbindex.ports import Matrix
+from thumbindex.settings import DuplicatesSettings
+from thumbindex.text import visible, words
+
+SPARE, MOST = 27, 256
+"""Chunks that are looked at beside the nearest ones that are wanted: some are of the same document, or gone. Where all were, more are, once:
+a page whose own chunks come before all others has its copies found when those are looked at."""
+
+QUERIES_AT_ONCE = 1024
+"""Chunks whose nearest ones are looked for at once: what it takes is a few megabytes, whatever the size of the index."""
+
+GONE_SHARE = 0.02
+"""Of the vectors that are kept: with more of chunks that are gone they are taken out, which copies all others."""
+
+KEPT_VIEWS = 4
+"""Folders whose vectors stay in memory between two edits."""
+
+Judge = Callable[[Chunk, Chunk, float | None, DuplicatesSettings], Judgement]
+
+
+def plain_digest(chunk: Chunk) -> bytes | None:
+    """Return a digest of a chunk's kind, language and words, by which a copy is found that stands under another heading; None without words."""
+    found = chunk.text.split() if chunk.kind is BlockKind.CODE else words(visible(chunk.text))
+    if not found:
+        return None
+    return hashlib.blake2b("\0".join((chunk.kind, chunk.language, *found)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+# ------------------------------------------------------------------ by vectors
+
+
+@dataclass(slots=True)
+class Nearby:
+    """The vectors of one folder's chunks, kept in memory between two edits; those of chunks that are gone are looked past."""
+
+    identity: tuple[int, int, str]  # the store's file, and the model
+    view: VectorView
+    last: int = 0  # the last row id that it may hold
+    gone: set[int] = field(default_factory=set)
+
+    def follow(self, store: Store, fingerprint: str, last: int) -> None:
+        """Take in the chunks that came since."""
+        new = [row for row, _ in store.documents_between(self.last, last)]
+        self.view.add(store.chunk_vectors(fingerprint, new))
+        self.last = max(self.last, last)
+        if len(self.gone) > GONE_SHARE * len(self.view.rows()):
+            self.view.remove(np.array(sorted(self.gone), dtype=np.int64))
+            self.gone.clear()
+
+    def nearest(self, store: Store, own: Mapping[int, int], vectors: Mapping[int, bytes], wanted: int, least: float) -> Iterator[tuple[int, int]]:
+        """Yield pairs of a chunk of `own` (row id to document's) and each of its nearest ones of other documents, of at least so high a cosine."""
+        rows = [row for row in own if row in vectors]
+        for limit, ceiling in ((wanted + SPARE, False), (MOST, True)):
+            lacking = []
+            for start in range(0, len(rows), QUERIES_AT_ONCE):
+                part = rows[start : start + QUERIES_AT_ONCE]
+                found, cosines = self.view.nearest(as_matrix([vectors[row] for row in part]), limit)
+                close = cosines >= least
+                elsewhere = self._elsewhere(store, np.unique(found[close]).tolist())
+                for at in np.flatnonzero(close.any(axis=1)).tolist():
+                    near = [n for n in found[at, close[at]].tolist() if n in elsewhere and elsewhere[n] != own[part[at]]]
+                    if len(near) < wanted and close[at, -1] and not ceiling:
+                        lacking.append(part[at])
+                    else:
+                        yield from ((part[at], n) for n in near[:wanted])
+            rows = lacking
+
+    def _elsewhere(self, store: Store, rows: Sequence[int]) -> dict[int, int]:
+        """Return the documents of chunks that may be paired; take note of those that are gone."""
+        there = store.documents_of([row for row in rows if row >= 0])
+        self.gone.update(row for row in rows if row >= 0 and row not in there)
+        repeated = store.repeats_among(list(there))
+        return {row: document for row, document in there.items() if row not in repeated}
+
+
+def as_matrix(vectors: Sequence[bytes]) -> Matrix:
+    """Return stored vectors as rows of a matrix."""
+    return np.frombuffer(b"".join(vectors), dtype=np.float32).reshape(len(vectors), -1)
+
+
+_views: dict[str, Nearby] = {}
+_guard = threading.Lock()
+
+
+def nearby(store: Store, places: Places, fingerprint: str, last: int) -> Nearby:
+    """Return the vectors of a folder's chunks up to a row: those of the last call with what came since, else those of its file."""
+    facts = places.store.stat()
+    identity = (facts.st_dev, facts.st_ino, fingerprint)
+    with _guard:
+        known = _views.pop(str(places.store), None)
+    if known is None or known.identity != identity or known.last > store.last_row:
+        known = Nearby(identity, current_vectors(store, places), last)
+    known.follow(store, fingerprint, last)
+    return known
+
+
+def keep_nearby(places: Places, known: Nearby) -> None:
+    """Keep the vectors for the next edit; nobody else has them meanwhile."""
+    with _guard:
+        _views[str(places.store)] = known
+        while len(_views) > KEPT_VIEWS:
+            del _views[next(iter(_views))]
+
+
+# ------------------------------------------------------------------ judged
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Compares chunks with their nearest ones, each pair once."""
+
+    store: Store
+    fingerprint: str
+    settings: DuplicatesSettings
+    judge: Judge
+    near: Nearby
+    seen: set[tuple[int, int]] = field(default_factory=set)
+
+    def alike(self, own: Mapping[int, int], chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]) -> list[Alike]:
+        """Return the pairs of chunks of `own` (row id to document's) and chunks of other documents that are one text twice or in the grey zone."""
+        vectors = self.store.chunk_vectors(self.fingerprint, list(own))
+        pairs = {(min(a, b), max(a, b)) for a, b in self._candidates(own, vectors, plain)} - self.seen
+        # what is in a later block comes again there; of earlier ones nothing does but what comes from the other side
+        self.seen = {pair for pair in self.seen | pairs if pair[1] > max(own, default=0)}
+        others = sorted({row for pair in pairs for row in pair} - chunks.keys())
+        texts = {**chunks, **self.store.chunks(others)}
+        vectors.update(self.store.chunk_vectors(self.fingerprint, others))
+        found = (self._judged(a, b, texts, vectors) for a, b in sorted(pairs) if a in texts and b in texts)
+        return [pair for pair in found if pair is not None]
+
+    def _candidates(self, own: Mapping[int, int], vectors: Mapping[int, bytes], plain: Mapping[int, bytes]) -> Iterator[tuple[int, int]]:
+        yield from self.near.nearest(self.store, own, vectors, self.settings.nearest, self.settings.grey)
+        same: dict[bytes, list[int]] = {}
+        for row, document in own.items():
+            if row in plain:
+                here = [other for other in same.get(plain[row], ()) if own[other] != document]
+                there = self.store.rows_of_words(plain[row], document, self.settings.nearest)
+                yield from ((row, other) for other in sorted({*here, *there}, reverse=True)[: self.settings.nearest])
+                same.setdefault(plain[row], []).append(row)
+
+    def _judged(self, first: int, second: int, texts: Mapping[int, Chunk], vectors: Mapping[int, bytes]) -> Alike | None:
+        cosine = _cosine(vectors[first], vectors[second]) if first in vectors and second in vectors else None
+        found = self.judge(texts[first], texts[second], cosine, self.settings)
+        return None if found.zone == "distinct" else (first, second, cosine or 0.0, found.zone, found.rule, found.differs)
+
+
+def _cosine(first: bytes, second: bytes) -> float:
+    """Return the cosine of two stored vectors, the same whatever else was compared with them."""
+    a, b = (np.frombuffer(vector, dtype=np.float32).astype(np.float64) for vector in (first, second))
+    return round(float(a @ b), 6)

@@ -1,0 +1,271 @@
+"""`thumbindex duplicates`: what says the same, listed for the owner of the notes, who decides; no note is written to."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import typer
+
+from thumbindex.errors import ModelError, UsageError
+from thumbindex.model import Cluster, Verdict
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.options import ConfigOption, FolderOption, IndexOption, JsonOption, SetOption, open_for, opening_of
+from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
+from thumbindex.serve.progress import ProgressDisplay
+from thumbindex.serve.render import print_json
+from thumbindex.serve.side_by_side import cluster_payload, duplicates_payload, print_cluster, print_found, print_line, print_summary
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+duplicates = typer.Typer(help="List what says the same, and decide what is to come once.", add_completion=False)
+
+ClusterArgument = Annotated[str, typer.Argument(metavar="CLUSTER", help="A cluster's id, or its first digits.")]
+GreyOption = Annotated[bool, typer.Option("--grey", help="Also what is alike and not merged: for you to decide.")]
+
+KEYS: dict[str, Verdict | None] = {"s": "same", "a": "apart", "k": None}
+"""What a key of the review means; k keeps a cluster for later."""
+
+_QUIT = ("q", "", "\x03", "\x04")
+
+
+@duplicates.callback(invoke_without_command=True)
+def list_or_go_on(
+    ctx: typer.Context,
+    grey: GreyOption = False,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List what says the same: side by side, with what differs marked, where each stands, and the rule that decided."""
+    ctx.meta["opening"] = opening_of(folder, index, config, overrides)
+    if ctx.invoked_subcommand is None:
+        _list(ctx, grey, as_json)
+
+
+@reported
+def _list(ctx: typer.Context, grey: bool, as_json: bool) -> int:
+    with open_for(ctx, ctx.meta["opening"]) as library:
+        _bring_up_to_date(library)
+        found = library.duplicates(grey=grey)
+    if as_json:
+        print_json(duplicates_payload(found))
+    else:
+        print_found(found, grey)
+    return FOUND if found.clusters else NOT_FOUND
+
+
+@duplicates.command()
+@reported
+def decide(
+    ctx: typer.Context,
+    cluster: ClusterArgument,
+    verdict: Annotated[str, typer.Argument(metavar="same|apart", help="Come once in an answer, or each by itself.")],
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, for whoever reads the list later.")] = "",
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Decide that a cluster's texts are the same, or stay apart; it holds until one of the texts changes."""
+    if verdict not in ("same", "apart"):
+        raise UsageError(f"{verdict!r} is no decision: say `same` or `apart`.")
+    chosen: Verdict = "same" if verdict == "same" else "apart"
+    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+        _show(library.decide(cluster, chosen, note), as_json)
+    return FOUND
+
+
+@duplicates.command()
+@reported
+def undo(
+    ctx: typer.Context,
+    cluster: ClusterArgument,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Take back what was decided of a cluster."""
+    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+        _show(library.undo(cluster), as_json)
+    return FOUND
+
+
+@duplicates.command("export")
+@reported
+def export_decisions(
+    ctx: typer.Context,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Written anew; without it, standard output.")] = None,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> int:
+    """Write all decisions as JSON: texts are known by their digests, so that it fits any index of the same notes."""
+    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+        exported = library.export_decisions()
+    if file is None:
+        print_json(exported)
+    else:
+        _write(file, json.dumps(exported, ensure_ascii=False, indent=2) + "\n")
+        print_line(f"{_count(exported['decisions'])} written to {file}.")
+    return FOUND
+
+
+@duplicates.command("import")
+@reported
+def import_decisions(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` wrote.")],
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> int:
+    """Take in decisions that were exported, over those about the same texts."""
+    try:
+        exported = json.loads(_read(file))
+    except ValueError as error:
+        raise UsageError(f"{file}: this is no JSON ({error}): make an export with `thumbindex duplicates export FILE`.") from error
+    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+        library.import_decisions(exported)
+    print_line(f"{_count(exported['decisions'])} imported.")
+    return FOUND
+
+
+@duplicates.command()
+@reported
+def review(
+    ctx: typer.Context,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> int:
+    """Go through what is not decided, one key a decision: s same, a apart, k keep for later, q quit."""
+    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+        _bring_up_to_date(library)
+        found = library.duplicates(grey=True)
+        waiting = [each for each in found.clusters if each.zone == "grey" and each.verdict is None]
+        decided = review_clusters(library, waiting, _keys())
+        print_line(f"{decided} of {len(waiting)} decided; `thumbindex duplicates undo CLUSTER` takes one back.")
+    return FOUND
+
+
+@duplicates.command()
+@reported
+def judge(
+    ctx: typer.Context,
+    pairs: Annotated[Path, typer.Argument(metavar="PAIRS.jsonl", help='Pairs of texts, {"id", "a", "b"} a line.')],
+    out: Annotated[Path | None, typer.Option("--out", metavar="DECISIONS.jsonl", help="Written anew; without it, standard output.")] = None,
+    folder: FolderOption = None,
+    index: IndexOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> int:
+    """Decide pairs of texts from a file, by the same rules: {"id", "merge", "zone", "rule"} a line."""
+    rows = list(_read_pairs(pairs))
+    if not rows:
+        raise UsageError(f'{pairs}: there is no pair in it: give a JSON object {{"id", "a", "b"}} a line.')
+    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+        judged = library.judge_pairs([(row["a"], row["b"]) for row in rows])
+    lines = [{"id": row["id"], "merge": j.zone == "same", "zone": j.zone, "rule": j.rule} for row, j in zip(rows, judged, strict=True)]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        _write(out, text)
+    return FOUND
+
+
+def _opening(ctx: typer.Context, own: Opening) -> Opening:
+    """Return what a command's own options name, the group's (`thumbindex duplicates --folder DIR undo …`) where it names none."""
+    group = ctx.meta.get("opening", Opening())
+    return Opening(own.folder or group.folder, own.index or group.index, own.config or group.config, (*group.overrides, *own.overrides))
+
+
+def _bring_up_to_date(library: Library) -> None:
+    try:
+        with ProgressDisplay() as show:
+            library.index(progress=show, after_others=True)
+    except ModelError as error:
+        say_error(f"{error} Listing what was found before.")
+
+
+def _show(cluster: Cluster, as_json: bool) -> None:
+    if as_json:
+        print_json(cluster_payload(cluster))
+    else:
+        print_summary(cluster)
+
+
+def review_clusters(library: Library, waiting: list[Cluster], keys: Iterator[str]) -> int:
+    """Ask of each cluster and keep each decision at once, so that an interruption loses none; return how many were made."""
+    decided = 0
+    for number, cluster in enumerate(waiting, 1):
+        print_cluster(cluster)
+        print_line(f"[{number} of {len(waiting)}] s same, a apart, k keep for later, q quit:")
+        try:
+            key = next((key for key in keys if key in KEYS or key in _QUIT), "")
+        except (KeyboardInterrupt, click.Abort):
+            return decided
+        if key in _QUIT:
+            return decided
+        verdict = KEYS[key]
+        if verdict:
+            library.decide(cluster.id, verdict, folder=(cluster.folder,))
+            decided += 1
+    return decided
+
+
+def _keys() -> Iterator[str]:
+    """Yield keys as they are pressed; where nobody sits at a terminal, the first letter of each line."""
+    if sys.stdin.isatty():
+        read: Callable[[], Any] = click.getchar
+        while True:
+            yield str(read()).casefold()
+    for line in sys.stdin:
+        yield line.strip()[:1].casefold() or "k"
+
+
+def _read_pairs(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the pairs of a file; a line that is none is reported with its number and passed over."""
+    for number, line in enumerate(_read(path).split("\n"), 1):
+        if line.strip():
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                say_error(f"{path}:{number}: no JSON ({error}): the line is passed over.")
+                continue
+            if isinstance(row, dict) and "id" in row and isinstance(row.get("a"), str) and isinstance(row.get("b"), str):
+                yield row
+            else:
+                say_error(f'{path}:{number}: not {{"id", "a", "b"}} with two texts: the line is passed over.')
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: it cannot be read ({error}): check the path.") from error
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(f"{path}: it cannot be written ({error}): check the path.") from error
+
+
+def _count(decisions: list[Any]) -> str:
+    return f"{len(decisions)} decision{'' if len(decisions) == 1 else 's'}"

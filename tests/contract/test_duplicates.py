@@ -1,0 +1,98 @@
+"""What is known of duplicates is told alike by the shipped fake, by an index on disk, and by a union of folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thumbindex.index.snapshot import Places, open_snapshot
+from thumbindex.index.store import Store
+from thumbindex.index.stored_duplicates import Looked, text_digest
+from thumbindex.index.union import unite
+from thumbindex.index.writer import Batch, Writer
+from thumbindex.model import Decision, FileState
+from thumbindex.ports import Duplicates, NoDuplicates, Snapshot
+from thumbindex.testing import MemoryCatalog, MemoryDuplicates, document, memory_snapshot
+
+DOCUMENTS = [
+    document("a.md", "# A\n\nApples.\n\nApples!\n\nPears."),
+    document("b.md", "# B\n\nApples.\n\nPlums."),
+    document("c.md", "# C\n\nApples.\n\nPrunes."),
+]
+# chunks: 0-2 a.md, of which 1 repeats 0 and 0 is raised to 0.65; 3-4 b.md, 5-6 c.md; 0, 3 and 5 are one text; 4 and 6 by decision; 2 and 4 never
+
+
+def in_memory(folder: Path) -> Snapshot:
+    made = MemoryDuplicates(MemoryCatalog(DOCUMENTS), {1: 0}, {0: 0.65}, [(0, 3, 5), (4, 6)], {(4, 6): "same", (2, 4): "apart"})
+    return replace(memory_snapshot(DOCUMENTS), duplicates=made)
+
+
+def on_disk(folder: Path) -> Snapshot:
+    states = [FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(DOCUMENTS)]
+    with Writer.open(folder) as writer:
+        writer.apply(Batch(list(zip(states, DOCUMENTS, strict=True))), lambda _: lambda link, _: None)
+        rows = [row for row, *_ in sorted(writer.store.chunk_rows())]
+        digest = {n: text_digest(chunk.text) for n, chunk in enumerate(writer.store.chunks(rows).values())}
+        with writer.store.transaction():
+            pairs = [
+                (rows[0], rows[3], 0.99, "same", "equal", ""),
+                (rows[3], rows[5], 0.98, "same", "equal", ""),
+                (rows[2], rows[4], 0.9, "grey", "", ""),
+            ]
+            digests = [(row, bytes.fromhex(digest[n]), b"") for n, row in enumerate(rows)]
+            writer.store.keep_looked(Looked("settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs))
+            writer.store.put_decision(Decision(digest[6], digest[4], "same"))
+            writer.store.put_decision(Decision(digest[2], digest[4], "apart"))
+    return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "").snapshot
+
+
+def united(folder: Path) -> Snapshot:
+    """Put a folder that knows of no duplicates after it."""
+    return unite([on_disk(folder), replace(memory_snapshot(DOCUMENTS), duplicates=NoDuplicates())])
+
+
+MAKERS: dict[str, Callable[[Path], Snapshot]] = {"memory": in_memory, "disk": on_disk, "united": united}
+
+
+@pytest.fixture(params=sorted(MAKERS))
+def known(request: pytest.FixtureRequest, tmp_path: Path) -> Duplicates:
+    return MAKERS[request.param](tmp_path / "index").duplicates
+
+
+class TestDuplicates:
+    def test_repeats_are_masked(self, known: Duplicates) -> None:
+        mask = known.repeated()
+        assert mask is not None
+        assert np.flatnonzero(mask).tolist() == [1]
+
+    def test_salience_is_raised_by_repeats_and_comes_in_the_order_that_is_asked_for(self, known: Duplicates) -> None:
+        assert known.salience([3, 0]).tolist() == [0.5, 0.65]  # type: ignore[list-item]
+
+    @pytest.mark.parametrize(("chunk", "copies"), [(0, (1, 3, 5)), (1, (0, 3, 5)), (3, (0, 5)), (5, (0, 3)), (2, ()), (4, (6,)), (6, (4,))])
+    def test_copies_are_repeats_and_the_whole_cluster(self, known: Duplicates, chunk: int, copies: tuple[int, ...]) -> None:
+        found = known.copies(chunk)  # type: ignore[arg-type]
+        # the fake is told of what its keeper stands for; a repeat has its keeper's copies too
+        assert found == copies
+
+    def test_a_decision_is_known_in_either_order(self, known: Duplicates) -> None:
+        asked = [(4, 6), (6, 4), (2, 4), (4, 2), (0, 3)]
+        assert [known.verdict(a, b) for a, b in asked] == ["same", "same", "apart", "apart", None]  # type: ignore[arg-type]
+
+
+def test_a_folder_that_knows_of_none_comes_after_one_that_does(tmp_path):
+    known = united(tmp_path / "index").duplicates
+    assert (known.salience([7, 0]).tolist(), known.copies(7), known.verdict(4, 11)) == ([0.5, 0.65], (), None)  # type: ignore[list-item, arg-type]
+
+
+def test_an_index_without_duplicates_masks_nothing(tmp_path):
+    snapshot = on_disk(tmp_path / "index")
+    with closing(Store(Places(tmp_path / "index").store)) as store, store.transaction():
+        store.forget_looked()
+    assert snapshot.duplicates.repeated() is not None
+    with closing(Store(Places(tmp_path / "index").store, read_only=True)) as store:
+        assert open_snapshot(store, Places(tmp_path / "index"), "").snapshot.duplicates.repeated() is None

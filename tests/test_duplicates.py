@@ -1,0 +1,154 @@
+"""The owner of a folder sees clusters and decides; decisions hold through reindexing, and lapse where all can see it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from thumbindex.errors import UsageError
+from thumbindex.library import Library
+from thumbindex.model import Cluster
+from thumbindex.testing import FakeEmbedder
+
+RETENTION = "Logs are kept for {} days and then they are deleted, and exports must be asked for before the end of that time."
+PREVIEW = "Page preview is a plugin that lets you preview a page when you hover the cursor over a link, without going there."
+
+NOTES = {
+    "a.md": f"---\ndate: 2024-01-01\n---\n# One\n\n{PREVIEW}\n",
+    "b.md": f"---\ndate: 2025-01-01\n---\n# Two\n\n{PREVIEW.replace('preview a', '**preview** a')}\n",
+    "old/c.md": f"# Retention\n\n{RETENTION.format(30)}\n",
+    "new/d.md": f"# Retention\n\n{RETENTION.format(90)}\n",
+    "e.md": "# Other\n\nBoxes and arrows on a whiteboard.\n",
+}
+
+Open = Callable[[], Library]
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    root = tmp_path / "vault"
+    for path, text in NOTES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def library(vault: Path, tmp_path: Path) -> Iterator[Library]:
+    with Library.open([vault], index=tmp_path / "indexes", embedder=FakeEmbedder()) as library:
+        library.index()
+        yield library
+
+
+def clusters(library: Library, *, grey: bool = True) -> dict[tuple[str, ...], Cluster]:
+    """Return the clusters by the paths where their texts stand."""
+    return {tuple(sorted(each.place.path for each in found.standings)): found for found in library.duplicates(grey=grey).clusters}
+
+
+def test_clusters_of_one_text_come_first_and_those_to_be_decided_on_demand(library: Library) -> None:
+    assert list(clusters(library)) == [("a.md", "b.md"), ("new/d.md", "old/c.md")]
+    assert list(clusters(library, grey=False)) == [("a.md", "b.md")]
+
+
+def test_a_cluster_tells_its_rule_what_differs_where_and_when(library: Library) -> None:
+    same, grey = clusters(library).values()
+    assert (same.zone, same.rule, same.differs, same.verdict) == ("same", "equal but for markup", "", None)
+    assert [(each.place.path, each.place.start_line, each.date) for each in same.standings] == [("b.md", 6, "2025-01-01"), ("a.md", 6, "2024-01-01")]
+    assert set(grey.differs.split(" against ")) == {"`30 day`", "`90 day`"}
+
+
+def test_counts_tell_how_much_of_a_vault_is_merged_or_flagged(library: Library) -> None:
+    found = library.duplicates()
+    assert (found.chunks, found.merged, found.flagged) == (5, 2, 2)
+
+
+def test_a_decision_is_shown_and_undone(library: Library) -> None:
+    grey = clusters(library)["new/d.md", "old/c.md"]
+    decided = library.decide(grey.id, "same", "the newer one holds")
+    assert (decided.id, decided.verdict, decided.note) == (grey.id, "same", "the newer one holds")
+    assert library.duplicates().flagged == 0
+    assert library.undo(grey.id) == grey
+
+
+def test_an_automatic_decision_is_taken_back_in_one_step(library: Library) -> None:
+    same = clusters(library)["a.md", "b.md"]
+    assert library.decide(same.id[:4], "apart").verdict == "apart"
+    assert library.duplicates().merged == 0
+
+
+def test_a_decision_survives_reindexing_and_a_rebuilt_index(library: Library) -> None:
+    library.decide(clusters(library)["a.md", "b.md"].id, "apart")
+    library.index(rebuild=True)
+    assert clusters(library)["a.md", "b.md"].verdict == "apart"
+
+
+def test_a_decision_lapses_visibly_when_a_text_changes(library: Library, vault: Path) -> None:
+    library.decide(clusters(library)["new/d.md", "old/c.md"].id, "apart", "two policies")
+    (vault / "new/d.md").write_text("# Retention\n\nAsk the office.\n", encoding="utf-8")
+    library.index()
+    ((folder, lapsed),) = library.duplicates().lapsed
+    assert (folder, lapsed.verdict, lapsed.note) == ("vault", "apart", "two policies")
+    assert {lapsed.first_place, lapsed.second_place} == {"new/d.md:3", "old/c.md:3"}
+    assert ("new/d.md", "old/c.md") not in clusters(library)
+
+
+def test_a_decision_holds_where_a_note_is_moved(library: Library, vault: Path) -> None:
+    library.decide(clusters(library)["new/d.md", "old/c.md"].id, "apart")
+    (vault / "new/d.md").rename(vault / "moved.md")
+    library.index()
+    assert clusters(library)["moved.md", "old/c.md"].verdict == "apart"
+    assert library.duplicates().lapsed == ()
+
+
+def test_decisions_are_exported_and_imported(library: Library, vault: Path, tmp_path: Path) -> None:
+    library.decide(clusters(library)["a.md", "b.md"].id, "apart", "on purpose")
+    exported = library.export_decisions()
+    with Library.open([vault], index=tmp_path / "elsewhere", embedder=FakeEmbedder()) as other:
+        other.index()
+        assert other.import_decisions(exported) == 1
+        assert clusters(other)["a.md", "b.md"].note == "on purpose"
+        assert other.export_decisions() == exported
+
+
+def test_nothing_is_imported_of_what_is_no_export(library: Library) -> None:
+    good = {"first": "00", "second": "11", "verdict": "same"}
+    for wrong in ([], {"version": 2, "decisions": []}, {"version": 1, "decisions": [good, {**good, "verdict": "maybe"}]}):
+        with pytest.raises(UsageError):
+            library.import_decisions(wrong)
+    assert library.export_decisions()["decisions"] == []
+
+
+def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")}
+    for each in clusters(library).values():
+        library.decide(each.id, "same")
+        library.undo(each.id)
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in vault.rglob("*.md")} == before
+
+
+def test_a_cluster_that_is_not_there_is_named(library: Library) -> None:
+    with pytest.raises(UsageError, match="Cluster ffff: is not there"):
+        library.decide("ffff", "same")
+    with pytest.raises(UsageError, match="nothing was decided of it"):
+        library.undo(clusters(library)["a.md", "b.md"].id)
+
+
+def test_equal_texts_of_three_notes_are_one_cluster_and_kept_apart_together(library: Library, vault: Path) -> None:
+    (vault / "f.md").write_text(f"# Six\n\n{PREVIEW}\n", encoding="utf-8")
+    library.index()
+    found = clusters(library)["a.md", "b.md", "f.md"]
+    assert library.decide(found.id, "apart").verdict == "apart"
+    assert len(library.export_decisions()["decisions"]) == 2  # the text in both markups, and the one that stands twice with itself
+
+
+def test_pairs_of_texts_are_judged_by_their_kinds_and_words(library: Library) -> None:
+    pairs = [("- a b c\n- d", "* a b c\n* d"), ("- a b c d", "a b c d"), (PREVIEW, PREVIEW), ("```py\nx = 1\n```", "```js\nx = 1\n```"), ("a", "z")]
+    assert [each.zone for each in library.judge_pairs(pairs)] == ["same", "grey", "same", "distinct", "distinct"]
+
+
+def test_a_folder_without_an_index_says_what_to_do(vault: Path, tmp_path: Path) -> None:
+    with (
+        Library.open([vault], index=tmp_path / "none", embedder=FakeEmbedder()) as library,
+        pytest.raises(UsageError, match="run `thumbindex index`"),
+    ):
+        library.duplicates()

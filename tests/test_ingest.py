@@ -1,0 +1,166 @@
+"""Ingestion leaves out what a document says twice, and only that (spec/dedup.md, section 3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thumbindex.library.ingest import Boost, Ingested, Repeat, boost_of, counted, in_words, ingest, total, warnings
+from thumbindex.model import BlockKind, Chunk, IngestionCounts
+from thumbindex.ports import Matrix
+from thumbindex.settings import IngestSettings
+from thumbindex.testing import FakeEmbedder
+from thumbindex.text import embedded_text
+
+SETTINGS = IngestSettings()
+SENTENCES = (
+    "The backup of all notes runs every night at home.",
+    "The backups of all notes runs every night at home.",
+    "The backup of all notes runs every single night at home.",
+    "The backup of all notes runs every 30 minutes at home.",
+    "The backup of all notes runs every 90 minutes at home.",
+    "The backup of all notes never runs every night at home.",
+    "Moss grows in the shade of old trees.",
+    "",
+)
+
+
+def segment(n: int, text: str, salience: float = 0.5, kind: BlockKind = BlockKind.PROSE, language: str = "", heading: str = "") -> Chunk:
+    path = ("Title", heading) if heading else ("Title",)
+    return Chunk(n, 0, kind, path, n + 1, n + 1, text, salience, language)
+
+
+def embedded(chunks: list[Chunk]) -> Matrix:
+    return FakeEmbedder().embed_passages([embedded_text(chunk.heading_path, chunk.text) for chunk in chunks])
+
+
+def ingested(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> Ingested:
+    return ingest(chunks, embedded(list(chunks)), settings)
+
+
+def left_out(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> list[tuple[int, int]]:
+    return [(repeat.segment, repeat.keeper) for repeat in ingested(*chunks, settings=settings).repeats]
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> list[Chunk]:
+    """Draw a document of segments of which many say the same."""
+    kinds, languages, headings = st.sampled_from((BlockKind.PROSE, BlockKind.LIST)), st.sampled_from(("", "de")), st.sampled_from(("", "5.1", "7.6"))
+    drawn = draw(st.lists(st.tuples(st.sampled_from(SENTENCES), st.floats(0, 1), kinds, languages, headings), max_size=12))
+    return [segment(n, *each) for n, each in enumerate(drawn)]
+
+
+MODES = st.sampled_from(("logarithmic", "linear", "off"))
+CHOSEN = st.builds(IngestSettings, similarity=st.floats(0.5, 1), boost=MODES, base=st.floats(0, 1), most_salience=st.floats(0, 1))
+
+
+class TestGuarantees:
+    @given(documents(), CHOSEN)
+    def test_not_all_instances_of_a_thing_are_ever_removed(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+        repeats = ingested(*chunks, settings=settings).repeats
+        gone = {repeat.segment for repeat in repeats}
+        assert len(gone) == len(repeats)
+        assert not gone & {repeat.keeper for repeat in repeats}
+
+    @given(documents(), CHOSEN)
+    def test_texts_and_vectors_are_never_altered_only_selection_and_salience(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+        matrix, before = embedded(chunks), list(chunks)
+        copy = matrix.copy()
+        found = ingest(chunks, matrix, settings)
+        assert (chunks, matrix.tobytes()) == (before, copy.tobytes())
+        assert all(chunks[boost.segment].salience <= boost.salience <= 1 for boost in found.boosts)
+
+    @given(documents(), CHOSEN)
+    def test_the_same_input_and_configuration_give_the_same_output(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+        assert ingested(*chunks, settings=settings) == ingested(*chunks, settings=settings)
+
+    @given(documents(), CHOSEN, st.randoms())
+    def test_the_order_in_which_segments_are_given_does_not_matter(self, chunks: list[Chunk], settings: IngestSettings, random) -> None:
+        order = list(range(len(chunks)))
+        random.shuffle(order)
+        shuffled = ingested(*(chunks[n] for n in order), settings=settings)
+        found = {(order[repeat.segment], order[repeat.keeper]) for repeat in shuffled.repeats}
+        assert found == set(left_out(*chunks, settings=settings))
+
+    @given(documents(), CHOSEN)
+    def test_types_and_languages_are_never_compared(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+        for n, keeper in left_out(*chunks, settings=settings):
+            assert (chunks[n].kind, chunks[n].language) == (chunks[keeper].kind, chunks[keeper].language)
+
+    @given(documents(), CHOSEN)
+    def test_a_number_a_version_or_a_negation_that_differs_keeps_both(self, chunks: list[Chunk], settings: IngestSettings) -> None:
+        for n, keeper in left_out(*chunks, settings=settings):
+            for mark in ("30", "90", "never"):
+                assert (mark in chunks[n].text) == (mark in chunks[keeper].text)
+            assert chunks[n].heading_path == chunks[keeper].heading_path or not {"5.1", "7.6"} & set(chunks[n].heading_path)
+
+
+def test_the_most_salient_one_is_kept():
+    assert left_out(segment(0, SENTENCES[0], 0.3), segment(1, SENTENCES[0], 0.9), segment(2, SENTENCES[0], 0.6)) == [(0, 1), (2, 1)]
+
+
+def test_of_equally_salient_ones_the_first_is_kept():
+    assert left_out(segment(0, SENTENCES[0]), segment(1, SENTENCES[0])) == [(1, 0)]
+
+
+def test_the_same_text_is_dropped_silently_and_other_words_boost():
+    found = ingested(segment(0, SENTENCES[0], 0.5), segment(1, SENTENCES[0], 0.4), segment(2, SENTENCES[2], 0.3))
+    assert found == Ingested((Repeat(1, 0, True), Repeat(2, 0, False)), (Boost(0, 0.15, 0.65),))
+
+
+def test_exact_copies_never_boost_even_those_of_a_near_duplicate():
+    chunks = [segment(0, SENTENCES[0], 0.9), *(segment(n, SENTENCES[2], 0.3) for n in range(1, 6))]
+    assert ingested(*chunks).boosts == (Boost(0, 0.15, 1.0),)
+
+
+def test_segments_that_matter_least_are_not_compared():
+    assert left_out(segment(0, SENTENCES[0], 0.9), segment(1, SENTENCES[0], 0.04)) == []
+    assert left_out(segment(0, SENTENCES[0], 0.9), segment(1, SENTENCES[0], 0.05)) == [(1, 0)]
+
+
+def test_a_segment_without_a_vector_is_kept():
+    chunks = [segment(0, SENTENCES[0]), segment(1, SENTENCES[0])]
+    matrix = embedded(chunks)
+    matrix[1] = np.nan
+    assert ingest(chunks, matrix, SETTINGS) == Ingested()
+
+
+def test_the_same_words_under_two_versions_are_two_facts():
+    assert left_out(segment(0, SENTENCES[0], heading="Since 5.1"), segment(1, SENTENCES[0], heading="Since 7.6")) == []
+
+
+def test_it_can_be_switched_off():
+    assert left_out(segment(0, SENTENCES[0]), segment(1, SENTENCES[0]), settings=replace(SETTINGS, enabled=False)) == []
+
+
+def test_blocks_do_not_change_what_is_found():
+    lines = [segment(n, f"{SENTENCES[0]} {'and ' * (n % 2)}".strip(), 1 - n / 1000) for n in range(600)]
+    assert {keeper for _, keeper in left_out(*lines)} == {0}
+    assert len(left_out(*lines)) == 599
+
+
+def test_three_near_duplicates_boost_by_three_tenths():
+    assert [boost_of(n, SETTINGS) for n in (0, 1, 3)] == pytest.approx([0, 0.15, 0.30])
+    linear = replace(SETTINGS, boost="linear")
+    assert [boost_of(n, linear) for n in (0, 1, 3)] == pytest.approx([0, 0.15, 0.45])
+    assert boost_of(9, replace(SETTINGS, boost="off")) == 0
+    assert boost_of(7, replace(SETTINGS, base=0.1)) == pytest.approx(0.1 * math.log2(8))
+
+
+def test_the_counts_are_told_by_type_and_in_one_line():
+    counts = counted({"": 100, "guide": 50}, {"guide": 50, "": 2}, {"": [0.15, 0.25]})
+    assert counts == (IngestionCounts("", 100, 2, 2, 0.2, 0.25), IngestionCounts("guide", 50, 50, 0, 0.0, 0.0))
+    assert in_words(total(counts)) == (
+        "deduplication: 150 -> 98 segments (35% repeat others of their document, 2 boosted by 0.20 on average, 0.25 at most)"
+    )
+
+
+def test_what_is_more_than_healthy_is_told():
+    assert [len(warnings(IngestionCounts("", 100, repeats, 1, most, most))) for repeats, most in ((50, 0.6), (51, 0.6), (50, 0.61), (51, 0.61))] == [
+        0, 1, 1, 2,
+    ]  # fmt: skip
