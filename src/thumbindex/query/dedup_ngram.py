@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.query.guards import comparable, kept_apart
-from thumbindex.query.merge import Copy, greedy, merge
+from thumbindex.query.guards import comparable
+from thumbindex.query.merge import Copy, greedy, merge, told_apart
 from thumbindex.query.stage import Search, Tools
 
 Grams = npt.NDArray[np.int64]
@@ -21,9 +21,10 @@ _WORD = 64
 
 def dedup_ngram(search: Search, tools: Tools) -> Search:
     """Take out near copies of better candidates, unless a number, identifier or negation differs."""
-    chunks = [each.chunk for each in search.candidates]
-    similarities = jaccard([ngrams(chunk.text) for chunk in chunks])
-    copies = greedy(similarities >= tools.settings.dedup_ngram.similarity, lambda a, b: kept_apart(chunks[a], chunks[b]))
+    candidates, duplicates = search.candidates, tools.snapshot.duplicates
+    similarities = jaccard([ngrams(each.chunk.text) for each in candidates])
+    alike = similarities >= tools.settings.dedup_ngram.similarity
+    copies = greedy(alike, lambda a, b: told_apart(candidates[a], candidates[b], duplicates))
     return merge(search, tools, {at: Copy(of, f"3-gram similarity {similarities[at, of]:.2f}: a near copy") for at, of in copies.items()})
 
 

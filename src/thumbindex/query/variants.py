@@ -1,0 +1,114 @@
+"""Stage variants: one page for several versions or languages, known by parallel paths and near-equal text, is one result."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from thumbindex.model import Candidate, ChunkId, DocumentId
+from thumbindex.ports import Catalog
+from thumbindex.query.alike import near_copies
+from thumbindex.query.contradict import contradiction, numbers
+from thumbindex.query.dedup_ngram import jaccard, ngrams
+from thumbindex.query.merge import Group, gather, newness, told_apart
+from thumbindex.query.parallel import difference, kinship, path_keys, version_of
+from thumbindex.query.stage import Search, Tools
+from thumbindex.text import STOP_WORDS, words
+
+
+def variants(search: Search, tools: Tools) -> Search:
+    """Make one of variants, in the best one's place: what the query names comes first, else its language, the highest version, the newest."""
+    documents = tools.snapshot.catalog.documents
+    parallel = parallel_documents({each.document: documents[each.document].path for each in search.candidates})
+    among = [at for at, each in enumerate(search.candidates) if any(each.document in pair for pair in parallel)]
+    if not among:
+        return search
+    same = frozenset(pair for pair in parallel if is_same_page(*pair, tools))
+    groups = []
+    for members in grouped([search.candidates[at] for at in among], same, tools):
+        found = [search.candidates[among[at]] for at in members]
+        groups.append(Group(tuple(among[at] for at in members), first_of(found, search.text, tools.snapshot.catalog), "a variant"))
+    return gather(search, tools, groups)
+
+
+def parallel_documents(paths: dict[DocumentId, str]) -> list[tuple[DocumentId, DocumentId]]:
+    """Return each two documents whose paths are parallel, the lesser id first."""
+    sharing: dict[str, list[DocumentId]] = defaultdict(list)
+    for document, path in sorted(paths.items()):
+        for key in path_keys(path):
+            sharing[key].append(document)
+    return sorted({pair for documents in sharing.values() for pair in combinations(documents, 2)})
+
+
+def is_same_page(first: DocumentId, second: DocumentId, tools: Tools) -> bool:
+    """Tell whether enough of the shorter page stands in the other, by stored vectors, by letters where one has none."""
+    catalog, settings = tools.snapshot.catalog, tools.settings
+    ids = [[ChunkId(n) for n in catalog.chunk_ids(each)] for each in (first, second)]
+    vectors = [tools.snapshot.vector.vectors(own) for own in ids]
+    if any(np.isnan(each).any() for each in vectors):
+        chunks = catalog.chunks([n for own in ids for n in own])
+        grams = [[ngrams(chunks[n].text) for n in own if n in chunks] for own in ids]
+        alike = jaccard([*grams[0], *grams[1]])[: len(grams[0]), len(grams[0]) :] >= settings.dedup_ngram.similarity
+    else:
+        alike = vectors[0] @ vectors[1].T >= settings.dedup_semantic.across
+    return bool(alike.any(axis=int(alike.shape[0] <= alike.shape[1])).mean() >= settings.variants.share) if alike.size else False
+
+
+def grouped(candidates: Sequence[Candidate], same: frozenset[tuple[DocumentId, DocumentId]], tools: Tools) -> list[tuple[int, ...]]:
+    """Return the positions of chunks that are variants of the first of them; of one document only its best."""
+    groups: dict[int, list[int]] = {}
+    taken: set[int] = set()
+    for a, b in near_copies(candidates, tools):
+        first, second = candidates[a], candidates[b]
+        pair = (min(first.document, second.document), max(first.document, second.document))
+        if not taken & {a, b} - groups.keys() and b not in taken and pair in same and are_variants(first, second, tools):
+            members = groups.setdefault(a, [a])
+            if second.document not in {candidates[at].document for at in members}:
+                members.append(b)
+                taken.add(b)
+    return [tuple(members) for members in groups.values()]
+
+
+def are_variants(first: Candidate, second: Candidate, tools: Tools) -> bool:
+    """Tell whether what differs between near-equal chunks of parallel pages is what differs between variants.
+
+    Between versions that is anything, between languages no number, and elsewhere nothing that a guard would name: folders of two projects
+    have pages of one name, and what they say may differ for a reason.
+    """
+    documents, duplicates = tools.snapshot.catalog.documents, tools.snapshot.duplicates
+    if duplicates.verdict(first.id, second.id) == "apart":
+        return False
+    kind = kinship(documents[first.document].path, documents[second.document].path)
+    if kind == "language":
+        texts = first.chunk.text, second.chunk.text
+        return numbers(texts[0]) == numbers(texts[1]) and not contradiction(*texts)
+    return kind == "version" or told_apart(first, second, duplicates) is None
+
+
+def first_of(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
+    """Return which of several variants, best first, is shown: the one that the query names, that is in its words, the highest, the newest."""
+    documents = [catalog.documents[each.document] for each in candidates]
+    parts = parts_of([each.path for each in documents])
+    asked = set(words(query))
+    in_languages = any(kinship(a.path, b.path) == "language" for a, b in combinations(documents, 2))
+
+    def claim(at: int) -> tuple[bool, int, tuple[int, ...], tuple[int, float], int]:
+        spoken = len(asked & set(words(candidates[at].chunk.text))) if in_languages else 0
+        return is_named(parts[at], query), spoken, version_of(parts[at]), newness(documents[at]), -at
+
+    return candidates[max(range(len(candidates)), key=claim)]
+
+
+def parts_of(paths: Sequence[str]) -> list[str]:
+    """Return the part in which each of several parallel paths differs from the others."""
+    return [difference(path, next(other for other in paths if other != path))[0] for path in paths]
+
+
+def is_named(part: str, query: str) -> bool:
+    """Tell whether a query names a version, language or folder of a path; a word such as `is` or `no` names no language."""
+    asked = query.casefold().split()
+    bare = part.casefold().removeprefix("v")
+    return bool(bare) and bare not in STOP_WORDS and any(token.strip("\"'`,;:!?()[].").removeprefix("v") == bare for token in asked)
