@@ -2,7 +2,7 @@
 
 import pytest
 
-from thumbindex.text import embedded_text, fold, identifiers, shortened, split_identifier, visible, words
+from thumbindex.text import embedded_text, fold, identifiers, language_of, shortened, split_identifier, visible, words
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,23 @@ def test_no_input_takes_more_than_linear_time(worst):
     visible(worst)
     words(worst)
     identifiers(worst)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("File recovery protects your work from accidental deletions, and it is on by default.", "en"),
+        ("Die Wiederherstellung schützt deine Arbeit vor dem Löschen und ist nicht ausgeschaltet.", "de"),
+        ("Vista previa es un complemento que te permite ver una página cuando pasas el cursor por los enlaces.", "es"),
+        ("Ce module protège votre travail et il est dans la liste des modules.", "fr"),
+        ("Este plugin não é uma cópia completa e você pode usar os seus arquivos.", "pt"),
+        ("ファイルを復元する", "ja"),
+        ("文件恢复保护您的工作", "zh"),
+        ("Восстановление файлов", "ru"),
+        ("Say 日本 once and all of it is still in the same language.", "en"),
+        ("sync --force", ""),
+        ("", ""),
+    ],
+)
+def test_a_language_is_told_by_script_and_function_words(text, expected):
+    assert language_of(text) == expected

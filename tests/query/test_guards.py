@@ -56,7 +56,7 @@ def test_markup_line_breaks_and_typography_do_not(first: str, second: str) -> No
 
 
 def test_the_reason_names_what_differs() -> None:
-    assert differing("within 7 days", "within 14 days") == "`7days` against `14days`"
+    assert differing("within 7 days", "within 14 days") == "`7 day` against `14 day`"
 
 
 def test_tables_of_another_shape_are_kept_apart() -> None:

@@ -16,8 +16,8 @@ from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexOutdatedEr
 from thumbindex.index.checksum import Census, row_sum
 from thumbindex.index.locking import mark_of
 
-SCHEMA_VERSION = 2
-"""1 had no checksums."""
+SCHEMA_VERSION = 3
+"""1 had no checksums, 2 knew nothing of duplicates."""
 
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
@@ -180,9 +180,10 @@ class Database:
         self._db.executemany(sql, rows)
 
     def take_rows(self, table: str, rows: Sequence[Row]) -> None:
-        """Insert rows that another store held, checksums and all; one that is there already stays."""
+        """Insert rows that another store held, checksums and all, and count them; one that is there already stays."""
         for row in rows:
-            self._write(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+            if self._write(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row):
+                self._counting.shift(table, [1])
 
     def _thaw(self) -> None:
         """Open a file anew that was read as one that nobody writes, and that somebody wrote."""

@@ -22,6 +22,8 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
         "sections": sorted({(name[row][0], section) for row, section in sections.items()}, key=lambda pair: (pair[0], pair[1].ordinal)),
         "links": store.links(),
         "problems": list(store.problems()),
+        "repeats": sorted((name[row], name[keeper], exact) for row, keeper, exact in store.repeats()),
+        "decisions": list(store.decisions()),
         "postings": sorted((_named(row, name, documents), field, term, weight) for row, field, term, weight in postings(places.keyword)),
         "vectors": sorted((name[row], vector.tobytes()) for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)),
     }

@@ -17,8 +17,11 @@ from thumbindex.index.store import Store
 KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibration", "calibration_due", "root")
 """Facts that cannot be read from the notes, or that only a model can measure again."""
 
-KEPT_TABLES: tuple[str, ...] = ()
+KEPT_TABLES = ("decisions",)
 """Tables that only the user can make again. Each has a column `sum`, the last, and its rows are taken over one by one."""
+
+_TABLES_SINCE = 3
+"""The first schema that had tables to keep."""
 
 _LAST_ROW = 2**40
 """More rows than any table has: where the last one cannot be asked for, they are looked for up to here."""
@@ -66,7 +69,7 @@ def salvage(path: Path, store: Store, tables: Sequence[str] = KEPT_TABLES, count
             for key, value in found.facts.items():
                 store.set_meta(key, value)
             found.vectors = _take_vectors(old, store, version, found.facts, count)
-            found.rows = sum(_take_rows(old, store, table) for table in tables if version > 1)
+            found.rows = sum(_take_rows(old, store, table) for table in tables if version >= _TABLES_SINCE)
     return found
 
 

@@ -41,6 +41,46 @@ CREATE TABLE links (
 CREATE TABLE problems (path TEXT NOT NULL, line INTEGER, reason TEXT NOT NULL, sum INTEGER NOT NULL);
 CREATE INDEX problems_by_path ON problems (path);
 
+-- What is known of duplicates is derived from texts and vectors, but for decisions, which only the owner can make again.
+CREATE TABLE digests ( -- of chunks that were looked at
+    chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
+    exact BLOB NOT NULL, -- of the text as it stands
+    plain BLOB NOT NULL, -- of its words, kind and language: equal ones are looked at as copies, whatever their vectors say
+    sum INTEGER NOT NULL
+);
+CREATE INDEX digests_by_exact ON digests (exact);
+CREATE INDEX digests_by_plain ON digests (plain);
+
+CREATE TABLE repeats ( -- chunks that repeat another one of their document
+    chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
+    keeper INTEGER NOT NULL, exact INTEGER NOT NULL, -- 1 where the text is the same byte for byte
+    sum INTEGER NOT NULL
+);
+
+CREATE TABLE boosts ( -- of chunks that others repeat in other words
+    chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
+    boost REAL NOT NULL, salience REAL NOT NULL, -- the boost, and what it raises the salience to
+    sum INTEGER NOT NULL
+);
+
+CREATE TABLE alike ( -- chunks of two documents that are one text twice, or for the owner to decide
+    id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice: who knows some rows reads the later ones
+    first INTEGER NOT NULL REFERENCES chunks ON DELETE CASCADE, second INTEGER NOT NULL REFERENCES chunks ON DELETE CASCADE, -- first < second
+    cosine REAL NOT NULL, zone TEXT NOT NULL, rule TEXT NOT NULL, differs TEXT NOT NULL,
+    sum INTEGER NOT NULL, -- of the columns after the id
+    UNIQUE (first, second)
+);
+CREATE INDEX alike_by_second ON alike (second);
+
+CREATE TABLE lonely (chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE); -- lost one that is alike: to be looked at again
+
+CREATE TABLE decisions ( -- of the owner, about texts wherever they stand
+    first TEXT NOT NULL, second TEXT NOT NULL, -- hex digests, first < second
+    verdict TEXT NOT NULL, note TEXT NOT NULL, made REAL NOT NULL, first_place TEXT NOT NULL, second_place TEXT NOT NULL,
+    sum INTEGER NOT NULL,
+    UNIQUE (first, second)
+);
+
 CREATE TABLE vectors (
     fingerprint TEXT NOT NULL, key BLOB NOT NULL,
     sum INTEGER NOT NULL, -- before the blob: counting needs no vector

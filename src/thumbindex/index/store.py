@@ -11,7 +11,7 @@ from typing import Any
 from thumbindex.index.checksum import as_number, row_sum
 from thumbindex.index.database import Row
 from thumbindex.index.stored_columns import DOCUMENT
-from thumbindex.index.stored_vectors import StoredVectors
+from thumbindex.index.stored_duplicates import StoredDuplicates
 from thumbindex.model import BlockKind, Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem, Section
 from thumbindex.text import embedded_text
 
@@ -32,7 +32,7 @@ def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 
 
-class Store(StoredVectors):
+class Store(StoredDuplicates):
     """One folder's SQLite file. What a method returns is what was written, or it raises IndexDamagedError."""
 
     def counts(self, fingerprint: str) -> tuple[int, int, int]:
@@ -60,6 +60,7 @@ class Store(StoredVectors):
             self.verify_links()
             self.problems()
             self.verify_vectors()
+            self.verify_duplicates()
 
     # -------------------------------------------------------------- documents
 
@@ -82,6 +83,7 @@ class Store(StoredVectors):
                 self._counting.add("chunks", self._rows("SELECT id, document, ordinal FROM chunks WHERE document = ?", (row,)), -1)
                 self._counting.add("keys", [(as_number(key),) for (key,) in self._rows("SELECT key FROM chunks WHERE document = ?", (row,))], -1)
                 self._counting.add("links", self._rows("SELECT edge FROM links WHERE document = ?", (row,)), -1)
+                self._forget_duplicates(row)
                 self._write("DELETE FROM documents WHERE id = ?", (row,))
             self._write("DELETE FROM problems WHERE path = ?", (path,))
 
@@ -104,18 +106,6 @@ class Store(StoredVectors):
         self._counting.add("links", [(edge,) for _, edge in edges])
         self._write_all("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [(*v, row_sum(*v), *e) for v, e in zip(links, edges, strict=True)])
         self.add_problems(parsed.problems)
-
-    def _insert(self, table: str, rows: Sequence[Row]) -> None:
-        """Insert rows with their checksums, and count them."""
-        if not rows:
-            return
-        summed = [(*row, row_sum(*row)) for row in rows]
-        self._write_all(f"INSERT INTO {table} VALUES ({', '.join('?' * len(summed[0]))})", summed)
-        if table == "documents":
-            self._counting.add(table, [row[-1:] for row in summed])
-        elif table == "chunks":
-            self._counting.add(table, [row[:3] for row in rows])
-            self._counting.add("keys", [(as_number(row[-1]),) for row in rows])
 
     def touch_document(self, state: FileState, modified: float) -> None:
         """Refresh the file state of a document whose text is as it was."""

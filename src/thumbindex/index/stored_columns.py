@@ -10,6 +10,10 @@ from thumbindex.index.database import Database, Row
 DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts"
 
 
+SUMMED = ("digests", "repeats", "boosts")
+"""Tables whose census is of their checksums, like the documents'."""
+
+
 class StoredColumns(Database):
     """Bulk reads, each compared with the census: a row that vanished is no row that was never there."""
 
@@ -31,6 +35,20 @@ class StoredColumns(Database):
             numbers = [-1]
         known = self._known_census()
         self._verify(known.agrees(table, numbers) if numbers else not any(known.counted.get(table, [])), f"rows of {table} are missing")
+
+    def _insert(self, table: str, rows: Sequence[Row]) -> None:
+        """Insert rows with their checksums, and count them."""
+        if not rows:
+            return
+        summed = [(*row, row_sum(*row)) for row in rows]
+        self._write_all(f"INSERT INTO {table} VALUES ({', '.join('?' * len(summed[0]))})", summed)
+        if table == "documents":
+            self._counting.add(table, [row[-1:] for row in summed])
+        elif table == "chunks":
+            self._counting.add(table, [row[:3] for row in rows])
+            self._counting.add("keys", [(as_number(row[-1]),) for row in rows])
+        elif table in SUMMED:
+            self._counting.add(table, [row[-1:] for row in summed])
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
         """Return row id, document's row id and ordinal of every chunk."""

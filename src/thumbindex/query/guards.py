@@ -2,122 +2,140 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 
 from rapidfuzz.distance import OSA
 
 from thumbindex.model import BlockKind, Chunk
-from thumbindex.text import STOP_WORDS, fold, looks_like_code, visible, words
-
-_QUOTES = str.maketrans("‘’‚‛“”„‟′″–—−‐‑\u00a0", "''''\"\"\"\"'\"-----\u0020")
-_BROKEN_WORD = re.compile(r"(?<=[^\W\d])-[ \t]*\n[ \t>]*(?=[^\W\d_])")
-_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
-_FENCE = re.compile(r"(?ms)^([ \t>]*)(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t>]*\2[`~]*[ \t]*$|\Z)")
-_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
-_ESCAPE = re.compile(r"\\(?=[_\W])")
-_BLOCK_ID = re.compile(r"(?m)(?:^|[ \t])\^[\w-]+$")
-_HELD = re.compile("\ue000(\\d+)\ue001")
-_TOKEN = re.compile(
-    r"[$€£¥]?\d+(?:[.,:/]\d+)*(?:[ -]?(?:%|°[CF]?|[A-Za-zµ]+(?!\w)))?"  # numbers with what follows
-    r"|--?[A-Za-z][\w-]*"  # flags
-    r"|[^\W\d][\w$]*(?:(?:\.|::|->|-|/|')[^\W\d_][\w$]*)*(?:\(\))?"  # words, names, dotted and hyphenated ones
+from thumbindex.query.reading import (
+    CODE,
+    DATE,
+    NAME,
+    NUMBER,
+    POLAR,
+    STATE,
+    STATES,
+    UNIT,
+    WORD,
+    Reading,
+    comparable,
+    fence_language,
+    reading,
+    tables_in,
 )
-_NUMBER = re.compile(r"(v?[$€£¥]?\d+(?:[.,:/]\d+)*)[ -]?(.*)")
-_UNITS = frozenset(
-    "b kb mb gb tb pb kib mib gib tib bit bits byte bytes kbps mbps gbps ns us µs ms s sec secs second seconds min mins minute minutes h hr hrs"
-    " hour hours day days week weeks month months year years px em rem pt dpi hz khz mhz ghz mg g kg lb lbs oz mm cm m km in inch inches ft mile"
-    " miles v mv w kw mw a ma c f k percent usd eur gbp dollar dollars euro euros times user users file files request requests rps qps core"
-    " cores".split()
-)
-_COUNTS = frozenset(
-    "zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty ninety hundred thousand million billion"
-    " once twice half double triple first second third".split()
-)
-_POLARITY = frozenset(
-    "not no none never neither nor nothing nobody without cannot except unless only must should shall may required optional true false yes"
-    " before after always minimum maximum least most above below more less fewer increase decrease enable disable enabled disabled allow deny"
-    " allowed denied deprecated".split()
-)
-_SPELLED = 5
-"""The fewest letters of words that are compared by spelling: shorter ones have too many neighbors."""
+from thumbindex.query.vocabulary import NEGATING, SYNONYMS
+from thumbindex.text import STOP_WORDS, fold, language_of, visible, words
 
-_ENDING = 3
-"""The most letters that an ending adds."""
+__all__ = [
+    "comparable",  # as dedup_ngram sees a text
+    "contradiction",
+    "differing",
+    "equal",
+    "kept_apart",
+    "only_in_one",
+    "other_language",
+    "same_wording",
+    "table_shape",
+    "word_overlap",
+]
 
-_NEGATING = ("un", "non", "in", "im", "dis", "ir", "il")
+_SPELLED = 8
+"""The fewest letters of words in which a spelling mistake is seen: many shorter ones are one letter from another word (upload, unload)."""
 
+_ENDINGS = ("ing", "ed", "es", "ly", "s", "d", "e")
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A text as guards see it."""
+_ARTICLES = frozenset(("a", "an", "the"))
 
-    tokens: tuple[str, ...]  # folded, numbers with their units, in order
-    marked: frozenset[str]  # those that must stand in the other text too, at the same place among their like
-    words: Counter[str]  # all others that carry a subject
+_LIKENESS = 0.65
+"""The least share of tokens that texts have in common, in order, for a difference to be a contradiction."""
+
+_SHORT_NEGATION = 4
+"""Words with a negation that one text has more than the other: beyond so many they say something of their own."""
 
 
 def kept_apart(first: Chunk, second: Chunk) -> str | None:
     """Say why two chunks are not copies of each other whatever their similarity; None where nothing speaks against it."""
     if first.kind is not second.kind:
         return f"{first.kind} against {second.kind}"
-    if first.language.casefold() != second.language.casefold():
-        return f"{first.language or 'no language'} against {second.language or 'no language'}"
-    if first.kind is BlockKind.TABLE and table_shape(first.text) != table_shape(second.text):
-        return "tables of another shape"
-    return differing(first.text, second.text)
+    if first.text == second.text and first.language == second.language:
+        return None
+    return other_language(first, second) or differing(first.text, second.text)
+
+
+def other_language(first: Chunk, second: Chunk) -> str | None:
+    """Say in which languages two chunks are written, people's or code's; None where they are in one, or it is not known."""
+    if first.kind is BlockKind.CODE and second.kind is BlockKind.CODE:
+        mine, yours = fence_language(first.language), fence_language(second.language)
+    elif first.text == second.text:
+        return None
+    else:
+        mine, yours = _language(first.text), _language(second.text)
+    return f"{mine} against {yours}" if mine and yours and mine != yours else None
 
 
 def differing(first: str, second: str) -> str | None:
     """Say which number, version, unit, identifier, name, negation or word differs between two Markdown texts; None where none does.
 
-    A text may have more words than the other, or spell them in another way; that each has words of its own is a replaced subject:
-    parallel passages ("notes are placed", "attachments are placed") are more alike than copies.
+    A text may have more words than the other, spell them in another way or use a synonym; that each has words of its own is a replaced
+    subject: parallel passages ("notes are placed", "attachments are placed") are more alike than copies.
+    """
+    if first == second:
+        return None
+    left, right = reading(first), reading(second)
+    return _marks_apart(left, right) or _code_apart(left, right) or _replaced(left.content(), right.content())
+
+
+def equal(first: str, second: str) -> bool:
+    """Tell whether two Markdown texts say the same in the same words: only markup, line breaks and typography differ."""
+    if first == second:
+        return True
+    left, right = reading(first), reading(second)
+    if not left.tokens or len(left.tokens) != len(right.tokens) or left.tables != right.tables:
+        return False
+    return all(map(_agree, _pairs(left), _pairs(right))) and _code_apart(left, right) is None
+
+
+def same_wording(first: str, second: str) -> bool:
+    """Tell whether two texts differ in no more than articles, endings and spelling mistakes."""
+    mine, yours = ([each for each in _pairs(reading(text)) if each[1] not in _ARTICLES] for text in (first, second))
+    return len(mine) == len(yours) and all(a == b or (a[0] == b[0] == WORD and is_variant(a[1], b[1])) for a, b in zip(mine, yours, strict=True))
+
+
+def only_in_one(first: str, second: str) -> str:
+    """Say which words one text has and the other has not, or that they stand in another order."""
+    left, right = Counter(reading(first).folded()), Counter(reading(second).folded())
+    more = (left - right) + (right - left)
+    told = " ".join(dict.fromkeys(token for token in reading(first).folded() + reading(second).folded() if token in more))
+    return f"only one says `{told}`" if told else "the same words in another order"
+
+
+def contradiction(first: str, second: str) -> str:
+    """Name the numbers, versions, dates and negations in which two near-duplicates contradict each other; empty where they do not.
+
+    Texts that speak of other things (another identifier, name or subject) contradict each other in nothing, and nor do texts of which
+    one has a sentence more.
     """
     left, right = reading(first), reading(second)
-    marked = left.marked | right.marked | _negated(left, right)
-    mine = [token for token in left.tokens if token in marked]
-    yours = [token for token in right.tokens if token in marked]
-    if mine == yours:
-        return "tables of another shape" if table_shape(first) != table_shape(second) else _replaced(left.words, right.words)
-    at = next((n for n, (a, b) in enumerate(zip(mine, yours, strict=False)) if a != b), min(len(mine), len(yours)))
-    return f"{_at(mine, at)} against {_at(yours, at)}"
+    if SequenceMatcher(None, _outline(left), _outline(right), autojunk=False).ratio() < _LIKENESS:
+        return ""
+    matcher = SequenceMatcher(None, left.folded(), right.folded(), autojunk=False)
+    found = []
+    for operation, *ends in matcher.get_opcodes():
+        if operation != "equal":
+            mine, yours = _cut(left, *ends[:2]), _cut(right, *ends[2:])
+            if _other_subject(mine, yours):
+                return ""
+            found += _disagreements(left, right, ends)
+    return ", ".join(dict.fromkeys(found))
 
 
 def table_shape(markdown: str) -> tuple[int, int]:
-    """Return the rows and columns of the tables in a text, counted by lines that begin with a bar; (0, 0) without one."""
-    rows = [line.strip() for line in markdown.splitlines() if line.lstrip(" >").startswith("|")]
-    return len(rows), max((row.replace("\\|", "").strip("|> ").count("|") + 1 for row in rows), default=0)
-
-
-@lru_cache(maxsize=8192)
-def reading(markdown: str) -> Reading:
-    """Read a text: what is visible of it, code as it stands, quotes and broken words mended."""
-    text, code = comparable(markdown)
-    found = [_token(match[0]) for match in _TOKEN.finditer(text.replace("\n", " "))]
-    folded = tuple(part for _, parts in found for part in parts)
-    marked = {part for token, parts in found if _is_marked(token) for part in parts}
-    in_code = {part for piece in code for match in _TOKEN.finditer(piece) for part in _token(match[0])[1]}
-    plain = Counter(word for word in words(_HYPHEN.sub("", text)) if word not in STOP_WORDS)
-    return Reading(folded, frozenset(marked | in_code | {fold(name) for name in _names(text)}), plain)
-
-
-@lru_cache(maxsize=8192)
-def comparable(markdown: str) -> tuple[str, tuple[str, ...]]:
-    """Return the visible text with code verbatim in it, and the pieces of code."""
-    code: list[str] = []
-
-    def hold(piece: str) -> str:
-        code.append(piece)
-        return f"\ue000{len(code) - 1}\ue001"
-
-    mended = _BROKEN_WORD.sub("-", markdown.translate(_QUOTES))
-    held = _SPAN.sub(lambda match: hold(match[2]), _FENCE.sub(lambda match: f"{match[1]}{hold(match[3])}\n", mended))
-    text = _ESCAPE.sub("", _BLOCK_ID.sub("", visible(held)))
-    return _HELD.sub(lambda match: code[int(match[1])], text), tuple(code)
+    """Return the rows and the most columns of the tables in a text, their rows of dashes counted; (0, 0) without one."""
+    tables = tables_in(markdown)
+    return sum(rows + 1 for rows, _ in tables), max((columns for _, columns in tables), default=0)
 
 
 def word_overlap(first: str, second: str) -> float:
@@ -126,56 +144,140 @@ def word_overlap(first: str, second: str) -> float:
     return len(left & right) / len(left | right) if left | right else 1.0
 
 
-def _token(token: str) -> tuple[str, tuple[str, ...]]:
-    """Return a token and its folded parts: a number takes its unit along, a word that is no unit stays a word."""
-    number = _NUMBER.fullmatch(token)
-    if number is None:
-        return token, (fold(token.removesuffix("()").removesuffix("'s")),)
-    attached = not re.search(r"[ -]", token)
-    if attached or not number[2] or fold(number[2]) in _UNITS:
-        return token, (f"{fold(number[1])}{fold(number[2])}",)
-    return token, (fold(number[1]), fold(number[2]))
+@lru_cache(maxsize=4096)
+def is_variant(first: str, second: str) -> bool:
+    """Tell whether two words are one with another ending, or one of some length with a spelling mistake."""
+    if first[0] != second[0] or not first.isalpha() or not second.isalpha():
+        return False
+    if _stem(first) == _stem(second):
+        return True
+    return min(len(first), len(second)) >= _SPELLED and OSA.distance(first, second) <= 1
 
 
-def _is_marked(token: str) -> bool:
-    word = fold(token)
-    negating = word in _POLARITY or word in _COUNTS or word.endswith("n't")
-    return negating or any(c.isdigit() for c in token) or looks_like_code(token)
+def _stem(word: str) -> str:
+    ending = next((each for each in _ENDINGS if word.endswith(each) and len(word) - len(each) > 2), "")
+    return word.removesuffix(ending) if word not in STOP_WORDS else word
 
 
-def _names(text: str) -> list[str]:
-    """Return the words with a capital inside a sentence: names of people, products and systems."""
-    return re.findall(r"(?<=[a-z,;] )[A-Z][\w]+", text)
+@lru_cache(maxsize=512)
+def _language(text: str) -> str:
+    return language_of(comparable(text)[0])
 
 
-def _negated(left: Reading, right: Reading) -> frozenset[str]:
+# ------------------------------------------------------------------ what must be equal
+
+_Token = tuple[str, str]
+"""What a token is, and the token."""
+
+
+def _marks_apart(left: Reading, right: Reading) -> str | None:
+    """Say which marked tokens differ, the first ones."""
+    if left.tables != right.tables:
+        return "tables of another shape"
+    wanted = {fold(token) for _, token in (*_marked(left), *_marked(right))} | _negated(left, right)
+    mine, yours = ([token for token in _pairs(each) if fold(token[1]) in wanted] for each in (left, right))
+    at = next((n for n, (a, b) in enumerate(zip(mine, yours, strict=False)) if not _agree(a, b)), min(len(mine), len(yours)))
+    if at == len(mine) == len(yours):
+        return None
+    return f"{_quoted(mine[at : at + 2])} against {_quoted(yours[at : at + 2])}"
+
+
+def _marked(each: Reading) -> list[_Token]:
+    return [token for token in _pairs(each) if token[0] != WORD]
+
+
+def _pairs(each: Reading) -> list[_Token]:
+    return list(zip(each.sorts, each.tokens, strict=True))
+
+
+def _agree(first: _Token, second: _Token) -> bool:
+    """Tell whether tokens are the same: code to the letter, but a word that is code in one text only may have another case."""
+    if CODE in (first[0], second[0]) and first[0] != second[0]:
+        return fold(first[1]) == fold(second[1])
+    return first[1] == second[1]
+
+
+def _code_apart(left: Reading, right: Reading) -> str | None:
+    """Say where code differs in more than its words; texts of which one has no markup for code are compared by their words."""
+    if len(left.blocks) == len(right.blocks):
+        if any(a and b and a != b for a, b in zip(left.languages, right.languages, strict=True)):
+            return "code in another language"
+        if left.blocks != right.blocks:
+            return "another code block"
+    if len(left.spans) == len(right.spans):
+        return next((f"`{a}` against `{b}`" for a, b in zip(left.spans, right.spans, strict=True) if a != b), None)
+    return None
+
+
+def _negated(left: Reading, right: Reading) -> set[str]:
     """Return the words of which one text has the opposite: supported, unsupported."""
-    mine, yours = set(left.tokens) - set(right.tokens), set(right.tokens) - set(left.tokens)
-    pairs = (
-        (word, prefix + word) for some, others in ((mine, yours), (yours, mine)) for word in some for prefix in _NEGATING if prefix + word in others
-    )
-    return frozenset(word for pair in pairs for word in pair)
+    mine, yours = set(left.folded()), set(right.folded())
+    mine, yours = mine - yours, yours - mine
+    words_of = {prefix + word: word for some in (mine, yours) for word in some for prefix in NEGATING}
+    opposites = {word: words_of[word] for word in mine | yours if words_of.get(word) in (yours if word in mine else mine)}
+    return {*opposites, *opposites.values()}
 
 
 def _replaced(left: Counter[str], right: Counter[str]) -> str | None:
     """Say which word of one text stands for which of the other; None where only one has words of its own."""
     mine, yours = sorted(left - right), sorted(right - left)
     for word in list(mine):
-        variant = next((other for other in yours if is_variant(word, other)), None)
+        variant = next((other for other in yours if is_variant(word, other) or other in SYNONYMS.get(word, ())), None)
         if variant is not None:
             mine.remove(word)
             yours.remove(variant)
     return f"`{mine[0]}` against `{yours[0]}`" if mine and yours else None
 
 
-def is_variant(first: str, second: str) -> bool:
-    """Tell whether two words are one with another ending or a spelling mistake: close, of some length, with the same first letter."""
-    shortest = min(len(first), len(second))
-    if first[0] != second[0] or shortest < _SPELLED:
-        return first.removesuffix("s") == second.removesuffix("s")
-    same_stem = first[: shortest - 1] == second[: shortest - 1] and abs(len(first) - len(second)) <= _ENDING
-    return same_stem or OSA.distance(first, second) <= 1
+# ------------------------------------------------------------------ what contradicts
 
 
-def _at(found: Sequence[str], at: int) -> str:
-    return f"`{found[at]}`" if at < len(found) else "nothing"
+def _outline(each: Reading) -> list[str]:
+    """Return the tokens with one for all values and words that turn a sentence round: what texts may share that contradict each other."""
+    return ["\0" if sort in (NUMBER, UNIT, DATE, POLAR, STATE) else fold(token) for sort, token in _pairs(each)]
+
+
+def _cut(each: Reading, start: int, end: int) -> list[_Token]:
+    return _pairs(each)[start:end]
+
+
+def _other_subject(mine: Sequence[_Token], yours: Sequence[_Token]) -> bool:
+    """Tell whether a replacement is of an identifier, a name or a subject."""
+    if not mine or not yours:
+        return False
+    left, right = ([t for s, t in side if s in (CODE, NAME) or (s == WORD and t not in STOP_WORDS)] for side in (mine, yours))
+    return bool(left and right and _replaced(Counter(map(fold, left)), Counter(map(fold, right)))) and not _opposite(left, right)
+
+
+def _opposite(left: Sequence[str], right: Sequence[str]) -> bool:
+    return any(prefix + a == b or prefix + b == a for a in left for b in right for prefix in NEGATING)
+
+
+def _disagreements(left: Reading, right: Reading, ends: Sequence[int]) -> list[str]:
+    """Name what contradicts in one replacement, removal or addition."""
+    mine, yours = _cut(left, *ends[:2]), _cut(right, *ends[2:])
+    values = [[token for token in side if token[0] in (NUMBER, UNIT, DATE, STATE)] for side in (mine, yours)]
+    if all(values):
+        return [f"{_quoted(_whole(left, *ends[:2]))} against {_quoted(_whole(right, *ends[2:]))}"]
+    polar = [[token for token in side if token[0] in (POLAR, STATE)] for side in (mine, yours)]
+    if any(polar) and max(len(mine), len(yours)) <= _SHORT_NEGATION:
+        return [f"{_quoted(polar[0])} against {_quoted(polar[1])}"]
+    if _opposite([token for _, token in mine], [token for _, token in yours]):
+        return [f"{_quoted(mine)} against {_quoted(yours)}"]
+    return []
+
+
+def _whole(each: Reading, start: int, end: int) -> list[_Token]:
+    """Return the values of a stretch, each number with its unit: the unit is the same where only the number differs."""
+    while start and each.sorts[start] == UNIT:
+        start -= 1
+    if end < len(each.sorts) and each.sorts[end] == UNIT:
+        end += 1
+    return [token for token in _cut(each, start, end) if token[0] in (NUMBER, UNIT, DATE, STATE)]
+
+
+def _quoted(tokens: Sequence[_Token]) -> str:
+    if not tokens:
+        return "nothing"
+    shown = tokens if len(tokens) > 1 and tokens[1][0] == UNIT else tokens[:1] if tokens[0][0] not in (NUMBER, DATE) else tokens
+    return f"`{' '.join(STATES.get(token, token) for _, token in shown)}`"

@@ -3,15 +3,72 @@
 from __future__ import annotations
 
 from thumbindex.model import Chunk, Judgement
-from thumbindex.query.guards import kept_apart
+from thumbindex.query.dedup_ngram import jaccard, ngrams
+from thumbindex.query.guards import contradiction, differing, equal, only_in_one, other_language, same_wording
 from thumbindex.settings import DuplicatesSettings
+from thumbindex.text import STOP_WORDS, words
+
+_LEANING = 8
+"""Texts with fewer words lean on their heading for what they speak of: "Optional, 30 by default." says another thing under another one."""
+
+_OVERLAP = 0.5
+"""The least share of words in common of texts that are worth reading: the others are alike in meaning or in their headings only."""
+
+_FEW = 12
+"""Texts of no more words are always read: there one word is a large share."""
 
 
 def judge(first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings) -> Judgement:
-    """Judge two chunks by the cosine of their vectors (None where one has none), their words and the guards (spec/dedup.md, section 4)."""
-    apart = kept_apart(first, second)
-    if cosine is None or cosine < settings.grey:
+    """Judge two chunks by their texts, the cosine of their vectors (None where one has none) and the guards (spec/dedup.md, section 4).
+
+    A vector stands for the headings as well, and for no more than the model's window: whole texts decide what is the same, and a copy
+    under other headings is alike by its 3-grams where its cosine is not.
+    """
+    languages = other_language(first, second)
+    if languages:
+        return Judgement("distinct", f"another language: {languages}")
+    if equal(first.text, second.text):
+        guard = _guard(first, second)
+        return Judgement("grey", guard) if guard else Judgement("same", "equal text" if first.text == second.text else "equal but for markup")
+    return _judge_alike(first, second, cosine or 0.0, settings)
+
+
+def _judge_alike(first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings) -> Judgement:
+    """Judge texts that are not equal."""
+    overlap = _word_overlap(first.text, second.text)
+    if overlap < _OVERLAP:
+        return Judgement("grey", f"cosine {cosine:.2f}, other words") if cosine >= settings.grey else Judgement("distinct", "not alike")
+    grams = float(jaccard([ngrams(first.text), ngrams(second.text)])[0, 1])
+    alike = max(cosine, grams)
+    if alike < settings.grey:
         return Judgement("distinct", "not alike")
-    if cosine < settings.same:
-        return Judgement("grey", f"cosine {cosine:.2f}")
-    return Judgement("same", f"cosine {cosine:.2f}") if apart is None else Judgement("grey", apart)
+    how = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
+    guard = differing(first.text, second.text) or _guard(first, second)
+    if guard:
+        return Judgement("grey", f"{how}, but {guard}", "" if _other_headings(first, second) else contradiction(first.text, second.text))
+    if same_wording(first.text, second.text):
+        return Judgement("same" if alike >= settings.same else "grey", f"{how}, in the same words")
+    return Judgement("grey", f"{how}, but {only_in_one(first.text, second.text)}")
+
+
+def _guard(first: Chunk, second: Chunk) -> str | None:
+    """Say what keeps two chunks from being merged whose texts are equal."""
+    if first.kind is not second.kind:
+        return f"{first.kind} against {second.kind}"
+    if _other_headings(first, second) and sum(word not in STOP_WORDS for word in words(first.text)) < _LEANING:
+        return f"a short text under `{first.heading_path[-1]}` and under `{second.heading_path[-1]}`"
+    return None
+
+
+def _other_headings(first: Chunk, second: Chunk) -> bool:
+    """Tell whether two chunks stand under headings, titles aside, that have no word in common."""
+    if len(first.heading_path) < 2 or len(second.heading_path) < 2:
+        return False
+    mine, yours = set(words(first.heading_path[-1])), set(words(second.heading_path[-1]))
+    return bool(mine and yours) and not mine & yours
+
+
+def _word_overlap(first: str, second: str) -> float:
+    """Return the Jaccard similarity of the words in the source of two texts: a first look, cheaper than reading them."""
+    left, right = set(words(first)), set(words(second))
+    return len(left & right) / len(left | right) if min(len(left), len(right)) > _FEW else 1.0
