@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from thumbindex.model import Candidate
-from thumbindex.query.dedup_ngram import jaccard, ngrams
-from thumbindex.query.dedup_semantic import LEAST_OVERLAP, stored_cosines, thresholds
-from thumbindex.query.guards import word_overlap
+from thumbindex.query.dedup_ngram import by_letters
+from thumbindex.query.dedup_semantic import LEAST_OVERLAP, overlap_of, stored_cosines, thresholds
+from thumbindex.query.sketch import worth_reading
 from thumbindex.query.stage import Tools
 
 
@@ -21,12 +21,13 @@ def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int
 
 
 def _alike(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.bool_]:
-    by_letters = jaccard([ngrams(each.chunk.text) for each in candidates]) >= tools.settings.dedup_ngram.similarity
+    texts = [each.chunk.text for each in candidates]
+    alike = np.asarray(by_letters(texts) >= tools.settings.dedup_ngram.similarity, dtype=np.bool_)
     cosines = stored_cosines(tools.snapshot.vector.vectors([each.id for each in candidates]))
-    by_meaning = cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)
-    for a, b in np.argwhere(np.triu(by_meaning & ~by_letters, 1)):
-        by_letters[a, b] = word_overlap(candidates[a].chunk.text, candidates[b].chunk.text) >= LEAST_OVERLAP
-    return np.asarray(by_letters, dtype=np.bool_)
+    by_meaning = (cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)) & worth_reading(texts)
+    for a, b in np.argwhere(np.triu(by_meaning & ~alike, 1)):
+        alike[a, b] = overlap_of(texts[a], texts[b]) >= LEAST_OVERLAP
+    return alike
 
 
 def _of_one_kind(first: Candidate, second: Candidate) -> bool:

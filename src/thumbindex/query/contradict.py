@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeVar
 
 from thumbindex.model import Candidate, ChunkId
 from thumbindex.query.alike import near_copies
-from thumbindex.query.guards import is_variant, reading
+from thumbindex.query.guards import contradiction
 from thumbindex.query.stage import Search, Tools
-from thumbindex.text import STOP_WORDS
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
-_NUMBER = re.compile(r"[$€£¥]?v?\d.*")
-_DATES = frozenset(
-    "january february march april may june july august september october november december monday tuesday wednesday thursday friday saturday"
-    " sunday zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty ninety hundred thousand once twice"
-    " half double triple first second third daily weekly monthly yearly".split()
-)
-_NEGATIONS = frozenset("not no none never neither nor nothing nobody without cannot unless except".split())
-_OPPOSITES = frozenset(
-    "only must shall should may required optional true false yes before after always minimum maximum least most above below more less fewer"
-    " increase decrease enable disable enabled disabled allow deny allowed denied on off".split()
-)
-_NEGATING = ("un", "non", "in", "im", "dis", "ir", "il")
+PAIRS = 4096
+"""Pairs of texts that are remembered."""
 
 
 def contradict(search: Search, tools: Tools) -> Search:
@@ -38,8 +27,10 @@ def contradict(search: Search, tools: Tools) -> Search:
     found: dict[int, dict[int, str]] = defaultdict(dict)
     for a, b in near_copies(candidates, tools):
         for mine, other in ((a, b), (b, a)):
-            if differs := contradiction(candidates[mine].chunk.text, candidates[other].chunk.text):
+            if differs := disagreement(candidates[mine].chunk.text, candidates[other].chunk.text):
                 found[mine][other] = differs
+    if not found:
+        return search
     few = without_series(found, tools.settings.contradict.most)
     named = tuple(
         replace(each, disagrees=tuple((candidates[other].id, differs) for other, differs in sorted(few.get(at, {}).items())))
@@ -48,42 +39,10 @@ def contradict(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=in_pairs(named))
 
 
-def contradiction(first: str, second: str) -> str:
-    """Name the numbers, versions, dates or negations of one Markdown text against those of the other; empty where they do not disagree.
-
-    Texts that each have other words of their own, or another identifier or name, have different subjects; a number that only one has is a detail.
-    """
-    left, right = reading(first), reading(second)
-    mine, yours = own_tokens(left.tokens, right.tokens)
-    claims, others = [token for token in mine if is_claim(token, yours)], [token for token in yours if is_claim(token, mine)]
-    subjects = [set(tokens) - set(said) - STOP_WORDS for tokens, said in ((mine, claims), (yours, others))]
-    if all(subjects) or (subjects[0] | subjects[1]) & (left.marked | right.marked):
-        return ""
-    denied = (set(claims) | set(others)) & _NEGATIONS or any(token.endswith("n't") for token in (*claims, *others))
-    return f"{_quoted(claims)} against {_quoted(others)}" if denied or (claims and others) else ""
-
-
-def own_tokens(first: Sequence[str], second: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what each of two lists has more of than the other, in order; a word and its other ending or spelling are one."""
-    mine, yours = list((Counter(first) - Counter(second)).elements()), list((Counter(second) - Counter(first)).elements())
-    for word in list(mine):
-        like = None if is_claim(word, yours) else next((other for other in yours if not is_claim(other, mine) and is_variant(word, other)), None)
-        if like is not None:
-            mine.remove(word)
-            yours.remove(like)
-    return mine, yours
-
-
-def is_claim(token: str, others: Sequence[str]) -> bool:
-    """Tell whether a word that the other text lacks is what one can disagree on, and no subject: a number, a date, a negation, an opposite."""
-    if _NUMBER.fullmatch(token) or token in _DATES or token in _NEGATIONS or token in _OPPOSITES or token.endswith("n't"):
-        return True
-    return any(f"{prefix}{token}" in others or (token.startswith(prefix) and token[len(prefix) :] in others) for prefix in _NEGATING)
-
-
-def numbers(markdown: str) -> Counter[str]:
-    """Count the numbers, versions and dates of a text."""
-    return Counter(token for token in reading(markdown).tokens if _NUMBER.fullmatch(token))
+@lru_cache(maxsize=PAIRS)
+def disagreement(first: str, second: str) -> str:
+    """Name what one text says against the other, remembered for who asks again; empty where they do not disagree."""
+    return contradiction(first, second)
 
 
 def without_series(found: Mapping[int, Mapping[int, str]], most: int) -> dict[int, Mapping[int, str]]:
@@ -95,6 +54,8 @@ def without_series(found: Mapping[int, Mapping[int, str]], most: int) -> dict[in
 
 def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return candidates with each partner right behind the first of a pair, with the first one's score; the others keep their order."""
+    if not any(each.disagrees for each in candidates):
+        return tuple(candidates)
     ordered = together(candidates, lambda each: each.id, lambda each: {n for n, _ in each.disagrees})
     raised: list[Candidate] = []
     for each in ordered:
@@ -105,20 +66,17 @@ def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 def together(items: Sequence[Item], key: Callable[[Item], Key], partners: Callable[[Item], AbstractSet[Key]]) -> list[Item]:
     """Return the items in order, but each followed directly by those of its partners that have not come yet."""
-    ordered: list[Item] = []
-    taken: set[Key] = set()
-    for item in items:
-        if key(item) not in taken:
-            waiting = [item, *(other for other in items if key(other) in partners(item) and key(other) not in taken)]
-            ordered += waiting
-            taken.update(key(each) for each in waiting)
-    return ordered
+    by_key = {key(item): item for item in items}
+    ordered: dict[Key, Item] = {}
+    for own, item in by_key.items():
+        if own not in ordered:
+            wanted = partners(item)
+            ordered |= (
+                {own: item} | {other: each for other, each in by_key.items() if other in wanted and other not in ordered} if wanted else {own: item}
+            )
+    return list(ordered.values())
 
 
 def of_pair(candidate: Candidate, kept: AbstractSet[ChunkId]) -> bool:
     """Tell whether one that a candidate disagrees with is kept."""
     return any(n in kept for n, _ in candidate.disagrees)
-
-
-def _quoted(tokens: Sequence[str]) -> str:
-    return ", ".join(f"`{token}`" for token in dict.fromkeys(tokens)) or "nothing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,12 @@ from thumbindex.model import Candidate
 from thumbindex.ports import Matrix
 from thumbindex.query.guards import word_overlap
 from thumbindex.query.merge import Copy, greedy, merge, told_apart
+from thumbindex.query.sketch import worth_reading
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DedupSemanticSettings
+
+OVERLAPS = 4096
+"""Pairs of texts whose overlap is remembered."""
 
 LEAST_OVERLAP = 0.5
 """The least share of words that copies have in common: a vector stands for its text's beginning and its headings as well."""
@@ -23,6 +28,7 @@ def dedup_semantic(search: Search, tools: Tools) -> Search:
     candidates = search.candidates
     cosines = stored_cosines(tools.snapshot.vector.vectors([each.id for each in candidates]))
     alike = cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)
+    alike &= worth_reading([each.chunk.text for each in candidates])
     copies = greedy(alike, lambda a, b: differing(candidates[a], candidates[b], tools))
     return merge(search, tools, {at: Copy(of, f"cosine {cosines[at, of]:.2f}: a near copy") for at, of in copies.items()})
 
@@ -41,5 +47,11 @@ def thresholds(documents: Sequence[int], settings: DedupSemanticSettings) -> npt
 
 def differing(first: Candidate, second: Candidate, tools: Tools) -> str | None:
     """Say why two candidates are not copies although their vectors are alike; None where nothing speaks against it."""
-    overlap = word_overlap(first.chunk.text, second.chunk.text)
+    overlap = overlap_of(first.chunk.text, second.chunk.text)
     return f"only {overlap:.2f} of the words in common" if overlap < LEAST_OVERLAP else told_apart(first, second, tools.snapshot.duplicates)
+
+
+@lru_cache(maxsize=OVERLAPS)
+def overlap_of(first: str, second: str) -> float:
+    """Return the share of words that two texts have in common, remembered for who asks again."""
+    return word_overlap(first, second)

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Literal
 
-Kinship = Literal["version", "language", "place"]
-"""What parallel paths differ in: a version on either side, two languages, or any other folder."""
+Kinship = Literal["version", "language", "name", "place"]
+"""What parallel paths differ in: folders with a version on either side, two languages, versions in the file's name, or any other folder."""
 
 _VERSION = re.compile(r"(?<![^\W_])[vV]?(?:\d+(?:\.(?:\d+|x))+|(?<=[vV])\d+)(?![^\W_])")
 _DATE = re.compile(r"(?:19|20)\d\d([-._])\d{1,2}\1\d{1,2}")
@@ -32,6 +32,8 @@ def kinship(first: str, second: str) -> Kinship | None:
     if first == second or not path_keys(first) & path_keys(second):
         return None
     mine, yours = difference(first, second)
+    if first.endswith(f"/{mine}") or first == mine:
+        return "name"
     if is_version(mine) or is_version(yours):
         return "version"
     return "language" if all(not part or _LANGUAGE.fullmatch(part) for part in (mine, yours)) else "place"
@@ -59,4 +61,5 @@ def version_of(part: str) -> tuple[int, ...]:
 
 def _without_version(name: str) -> str:
     stem, dot, suffix = name.rpartition(".")
-    return f"{_VERSION.sub(_ANY, stem)}{dot}{suffix}" if not _DATE.search(name) else name
+    bare = _VERSION.sub(_ANY, stem)
+    return f"{bare}{dot}{suffix}" if re.search(r"[^\W\d_]", bare) and not _DATE.search(name) else name  # what is but a version is its release's note

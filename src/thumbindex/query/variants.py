@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -11,10 +11,12 @@ import numpy as np
 from thumbindex.model import Candidate, ChunkId, DocumentId
 from thumbindex.ports import Catalog
 from thumbindex.query.alike import near_copies
-from thumbindex.query.contradict import contradiction, numbers
+from thumbindex.query.contradict import disagreement
 from thumbindex.query.dedup_ngram import jaccard, ngrams
+from thumbindex.query.guards import differing
 from thumbindex.query.merge import Group, gather, newness, told_apart
 from thumbindex.query.parallel import difference, kinship, path_keys, version_of
+from thumbindex.query.reading import DATE, NUMBER, reading
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import STOP_WORDS, words
 
@@ -75,17 +77,30 @@ def grouped(candidates: Sequence[Candidate], same: frozenset[tuple[DocumentId, D
 def are_variants(first: Candidate, second: Candidate, tools: Tools) -> bool:
     """Tell whether what differs between near-equal chunks of parallel pages is what differs between variants.
 
-    Between versions that is anything, between languages no number, and elsewhere nothing that a guard would name: folders of two projects
-    have pages of one name, and what they say may differ for a reason.
+    Between versions that is anything, between languages no number, in names the version itself, and elsewhere nothing that a guard would
+    name: folders of two projects have pages of one name, and what they say may differ for a reason.
     """
     documents, duplicates = tools.snapshot.catalog.documents, tools.snapshot.duplicates
     if duplicates.verdict(first.id, second.id) == "apart":
         return False
     kind = kinship(documents[first.document].path, documents[second.document].path)
+    texts = first.chunk.text, second.chunk.text
     if kind == "language":
-        texts = first.chunk.text, second.chunk.text
-        return numbers(texts[0]) == numbers(texts[1]) and not contradiction(*texts)
+        return numbers(texts[0]) == numbers(texts[1]) and not disagreement(*texts)
+    if kind == "name":  # notes on a release are not the release's pages: what stands in them besides its name is to be the same
+        return differing(*(without(text, documents[each.document].path) for text, each in zip(texts, (first, second), strict=True))) is None
     return kind == "version" or told_apart(first, second, duplicates) is None
+
+
+def numbers(markdown: str) -> Counter[str]:
+    """Count the numbers, versions and dates of a text."""
+    read = reading(markdown)
+    return Counter(token for token, sort in zip(read.tokens, read.sorts, strict=True) if sort in (NUMBER, DATE))
+
+
+def without(text: str, path: str) -> str:
+    """Return a text without the version in its file's name."""
+    return text.replace(".".join(map(str, version_of(path.rpartition("/")[2]))), "")
 
 
 def first_of(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
