@@ -71,9 +71,7 @@ def together(items: Sequence[Item], key: Callable[[Item], Key], partners: Callab
     for own, item in by_key.items():
         if own not in ordered:
             wanted = partners(item)
-            ordered |= (
-                {own: item} | {other: each for other, each in by_key.items() if other in wanted and other not in ordered} if wanted else {own: item}
-            )
+            ordered |= {own: item, **{other: each for other, each in by_key.items() if other in wanted and other not in ordered}}
     return list(ordered.values())
 
 

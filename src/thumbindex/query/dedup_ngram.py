@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from thumbindex.query.guards import comparable
 from thumbindex.query.merge import Copy, greedy, merge, told_apart
-from thumbindex.query.sketch import worth_reading
+from thumbindex.query.sketch import BY_LETTERS, worth_reading
 from thumbindex.query.stage import Search, Tools
 
 Grams = npt.NDArray[np.int64]
@@ -39,7 +39,7 @@ def dedup_ngram(search: Search, tools: Tools) -> Search:
 def by_letters(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     """Return the similarity of each two texts, shape (texts, texts); 0 where a first look tells that they are not alike."""
     similarities = np.zeros((len(texts), len(texts)))
-    for a, b in np.argwhere(np.triu(worth_reading(texts), 1)):
+    for a, b in np.argwhere(np.triu(worth_reading(texts, BY_LETTERS), 1)):
         similarities[a, b] = similarities[b, a] = similarity(texts[a], texts[b])
     return similarities
 

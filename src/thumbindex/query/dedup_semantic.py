@@ -12,7 +12,7 @@ from thumbindex.model import Candidate
 from thumbindex.ports import Matrix
 from thumbindex.query.guards import word_overlap
 from thumbindex.query.merge import Copy, greedy, merge, told_apart
-from thumbindex.query.sketch import worth_reading
+from thumbindex.query.sketch import BY_MEANING, worth_reading
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DedupSemanticSettings
 
@@ -28,7 +28,7 @@ def dedup_semantic(search: Search, tools: Tools) -> Search:
     candidates = search.candidates
     cosines = stored_cosines(tools.snapshot.vector.vectors([each.id for each in candidates]))
     alike = cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)
-    alike &= worth_reading([each.chunk.text for each in candidates])
+    alike &= worth_reading([each.chunk.text for each in candidates], BY_MEANING)
     copies = greedy(alike, lambda a, b: differing(candidates[a], candidates[b], tools))
     return merge(search, tools, {at: Copy(of, f"cosine {cosines[at, of]:.2f}: a near copy") for at, of in copies.items()})
 

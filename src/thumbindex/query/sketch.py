@@ -9,8 +9,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-LEAST = 0.35
-"""The least likeness of sketches of texts that are worth reading: of copies by letters it was 0.63 at least, of those by meaning 0.39."""
+BY_LETTERS = 0.5
+"""The least likeness of sketches of texts whose letters are worth comparing: of copies it was 0.63 at least."""
+
+BY_MEANING = 0.4
+"""The same for texts whose vectors are alike: it was 0.5 at least."""
 
 KEPT = 8
 """Sets of texts that are remembered: the stages look at one query's candidates one after the other."""
@@ -18,19 +21,18 @@ KEPT = 8
 _BITS = 4096
 _FACTORS = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], dtype=np.uint64)
 _SHIFT = np.uint64(20)
-_OTHER = re.compile(r"[^\w\0]+")
+_OTHER = re.compile(r"\]\([^()\s\0]*\)|\[\[[^\[\]|\0]*\||[^\w\0]+")
+"""What is not looked at: where links lead, and all that is neither letter nor digit."""
 
 
-def worth_reading(texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return which two texts could be alike, shape (texts, texts); an empty text is like no other, and each is like itself."""
-    return _worth_reading(tuple(texts))
+def worth_reading(texts: Sequence[str], least: float) -> npt.NDArray[np.bool_]:
+    """Return which two texts could be alike, shape (texts, texts); an empty text is like no other."""
+    return np.asarray(_likeness(tuple(texts)) >= least, dtype=np.bool_)
 
 
 @lru_cache(maxsize=KEPT)
-def _worth_reading(texts: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    found = np.asarray(likeness(texts) >= LEAST, dtype=np.bool_)
-    found.setflags(write=False)  # it is shared
-    return found
+def _likeness(texts: tuple[str, ...]) -> npt.NDArray[np.float64]:
+    return likeness(texts)
 
 
 def likeness(texts: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -52,7 +54,7 @@ def sketches(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
     points = np.frombuffer(letters.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
     rows = np.cumsum(points == 0)
     grams = points[:-2] * _FACTORS[0] + points[1:-1] * _FACTORS[1] + points[2:] * _FACTORS[2]
-    whole = rows[:-2] == rows[2:]
+    whole = (rows[:-2] == rows[2:]) & (points[:-2] > 0)  # inside one text
     held = np.zeros((len(texts), _BITS), dtype=np.bool_)
-    held[rows[:-2][whole & (points[:-2] > 0)], (grams[whole & (points[:-2] > 0)] >> _SHIFT) % np.uint64(_BITS)] = True
+    held[rows[:-2][whole], (grams[whole] >> _SHIFT) % np.uint64(_BITS)] = True
     return np.packbits(held, axis=1).view(np.uint64)
