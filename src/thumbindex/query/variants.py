@@ -12,13 +12,16 @@ from thumbindex.model import Candidate, ChunkId, DocumentId
 from thumbindex.ports import Catalog
 from thumbindex.query.alike import near_copies
 from thumbindex.query.contradict import disagreement
-from thumbindex.query.dedup_ngram import jaccard, ngrams
+from thumbindex.query.dedup_ngram import similarity
 from thumbindex.query.guards import differing
 from thumbindex.query.merge import Group, gather, newness, told_apart
 from thumbindex.query.parallel import difference, kinship, path_keys, version_of
 from thumbindex.query.reading import DATE, NUMBER, reading
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import STOP_WORDS, words
+
+_EQUAL = 1e-6
+"""Similarities that differ by less are equal."""
 
 
 def variants(search: Search, tools: Tools) -> Search:
@@ -28,7 +31,7 @@ def variants(search: Search, tools: Tools) -> Search:
     among = [at for at, each in enumerate(search.candidates) if any(each.document in pair for pair in parallel)]
     if not among:
         return search
-    same = frozenset(pair for pair in parallel if is_same_page(*pair, tools))
+    same = frozenset[tuple[ChunkId, ChunkId]]().union(*(counterparts(*pair, tools) for pair in parallel))
     groups = []
     for members in grouped([search.candidates[at] for at in among], same, tools):
         found = [search.candidates[among[at]] for at in members]
@@ -45,33 +48,38 @@ def parallel_documents(paths: dict[DocumentId, str]) -> list[tuple[DocumentId, D
     return sorted({pair for documents in sharing.values() for pair in combinations(documents, 2)})
 
 
-def is_same_page(first: DocumentId, second: DocumentId, tools: Tools) -> bool:
-    """Tell whether enough of the shorter page stands in the other, by stored vectors, by letters where one has none."""
+def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozenset[tuple[ChunkId, ChunkId]]:
+    """Return which chunks of two pages are nearest to each other; none where too little of the shorter page stands in the other.
+
+    By stored vectors, by letters where one has none.
+    """
     catalog, settings = tools.snapshot.catalog, tools.settings
     ids = [[ChunkId(n) for n in catalog.chunk_ids(each)] for each in (first, second)]
     vectors = [tools.snapshot.vector.vectors(own) for own in ids]
-    if any(np.isnan(each).any() for each in vectors):
+    similar, least = np.asarray(vectors[0] @ vectors[1].T, dtype=np.float64), settings.dedup_semantic.across
+    if np.isnan(similar).any():
         chunks = catalog.chunks([n for own in ids for n in own])
-        grams = [[ngrams(chunks[n].text) for n in own if n in chunks] for own in ids]
-        alike = jaccard([*grams[0], *grams[1]])[: len(grams[0]), len(grams[0]) :] >= settings.dedup_ngram.similarity
-    else:
-        alike = vectors[0] @ vectors[1].T >= settings.dedup_semantic.across
-    return bool(alike.any(axis=int(alike.shape[0] <= alike.shape[1])).mean() >= settings.variants.share) if alike.size else False
+        ids = [[n for n in own if n in chunks] for own in ids]
+        rows = [[similarity(chunks[a].text, chunks[b].text) for b in ids[1]] for a in ids[0]]
+        similar, least = np.array(rows, dtype=np.float64).reshape(len(ids[0]), len(ids[1])), settings.dedup_ngram.similarity
+    if not similar.size or (similar >= least).any(axis=int(len(ids[0]) <= len(ids[1]))).mean() < settings.variants.share:
+        return frozenset()
+    nearest = (similar >= similar.max(axis=0, keepdims=True) - _EQUAL) & (similar >= similar.max(axis=1, keepdims=True) - _EQUAL)
+    return frozenset((ids[0][a], ids[1][b]) for a, b in np.argwhere(nearest))
 
 
-def grouped(candidates: Sequence[Candidate], same: frozenset[tuple[DocumentId, DocumentId]], tools: Tools) -> list[tuple[int, ...]]:
+def grouped(candidates: Sequence[Candidate], same: frozenset[tuple[ChunkId, ChunkId]], tools: Tools) -> list[tuple[int, ...]]:
     """Return the positions of chunks that are variants of the first of them; of one document only its best."""
     groups: dict[int, list[int]] = {}
     taken: set[int] = set()
     for a, b in near_copies(candidates, tools):
         first, second = candidates[a], candidates[b]
-        pair = (min(first.document, second.document), max(first.document, second.document))
-        if not taken & {a, b} - groups.keys() and b not in taken and pair in same and are_variants(first, second, tools):
+        if not taken & {a, b} and b not in groups and {(first.id, second.id), (second.id, first.id)} & same and are_variants(first, second, tools):
             members = groups.setdefault(a, [a])
             if second.document not in {candidates[at].document for at in members}:
                 members.append(b)
                 taken.add(b)
-    return [tuple(members) for members in groups.values()]
+    return [tuple(members) for members in groups.values() if len(members) > 1]
 
 
 def are_variants(first: Candidate, second: Candidate, tools: Tools) -> bool:
