@@ -222,6 +222,7 @@ class Candidate:
     sources: Mapping[str, int] = field(default_factory=dict)  # retriever -> rank from 1
     also_in: tuple[ChunkId, ...] = ()  # duplicates that it stands for
     cluster_size: int = 1
+    disagrees: tuple[tuple[ChunkId, str], ...] = ()  # near copies that say otherwise, and in which words, its own first
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A place that says almost the same, but otherwise: in which words, and of what date it is."""
+
+    place: Place
+    date: str  # ISO day of the other document
+    differs: str  # this passage's words against the other's
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
     """What is returned: a section, cited to the line, with the chunk that matched marked in it."""
 
@@ -262,6 +272,10 @@ class Passage:
     cluster_size: int = 1
     also_in: tuple[Place, ...] = ()
     match: str = ""  # text of the chunk that matched
+    disagrees: tuple[Disagreement, ...] = ()
+    created: str = ""  # ISO day, the earliest of all places
+    status: str = ""  # from front matter: of all places' the most conservative
+    owner: str = ""  # from front matter: of the place that was active last
 
     @property
     def citation(self) -> str:

@@ -223,6 +223,14 @@ class AggregateSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SalienceSettings:
+    """How much what was found matters in its documents, as a ranking of its own."""
+
+    enabled: bool = _on()
+    weight: float = setting(0.02, "weight in fusion", least=0)
+
+
+@dataclass(frozen=True, slots=True)
 class FuseSettings:
     """Retrievers' documents into one ranking."""
 
@@ -261,6 +269,21 @@ class ConfidenceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class VariantsSettings:
+    """One page for several versions or languages."""
+
+    enabled: bool = _on()
+    share: float = setting(0.5, "least share of the shorter page's chunks that stand in the other, too", least=0, most=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DedupKnownSettings:
+    """Copies that were found when the index was written, or that its owner decided."""
+
+    enabled: bool = _on()
+
+
+@dataclass(frozen=True, slots=True)
 class DedupHashSettings:
     """Byte-exact copies."""
 
@@ -294,6 +317,14 @@ class DedupSemanticSettings:
     enabled: bool = _on()
     within: float = setting(0.85, "least cosine of a copy inside one document", least=0, most=1)
     across: float = setting(0.90, "least cosine of a copy across documents", least=0, most=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ContradictSettings:
+    """Texts that say the same but for a number, version, date or negation."""
+
+    enabled: bool = _on()
+    most: int = setting(4, "texts that disagree with each other; more of them are a series, as release notes are, and no contradiction", least=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,14 +366,18 @@ class QuerySettings:
     search_code: SearchCodeSettings = field(default_factory=SearchCodeSettings)
     search_graph: SearchGraphSettings = field(default_factory=SearchGraphSettings)
     aggregate: AggregateSettings = field(default_factory=AggregateSettings)
+    salience: SalienceSettings = field(default_factory=SalienceSettings)
     fuse: FuseSettings = field(default_factory=FuseSettings)
     recency: RecencySettings = field(default_factory=RecencySettings)
     normalize: NormalizeSettings = field(default_factory=NormalizeSettings)
     confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)
+    variants: VariantsSettings = field(default_factory=VariantsSettings)
+    dedup_known: DedupKnownSettings = field(default_factory=DedupKnownSettings)
     dedup_hash: DedupHashSettings = field(default_factory=DedupHashSettings)
     deduplicate: DeduplicateSettings = field(default_factory=DeduplicateSettings)
     dedup_ngram: DedupNgramSettings = field(default_factory=DedupNgramSettings)
     dedup_semantic: DedupSemanticSettings = field(default_factory=DedupSemanticSettings)
+    contradict: ContradictSettings = field(default_factory=ContradictSettings)
     diversify: DiversifySettings = field(default_factory=DiversifySettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
     parents: ParentsSettings = field(default_factory=ParentsSettings)

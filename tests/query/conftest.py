@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 
-from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, Step
-from thumbindex.ports import Embedder, Reranker, Snapshot
+from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, Step, Verdict
+from thumbindex.ports import Embedder, Mask, NoDuplicates, Reranker, Salience, Snapshot
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
@@ -25,6 +26,39 @@ def settings_with(off: str = "", **tables: dict[str, Any]) -> QuerySettings:
     for name, keys in tables.items():
         settings = replace(settings, **{name: replace(getattr(settings, name), **keys)})
     return settings
+
+
+class Known(NoDuplicates):
+    """What a test says that the index knows: repeats, copies and verdicts by chunk, and saliences."""
+
+    def __init__(
+        self,
+        size: int,
+        repeats: Sequence[int] = (),
+        copies: Mapping[int, tuple[int, ...]] | None = None,
+        saliences: Mapping[int, float] | None = None,
+        verdicts: Mapping[tuple[int, int], Verdict] | None = None,
+    ) -> None:
+        self._repeated = np.isin(np.arange(size), repeats)
+        self._copies, self._saliences, self._verdicts = copies or {}, saliences or {}, verdicts or {}
+
+    def repeated(self) -> Mask | None:  # type: ignore[override]
+        return self._repeated if self._repeated.any() else None
+
+    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
+        return np.array([self._saliences.get(n, 0.5) for n in chunks], dtype=np.float64)
+
+    def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:  # type: ignore[override]
+        return tuple(map(ChunkId, self._copies.get(chunk, ())))
+
+    def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:  # type: ignore[override]
+        return self._verdicts.get((min(first, second), max(first, second)))
+
+
+@pytest.fixture
+def knowing() -> Callable[..., Snapshot]:
+    """Return a function that gives a snapshot something to know of duplicates."""
+    return lambda snapshot, **known: replace(snapshot, duplicates=Known(len(snapshot.catalog), **known))
 
 
 @pytest.fixture

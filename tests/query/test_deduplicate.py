@@ -91,6 +91,64 @@ def test_a_field_must_be_named() -> None:
         remove_duplicates([{}], DeduplicateSettings(method="exact_field"))
 
 
+def test_rule_off_by_default() -> None:
+    assert (DeduplicateSettings().enabled, DeduplicateSettings().method, DeduplicateSettings().keep) == (False, "content_hash", "first")
+    assert (DeduplicateSettings().field, DeduplicateSettings().content_field, DeduplicateSettings().similarity_threshold) == ("", "content", 0.95)
+
+
+@pytest.mark.parametrize("method", ["exact_field", "content_hash", "semantic"])
+def test_rule_every_survivor_says_that_it_is_no_duplicate_and_counts_itself(method: str) -> None:
+    kept = remove_duplicates([{"content": "a", "id": 1}, {"content": "b", "id": 2}], DeduplicateSettings(method=method, field="id"))
+    assert [each["dedup"] for each in kept] == [{"is_duplicate": False, "cluster_size": 1}] * 2
+
+
+@pytest.mark.parametrize("method", ["exact_field", "content_hash", "semantic"])
+def test_rule_no_items_no_survivors(method: str) -> None:
+    assert remove_duplicates([], DeduplicateSettings(method=method, field="id")) == []
+
+
+def test_rule_keep_last_counts_and_keeps_the_order_of_survivors() -> None:
+    found = [{"id": name, "content": content} for name, content in zip("abcd", "xyxz", strict=True)]
+    assert survivors(found, keep="last") == [("b", 1), ("c", 2), ("d", 1)]
+
+
+def test_rule_equal_highest_scores_keep_the_first_and_a_missing_score_is_the_lowest() -> None:
+    found = [{"id": "a", "content": "x"}, {"id": "b", "content": "x", "score": 0.5}, {"id": "c", "content": "x", "score": 0.5}]
+    assert survivors(found, keep="highest_score") == [("b", 3)]
+
+
+def test_rule_semantic_takes_five_hundred_items_and_refuses_one_more_by_no_other_method() -> None:
+    many = [{"id": n, "content": "same"} for n in range(MOST_SEMANTIC + 1)]
+    assert survivors(many[:MOST_SEMANTIC], method="semantic") == [(0, 500)]
+    assert survivors(many) == [(0, 501)]
+
+
+def test_rule_the_threshold_itself_is_a_duplicate() -> None:
+    found = [{"id": "a", "embedding": [1.0, 0.0]}, {"id": "b", "embedding": [0.6, 0.8]}]
+    assert (survivors(found, method="semantic", similarity_threshold=0.6), len(survivors(found, method="semantic", similarity_threshold=0.61))) == (
+        [("a", 2)],
+        2,
+    )
+
+
+def test_rule_a_field_of_the_result_itself_and_a_literal_dotted_key_can_be_named() -> None:
+    found = [{"id": "a", "path": "x.md"}, {"id": "b", "path": "x.md"}, {"id": "c", "a.b": 1}, {"id": "d", "a.b": 1}]
+    assert survivors(found, method="exact_field", field="path") == [("a", 2), ("c", 1), ("d", 1)]
+    assert survivors(found, method="exact_field", field="a.b") == [("a", 1), ("b", 1), ("c", 2)]
+
+
+def test_rule_an_item_s_own_facts_stay_as_they_are() -> None:
+    item = {"id": "a", "content": "x", "front_matter": {"k": [1]}}
+    kept = remove_duplicates([item, dict(item)])
+    assert ({name: value for name, value in kept[0].items() if name != "dedup"}, "dedup" in item) == (item, False)
+
+
+@pytest.mark.parametrize("length", [0, 3])
+def test_rule_an_embedding_that_is_empty_or_of_another_length_falls_back_to_content(length: int) -> None:
+    found = [{"id": "a", "content": "x", "embedding": [1.0, 0.0]}, {"id": "b", "content": "x", "embedding": [1.0] * length}]
+    assert survivors(found, method="semantic") == [("a", 2)]
+
+
 @given(items, st.sampled_from(["content_hash", "semantic"]), st.sampled_from(["first", "last", "highest_score"]))
 def test_survivors_keep_their_order_and_stand_for_all(found: list[dict[str, Any]], method: str, keep: str) -> None:
     settings = DeduplicateSettings(method=method, keep=keep)

@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.model import Candidate, ChunkId, Place
+from thumbindex.model import Candidate, ChunkId, DocumentId, Place
 from thumbindex.query.parents import as_passages
 from thumbindex.testing import document, memory_snapshot
 
@@ -41,6 +41,25 @@ def test_siblings_add_their_ranks_and_copies() -> None:
 def test_a_copy_inside_the_passage_is_no_other_place() -> None:
     passage = as_passages([candidate(0, also_in=(1,), cluster_size=2)], CATALOG.sections(ALL), CATALOG)[0]
     assert (passage.also_in, passage.cluster_size) == ((), 2)
+
+
+def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all() -> None:
+    old = document("old.md", "same", front_matter={"created": "2020-02-02", "status": "draft", "owner": "Ada"}, date="2021-01-01")
+    new = document("new.md", "same", front_matter={"status": "approved", "owner": "Bo"}, date="2026-01-01")
+    catalog = memory_snapshot([old, new]).catalog
+    found = Candidate(ChunkId(0), DocumentId(0), catalog.chunks([ChunkId(0)])[ChunkId(0)], 0.5, also_in=(ChunkId(1),))
+    passage = as_passages([found], {}, catalog)[0]
+    assert (passage.path, passage.created, passage.status, passage.owner) == ("new.md", "2020-02-02", "draft", "Bo")
+
+
+def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> None:
+    children = [candidate(0, 0.9), candidate(2, 0.8), candidate(1, 0.7, disagrees=((3, "x"),)), candidate(3, 0.7, disagrees=((1, "y"),))]
+    passages = as_passages(children, CATALOG.sections(ALL), CATALOG)
+    assert [(p.rank, p.path, p.start_line, [d.place.path for d in p.disagrees]) for p in passages] == [
+        (1, "a.md", 1, ["b.md"]),
+        (2, "b.md", 1, ["a.md"]),
+        (3, "a.md", 7, []),
+    ]
 
 
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))

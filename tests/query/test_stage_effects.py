@@ -8,7 +8,7 @@ import numpy as np
 
 from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
 
-DEDUP = "dedup_hash dedup_ngram dedup_semantic"
+DEDUP = "variants dedup_known dedup_hash dedup_ngram dedup_semantic"
 
 
 def paths(answer) -> list[str]:
@@ -54,6 +54,36 @@ def test_normalize_lets_the_reranker_weigh_against_scores_of_its_own_scale(ask) 
     tables = {"recency": {"bias": 1.0}, "rerank": {"enabled": True, "weight": 0.6}}
     on, off = (ask(notes, "alpha beta gamma delta", reranker=FakeReranker(), off=f"search_code {name}", **tables) for name in ("", "normalize"))
     assert (paths(on), paths(off)) == (["old.md", "new.md"], ["new.md", "old.md"])
+
+
+def test_salience_puts_what_matters_more_first(ask, knowing) -> None:
+    notes = [document("a.md", "# A\n\nBackups run at night."), document("b.md", "# B\n\nBackups run at noon.")]
+    snapshot = knowing(memory_snapshot(notes), saliences={0: 0.1, 1: 0.9})
+    on, off = (ask(snapshot, "backups run", off=name) for name in ("", "salience"))
+    assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
+
+
+def test_variants_show_the_newest_version_and_name_the_other(ask) -> None:
+    notes = [document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.") for n in ("5.1", "7.6")]
+    on, off = (ask(notes, "sync vaults", off=name) for name in ("", "variants"))
+    assert (paths(on), sorted(paths(off))) == (["7.6/sync.md"], ["5.1/sync.md", "7.6/sync.md"])
+    assert [place.path for place in on[0].passages[0].also_in] == ["5.1/sync.md"]
+
+
+def test_dedup_known_shows_what_the_owner_called_the_same_once(ask, knowing) -> None:
+    notes = [document("a.md", "# A\n\nSync keeps vaults equal."), document("b.md", "# B\n\nVaults are made equal by sync.", date="2026-01-01")]
+    snapshot = knowing(memory_snapshot(notes), copies={0: (1,), 1: (0,)})
+    on, off = (ask(snapshot, "sync vaults", off=name) for name in ("", "dedup_known"))
+    assert (paths(on), sorted(paths(off))) == (["b.md"], ["a.md", "b.md"])
+
+
+def test_contradict_shows_two_that_disagree_next_to_each_other(ask) -> None:
+    text = "Every night the server copies all files to the second disk and keeps them for {} days."
+    first, other = document("a.md", f"# Night backups\n\n{text.format(30)}"), document("b.md", "# Night backups\n\nThey run every night.")
+    notes = [first, other, document("c.md", text.format(90))]
+    on, off = (ask(notes, "night backups", off=name, confidence={"minimum_relevance": 0.0}) for name in ("", "contradict"))
+    assert [passage.path for passage in on[0].passages if passage.disagrees] == ["a.md", "c.md"]
+    assert [passage.path for passage in off[0].passages if passage.disagrees] == []
 
 
 def test_dedup_hash_shows_the_same_text_once_and_names_the_other_place(ask) -> None:

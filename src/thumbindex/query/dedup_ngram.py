@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.query.guards import comparable, kept_apart
-from thumbindex.query.merge import Copy, greedy, merge
+from thumbindex.query.guards import comparable
+from thumbindex.query.merge import Copy, greedy, merge, told_apart
+from thumbindex.query.sketch import BY_LETTERS, worth_reading
 from thumbindex.query.stage import Search, Tools
 
 Grams = npt.NDArray[np.int64]
 """Shape (grams,): each three characters as one number, in the order of the text; a repeated one counts once."""
+
+SETS = 2048
+"""Texts whose 3-grams are kept: about 4 KB each."""
+
+PAIRS = 8192
+"""Pairs of texts whose similarity is remembered: several stages ask, and the next query finds the same texts."""
 
 _LENGTH = 3
 _NONE = "\0"
@@ -21,10 +29,34 @@ _WORD = 64
 
 def dedup_ngram(search: Search, tools: Tools) -> Search:
     """Take out near copies of better candidates, unless a number, identifier or negation differs."""
-    chunks = [each.chunk for each in search.candidates]
-    similarities = jaccard([ngrams(chunk.text) for chunk in chunks])
-    copies = greedy(similarities >= tools.settings.dedup_ngram.similarity, lambda a, b: kept_apart(chunks[a], chunks[b]))
+    candidates, duplicates = search.candidates, tools.snapshot.duplicates
+    similarities = by_letters([each.chunk.text for each in candidates])
+    alike = similarities >= tools.settings.dedup_ngram.similarity
+    copies = greedy(alike, lambda a, b: told_apart(candidates[a], candidates[b], duplicates))
     return merge(search, tools, {at: Copy(of, f"3-gram similarity {similarities[at, of]:.2f}: a near copy") for at, of in copies.items()})
+
+
+def by_letters(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return the similarity of each two texts, shape (texts, texts); 0 where a first look tells that they are not alike."""
+    similarities = np.zeros((len(texts), len(texts)))
+    for a, b in np.argwhere(np.triu(worth_reading(texts, BY_LETTERS), 1)):
+        similarities[a, b] = similarities[b, a] = similarity(texts[a], texts[b])
+    return similarities
+
+
+@lru_cache(maxsize=PAIRS)
+def similarity(first: str, second: str) -> float:
+    """Return the 3-gram similarity of two texts; an empty one is like no other."""
+    mine, yours = gram_set(first), gram_set(second)
+    shared = len(np.intersect1d(mine, yours, assume_unique=True))
+    joined = len(mine) + len(yours) - shared
+    return shared / joined if joined else 0.0
+
+
+@lru_cache(maxsize=SETS)
+def gram_set(markdown: str) -> Grams:
+    """Return a text's 3-grams, each once, ascending."""
+    return np.unique(ngrams(markdown))
 
 
 def ngrams(markdown: str) -> Grams:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from thumbindex.model import Candidate
 from thumbindex.ports import Matrix
-from thumbindex.query.guards import kept_apart, word_overlap
-from thumbindex.query.merge import Copy, greedy, merge
+from thumbindex.query.guards import word_overlap
+from thumbindex.query.merge import Copy, greedy, merge, told_apart
+from thumbindex.query.sketch import BY_MEANING, worth_reading
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DedupSemanticSettings
 
-_LEAST_OVERLAP = 0.5
+OVERLAPS = 4096
+"""Pairs of texts whose overlap is remembered."""
+
+LEAST_OVERLAP = 0.5
 """The least share of words that copies have in common: a vector stands for its text's beginning and its headings as well."""
 
 
@@ -23,7 +28,8 @@ def dedup_semantic(search: Search, tools: Tools) -> Search:
     candidates = search.candidates
     cosines = stored_cosines(tools.snapshot.vector.vectors([each.id for each in candidates]))
     alike = cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)
-    copies = greedy(alike, lambda a, b: told_apart(candidates[a], candidates[b]))
+    alike &= worth_reading([each.chunk.text for each in candidates], BY_MEANING)
+    copies = greedy(alike, lambda a, b: differing(candidates[a], candidates[b], tools))
     return merge(search, tools, {at: Copy(of, f"cosine {cosines[at, of]:.2f}: a near copy") for at, of in copies.items()})
 
 
@@ -39,7 +45,13 @@ def thresholds(documents: Sequence[int], settings: DedupSemanticSettings) -> npt
     return np.where(of[:, None] == of[None, :], settings.within, settings.across)
 
 
-def told_apart(first: Candidate, second: Candidate) -> str | None:
+def differing(first: Candidate, second: Candidate, tools: Tools) -> str | None:
     """Say why two candidates are not copies although their vectors are alike; None where nothing speaks against it."""
-    overlap = word_overlap(first.chunk.text, second.chunk.text)
-    return f"only {overlap:.2f} of the words in common" if overlap < _LEAST_OVERLAP else kept_apart(first.chunk, second.chunk)
+    overlap = overlap_of(first.chunk.text, second.chunk.text)
+    return f"only {overlap:.2f} of the words in common" if overlap < LEAST_OVERLAP else told_apart(first, second, tools.snapshot.duplicates)
+
+
+@lru_cache(maxsize=OVERLAPS)
+def overlap_of(first: str, second: str) -> float:
+    """Return the share of words that two texts have in common, remembered for who asks again."""
+    return word_overlap(first, second)

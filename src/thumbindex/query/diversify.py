@@ -9,8 +9,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from thumbindex.model import Candidate, DocumentId, Dropped
+from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
 from thumbindex.ports import Matrix
+from thumbindex.query.contradict import in_pairs, of_pair
 from thumbindex.query.stage import Search, Tools
 
 
@@ -20,22 +21,23 @@ def diversify(search: Search, tools: Tools) -> Search:
     if settings.method == "mmr":
         vectors = tools.snapshot.vector.vectors([each.id for each in search.candidates])
         order = marginal_relevance([each.score for each in search.candidates], vectors, settings.relevance)
-        return replace(search, candidates=in_order(search.candidates, order))
+        return replace(search, candidates=in_pairs(in_order(search.candidates, order)))
     return limit_documents(search, tools, settings.limit)
 
 
 def limit_documents(search: Search, tools: Tools, limit: int) -> Search:
-    """Keep the first `limit` chunks of each document, at their places."""
+    """Keep the first `limit` chunks of each document, at their places, and what disagrees with one that is kept."""
     documents = tools.snapshot.catalog.documents
-    kept, gone = [], []
     seen: Counter[DocumentId] = Counter()
+    first: set[ChunkId] = set()
     for each in search.candidates:
         seen[each.document] += 1
         if seen[each.document] <= limit:
-            kept.append(each)
-        else:
-            path = documents[each.document].path
-            gone.append(Dropped(path, each.chunk.start_line, f"{limit} better chunks of {path} are kept"))
+            first.add(each.id)
+    kept = [each for each in search.candidates if each.id in first or of_pair(each, first)]
+    shown = {each.id for each in kept}
+    over = [(documents[each.document].path, each.chunk.start_line) for each in search.candidates if each.id not in shown]
+    gone = (Dropped(path, line, f"{limit} better chunks of {path} are kept") for path, line in over)
     return replace(search, candidates=tuple(kept), dropped=(*search.dropped, *gone))
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from thumbindex.model import ChunkId, Query, Step
+from thumbindex.model import ChunkId, Passage, Place, Query, Step
+from thumbindex.ports import Mask
 from thumbindex.query.aggregate import aggregate
 from thumbindex.query.classify import classify
 from thumbindex.query.confidence import confidence
+from thumbindex.query.contradict import contradict
 from thumbindex.query.correct import correct
 from thumbindex.query.dedup_hash import dedup_hash
+from thumbindex.query.dedup_known import dedup_known
 from thumbindex.query.dedup_ngram import dedup_ngram
 from thumbindex.query.dedup_semantic import dedup_semantic
 from thumbindex.query.deduplicate import deduplicate
@@ -18,15 +21,17 @@ from thumbindex.query.diversify import diversify
 from thumbindex.query.expand import expand
 from thumbindex.query.fuse import first_list, fuse
 from thumbindex.query.normalize import normalize
-from thumbindex.query.parents import as_passages, parents
+from thumbindex.query.parents import as_passages, is_inside, parents
 from thumbindex.query.recency import recency
 from thumbindex.query.rerank import rerank
+from thumbindex.query.salience import salience
 from thumbindex.query.search_code import search_code
 from thumbindex.query.search_graph import search_graph
 from thumbindex.query.search_keyword import search_keyword
 from thumbindex.query.search_vector import search_vector
 from thumbindex.query.stage import Search, Stage, Tools
 from thumbindex.query.terms import read_terms
+from thumbindex.query.variants import variants
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("classify", classify),
@@ -37,14 +42,18 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("search_code", search_code),
     ("search_graph", search_graph),
     ("aggregate", aggregate),
+    ("salience", salience),
     ("fuse", fuse),
     ("recency", recency),
     ("normalize", normalize),
     ("confidence", confidence),
+    ("variants", variants),
+    ("dedup_known", dedup_known),
     ("dedup_hash", dedup_hash),
     ("deduplicate", deduplicate),
     ("dedup_ngram", dedup_ngram),
     ("dedup_semantic", dedup_semantic),
+    ("contradict", contradict),
     ("diversify", diversify),
     ("rerank", rerank),
     ("parents", parents),
@@ -67,15 +76,35 @@ def run(query: Query, tools: Tools, clock: Callable[[], float]) -> tuple[Search,
 
 
 def begin(query: Query, tools: Tools) -> Search:
-    """Return a search with the query's terms and what its filters let through."""
+    """Return a search with the query's terms, and which chunks may be found: what its filters let through, and no repeats."""
     terms, identifiers = read_terms(query.text, tools.settings.search_code.whole)
-    return Search(query, query.text, terms=terms, identifiers=identifiers, mask=tools.snapshot.catalog.select(query.filters))
+    mask = searchable(tools.snapshot.catalog.select(query.filters), tools.snapshot.duplicates.repeated())
+    return Search(query, query.text, terms=terms, identifiers=identifiers, mask=mask)
+
+
+def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:
+    """Take out what repeats another chunk of its document; None where all chunks may be found."""
+    if repeated is None:
+        return mask
+    return ~repeated if mask is None else mask & ~repeated
 
 
 def finish(search: Search, tools: Tools) -> Search:
-    """Cut the passages to the limit; where parents are off, chunks stand for themselves."""
+    """Cut the passages to the limit, but not between two that disagree; where parents are off, chunks stand for themselves."""
     passages = search.passages if tools.settings.parents.enabled else as_passages(search.candidates, {}, tools.snapshot.catalog)
-    return replace(search, passages=passages[: search.query.limit])
+    return replace(search, passages=cut(passages, search.query.limit))
+
+
+def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
+    """Return the first passages, and the partners of those among them: they stand right behind."""
+    end = limit
+    while end < len(passages) and any(is_inside(other.place, _lines(passages[end])) for each in passages[:limit] for other in each.disagrees):
+        end += 1
+    return tuple(passages[:end])
+
+
+def _lines(passage: Passage) -> Place:
+    return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
 
 def compare(stage: str, before: Search, after: Search, seconds: float) -> Step:

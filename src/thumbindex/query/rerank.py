@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from thumbindex.model import Candidate
+from thumbindex.query.contradict import in_pairs
 from thumbindex.query.recency import best_first
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import embedded_text
@@ -18,7 +19,7 @@ def rerank(search: Search, tools: Tools) -> Search:
     if tools.reranker is None or not top:
         return search
     scores = tools.reranker.score(search.text, [embedded_text(each.chunk.heading_path, each.chunk.text) for each in top])
-    return replace(search, candidates=blend(top, scores, rest, settings.weight))
+    return replace(search, candidates=in_pairs(blend(top, scores, rest, settings.weight)))
 
 
 def blend(top: Sequence[Candidate], scores: Sequence[float], rest: Sequence[Candidate], weight: float) -> tuple[Candidate, ...]:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from thumbindex.model import Answer, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step
+from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step
+from thumbindex.serve.sentences import HIGH_RATIO, deduplicated, ratio
 from thumbindex.study.evaluate import Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
@@ -25,6 +26,7 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
         "confidence_level": answer.confidence_level,
         "results": [passage_payload(each) for each in answer.passages],
         "trace": [step_payload(each) for each in answer.trace],
+        "deduplication": deduplication_payload(answer.trace),
         "index": state_payload(answer.index) | freshness_payload(answer.freshness),
     }
 
@@ -44,10 +46,29 @@ def passage_payload(passage: Passage) -> dict[str, Any]:
         "score": round(passage.score, 4),
         "text": passage.text,
         "sources": dict(passage.sources),
-        # A survivor is never a duplicate itself: it stands for the others of its cluster.
-        "dedup": {"is_duplicate": False, "cluster_size": passage.cluster_size},
+        "dedup": dedup_payload(passage),
         "also_in": [place_payload(each) for each in passage.also_in],
+        "disagrees": [disagreement_payload(each) for each in passage.disagrees],
+        "created": passage.created,
+        "status": passage.status,
+        "owner": passage.owner,
     }
+
+
+def dedup_payload(passage: Passage) -> dict[str, Any]:
+    """Return what a result stands for: a survivor is never a duplicate itself."""
+    return {"is_duplicate": False, "cluster_size": passage.cluster_size}
+
+
+def disagreement_payload(other: Disagreement) -> dict[str, Any]:
+    """Return a place that says otherwise, its date, and in which words."""
+    return place_payload(other.place) | {"date": other.date, "differs": other.differs}
+
+
+def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
+    """Return how many candidates came to deduplication and were left, and whether it took out too many."""
+    came, left = deduplicated(trace)
+    return {"in": came, "out": left, "ratio": round(ratio(trace), 4), "warning": ratio(trace) > HIGH_RATIO}
 
 
 def step_payload(step: Step) -> dict[str, Any]:

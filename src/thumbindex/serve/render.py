@@ -16,7 +16,7 @@ from rich.text import Text
 
 from thumbindex.model import Answer, FolderStatus, IndexReport, Passage, Problem, Step
 from thumbindex.serve.pack import match_lines
-from thumbindex.serve.sentences import also_in, confidence, foot, how_far, up_to_date
+from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, up_to_date
 from thumbindex.study.evaluate import MEASURES, Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
@@ -60,7 +60,7 @@ def print_trace(trace: Sequence[Step]) -> None:
             _say(f"  {step.stage} dropped {each.path}:{each.line}: {each.reason}", "dim")
         if len(step.dropped) > _DROPPED_SHOWN:
             _say(f"  {step.stage} dropped {len(step.dropped) - _DROPPED_SHOWN:,} more (--json lists all)", "dim")
-    _say("")
+    _say(f"{deduplication(trace)}\n")
 
 
 def print_report(report: IndexReport) -> None:
@@ -139,8 +139,8 @@ def _print_passage(passage: Passage, several: bool) -> None:
     for number, line in enumerate(passage.text.split("\n")):
         matched = first <= number <= last
         _say(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
-    if passage.also_in:
-        _say(f"  also in: {also_in(passage.also_in)}", "dim")
+    for line in beside(passage):
+        _say(f"  {line}", "bold" if line.startswith("these two") else "dim")
     _say("")
 
 

@@ -11,14 +11,28 @@ from typing import TYPE_CHECKING, Any
 from thumbindex.errors import UsageError
 from thumbindex.model import Answer, OutlineEntry, Passage, Progress
 from thumbindex.serve.pack import CHARACTERS_A_TOKEN, fit_passages
-from thumbindex.serve.payload import freshness_payload, passage_payload, place_payload, progress_payload, state_payload, status_payload, step_payload
-from thumbindex.serve.sentences import also_in, confidence, foot, indexing, stood_on, up_to_date
+from thumbindex.serve.payload import (
+    dedup_payload,
+    deduplication_payload,
+    disagreement_payload,
+    freshness_payload,
+    passage_payload,
+    place_payload,
+    progress_payload,
+    state_payload,
+    status_payload,
+    step_payload,
+)
+from thumbindex.serve.sentences import beside, confidence, deduplication, foot, indexing, stood_on, up_to_date
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
 _DROPPED_SHOWN = 5
 """Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
+
+_COPIES_LISTED = 20
+"""Of the places of copies: an answer has a budget, and `dedup.cluster_size` counts all of them."""
 
 _ASKED = {"limit", "folder", "path", "tag", "since", "wait_fresh"}
 """Arguments of `query` that are the library's; the others are about the answer's form."""
@@ -65,7 +79,9 @@ def reply_query(
         parts.append(f"{left_out} more left out: raise `max_tokens` to see them.")
     if explain:
         frame["trace"] = [_short_step(step_payload(each)) for each in answer.trace]
-        parts.append("\n".join(f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in answer.trace))
+        frame["deduplication"] = deduplication_payload(answer.trace)
+        steps = [f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in answer.trace]
+        parts.append("\n".join([*steps, deduplication(answer.trace)]))
     return Reply("\n\n".join([*parts, end]), frame)
 
 
@@ -143,8 +159,8 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
 def passage_text(passage: Passage, several: bool = False) -> str:
     """Return a passage under its citation; the folder is named where there are several."""
     folder = f"{passage.folder}: " if several else ""
-    copies = f"\n(also in: {also_in(passage.also_in)})" if passage.also_in else ""
-    return f"## {passage.rank}. {folder}{passage.citation}\n{passage.text}{copies}"
+    known = "".join(f"\n({line})" for line in beside(passage))
+    return f"## {passage.rank}. {folder}{passage.citation}\n{passage.text}{known}"
 
 
 def _head(answer: Answer, several: bool) -> str:
@@ -180,8 +196,15 @@ def _result(passage: Passage, explain: bool) -> dict[str, Any]:
         "match_start": passage.match_start,
         "match_end": passage.match_end,
         "text": passage.text,
+        "dedup": dedup_payload(passage),
     }
-    return result | ({"also_in": [place_payload(each) for each in passage.also_in]} if passage.also_in else {})
+    if passage.also_in:
+        result["also_in"] = [place_payload(each) for each in passage.also_in[:_COPIES_LISTED]]
+    if passage.disagrees:
+        result["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
+    if passage.also_in or passage.disagrees:
+        result |= {name: value for name in ("created", "status", "owner") if (value := getattr(passage, name))}
+    return result
 
 
 def _short_step(step: dict[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thumbindex.model import Answer, Freshness, IndexState, Place, Progress
+from thumbindex.model import Answer, Disagreement, Freshness, IndexState, Passage, Place, Progress, Step
 
 _PATHS_SHOWN = 5
 """Files that a sentence names; the rest is counted."""
+
+_COPIES_SHOWN = 10
+"""Places of copies that a sentence names; the rest is counted."""
+
+DEDUPLICATING = ("variants", "dedup_known", "dedup_hash", "deduplicate", "dedup_ngram", "dedup_semantic")
+"""The stages that take out what says the same as another candidate."""
+
+HIGH_RATIO = 0.30
+"""The share of candidates above which deduplication is warned of; 5 to 20 % is healthy (spec/dedup.md, section 3)."""
 
 _DOING = {
     "read": ("read", "files"),
@@ -52,7 +61,42 @@ def foot(answer: Answer, progress: Sequence[Progress] = (), *, is_loading: bool 
 
 def also_in(places: Sequence[Place]) -> str:
     """Name the places of copies."""
-    return ", ".join(f"{each.path} (lines {each.start_line}-{each.end_line})" for each in places)
+    more = f" and {len(places) - _COPIES_SHOWN:,} more" if len(places) > _COPIES_SHOWN else ""
+    return ", ".join(f"{each.path} (lines {each.start_line}-{each.end_line})" for each in places[:_COPIES_SHOWN]) + more
+
+
+def disagrees(other: Disagreement) -> str:
+    """Say with which place a passage disagrees, of what date that is, and in which words."""
+    place = other.place
+    return f"these two disagree: {other.differs} in {place.path} (lines {place.start_line}-{place.end_line}, {other.date})"
+
+
+def beside(passage: Passage) -> list[str]:
+    """Say what is known of a passage that stands in several places or is disagreed with, a line each; nothing of any other."""
+    copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
+    known = {"created": passage.created, "status": passage.status, "owner": passage.owner}
+    facts = ", ".join(f"{name} {value}" for name, value in known.items() if value)
+    return [*copies, *([facts] if facts and (copies or passage.disagrees) else []), *map(disagrees, passage.disagrees)]
+
+
+def deduplicated(trace: Sequence[Step]) -> tuple[int, int]:
+    """Return how many candidates came to deduplication, and how many of them it left."""
+    steps = [step for step in trace if step.stage in DEDUPLICATING]
+    return (steps[0].size_in, steps[-1].size_out) if steps else (0, 0)
+
+
+def ratio(trace: Sequence[Step]) -> float:
+    """Return the share of candidates that deduplication took out, 0 to 1."""
+    came, left = deduplicated(trace)
+    return (came - left) / came if came else 0.0
+
+
+def deduplication(trace: Sequence[Step]) -> str:
+    """Say what deduplication took out, and warn where that is much."""
+    came, left = deduplicated(trace)
+    share = ratio(trace)
+    much = " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them" if share > HIGH_RATIO else ""
+    return f"deduplication: {came:,} → {left:,} candidates ({share:.0%}){much}"
 
 
 def how_far(progress: Progress) -> str:

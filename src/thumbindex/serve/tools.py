@@ -60,6 +60,12 @@ def _list(properties: Schema, *required: str) -> Schema:
 _LINES: Schema = {"start_line": _NUMBER, "end_line": _NUMBER}
 _RESULT: Schema = {"citation": _STRING, "folder": _STRING, "path": _STRING, **_LINES, "match_start": _NUMBER, "match_end": _NUMBER, "text": _STRING}
 
+_COPIES: Schema = {
+    "dedup": {"type": "object"},
+    "also_in": _list(_LINES),
+    "disagrees": {**_list({"differs": _STRING}), "description": "Say so, and cite both"},
+}
+
 TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "query",
@@ -73,7 +79,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
                 "answerable": {"type": "boolean"},
                 "confidence": {"type": "number"},
                 "confidence_level": {"enum": ["high", "low"]},
-                "results": _list(_RESULT, *_RESULT),
+                "results": _list({**_RESULT, **_COPIES}, *_RESULT),
                 "left_out": _NUMBER,
                 "index": {"type": "object"},
                 "trace": {"type": "array"},

@@ -1,0 +1,60 @@
+"""A first look at which texts could be alike: their letters as bits, quick enough for all candidates of a query, nothing kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+BY_LETTERS = 0.5
+"""The least likeness of sketches of texts whose letters are worth comparing: of copies it was 0.63 at least."""
+
+BY_MEANING = 0.4
+"""The same for texts whose vectors are alike: it was 0.5 at least."""
+
+KEPT = 8
+"""Sets of texts that are remembered: the stages look at one query's candidates one after the other."""
+
+_BITS = 4096
+_FACTORS = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], dtype=np.uint64)
+_SHIFT = np.uint64(20)
+_OTHER = re.compile(r"\]\([^()\s\0]*\)|\[\[[^\[\]|\0]*\||[^\w\0]+")
+"""What is not looked at: where links lead, and all that is neither letter nor digit."""
+
+
+def worth_reading(texts: Sequence[str], least: float) -> npt.NDArray[np.bool_]:
+    """Return which two texts could be alike, shape (texts, texts); an empty text is like no other."""
+    return np.asarray(_likeness(tuple(texts)) >= least, dtype=np.bool_)
+
+
+@lru_cache(maxsize=KEPT)
+def _likeness(texts: tuple[str, ...]) -> npt.NDArray[np.float64]:
+    return likeness(texts)
+
+
+def likeness(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return about which share of their 3-grams of letters and digits each two texts have in common, shape (texts, texts).
+
+    Each text's 3-grams are hashed into 4,096 bits: the Jaccard similarity of the bits is that of the 3-grams, give or take 0.05.
+    """
+    bits = sketches(texts)
+    sizes = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+    shared = np.array([np.bitwise_count(bits & row).sum(axis=1, dtype=np.int64) for row in bits]).reshape(len(texts), len(texts))
+    joined = sizes[:, None] + sizes[None, :] - shared
+    similar: npt.NDArray[np.float64] = np.divide(shared, joined, out=np.zeros(shared.shape), where=joined > 0)
+    return similar
+
+
+def sketches(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Return each text's 3-grams as bits, shape (texts, words of 64 bits)."""
+    letters = _OTHER.sub(" ", "\0".join(f" {text.replace(chr(0), ' ')} " for text in texts).lower())
+    points = np.frombuffer(letters.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
+    rows = np.cumsum(points == 0)
+    grams = points[:-2] * _FACTORS[0] + points[1:-1] * _FACTORS[1] + points[2:] * _FACTORS[2]
+    whole = (rows[:-2] == rows[2:]) & (points[:-2] > 0)  # inside one text
+    held = np.zeros((len(texts), _BITS), dtype=np.bool_)
+    held[rows[:-2][whole], (grams[whole] >> _SHIFT) % np.uint64(_BITS)] = True
+    return np.packbits(held, axis=1).view(np.uint64)

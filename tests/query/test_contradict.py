@@ -1,0 +1,105 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thumbindex.model import Query
+from thumbindex.query.contradict import contradict, together, without_series
+from thumbindex.query.stage import Search, Tools
+from thumbindex.testing import FakeEmbedder, document, memory_snapshot
+
+TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."
+OTHER = "Trees grow in spring, when rain is warm and birds come back."
+
+
+def paired(candidates, *texts: str, scores: tuple[float, ...] = ()) -> list[tuple[int, tuple[tuple[int, str], ...]]]:
+    snapshot = memory_snapshot([document(f"{n}.md", text) for n, text in enumerate(texts)])
+    search = contradict(Search(Query("x"), "x", candidates=candidates(snapshot, *scores)), Tools(snapshot))
+    return [(each.id, each.disagrees) for each in search.candidates]
+
+
+def test_the_second_follows_the_first_and_each_names_the_words(candidates) -> None:
+    found = paired(candidates, TEXT.format(30), OTHER, TEXT.format(90), scores=(0.9, 0.8, 0.4))
+    assert found == [(0, ((2, "`30 day` against `90 day`"),)), (2, ((0, "`90 day` against `30 day`"),)), (1, ())]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (
+            "The client supports resumable uploads of large files.",
+            "The client does not support resumable uploads of large files.",
+        ),
+        ("Folders are scanned since version 2.3.1 of the desktop app.", "Folders are scanned since version 2.4.0 of the desktop app."),
+        ("The contract for the old office ends on 2026-03-31 at noon.", "The contract for the old office ends on 2026-06-30 at noon."),
+    ],
+)
+def test_a_negation_version_or_date_makes_a_pair(candidates, first: str, second: str) -> None:
+    assert [bool(disagrees) for _, disagrees in paired(candidates, first, second)] == [True, True]
+
+
+def test_another_subject_is_no_contradiction(candidates) -> None:
+    texts = ("New notes are placed in the folder below, 30 at most.", "New images are placed in the folder below, 90 at most.")
+    assert [disagrees for _, disagrees in paired(candidates, *texts)] == [(), ()]
+
+
+def test_a_series_is_no_contradiction(candidates) -> None:
+    assert {disagrees for _, disagrees in paired(candidates, *(TEXT.format(30 + n) for n in range(5)))} == {()}
+    assert all(disagrees for _, disagrees in paired(candidates, *(TEXT.format(30 + n) for n in range(4))))
+
+
+def test_what_disagrees_only_with_a_series_disagrees_with_nothing() -> None:
+    assert without_series({0: {1: "", 2: ""}, 1: {0: ""}, 2: {0: ""}}, 2) == {}
+
+
+def test_the_pair_has_the_better_one_s_score(candidates) -> None:
+    snapshot = memory_snapshot([document("a.md", TEXT.format(30)), document("b.md", OTHER), document("c.md", TEXT.format(90))])
+    search = contradict(Search(Query("x"), "x", candidates=candidates(snapshot, 0.9, 0.8, 0.4)), Tools(snapshot))
+    assert [(each.id, each.score) for each in search.candidates] == [(0, 0.9), (2, 0.9), (1, 0.8)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_limit_never_cuts_a_pair(ask, limit: int) -> None:
+    notes = [document("a.md", TEXT.format(30)), document("b.md", TEXT.format(90)), document("c.md", f"Files. {OTHER}")]
+    search, _ = ask(notes, Query("server copies all files every night", limit=limit), confidence={"minimum_relevance": 0.0})
+    assert [passage.path for passage in search.passages] == ["a.md", "b.md", "c.md"][: max(limit, 2)]
+    assert [(d.place.path, d.date, d.differs) for d in search.passages[0].disagrees] == [("b.md", "1970-01-01", "`30 day` against `90 day`")]
+
+
+@pytest.mark.parametrize("method", ["limit", "mmr"])
+def test_diversify_parts_no_pair(ask, method: str) -> None:
+    parts = [f"The server copies file {word}." for word in "oak elm ash fir".split()] + [TEXT.format(30)]
+    one = "# A\n\n" + "\n\n".join(f"## H{n}\n\n{part}" for n, part in enumerate(parts))
+    notes = [document("a.md", one), document("b.md", f"# B\n\n{TEXT.format(90)}")]
+    search, _ = ask(notes, "server copies file second disk night", embedder=FakeEmbedder(), diversify={"limit": 1, "method": method})
+    at = [bool(passage.disagrees) for passage in search.passages]
+    assert (at.count(True), at.index(True) + 1) == (2, len(at) - 1 - at[::-1].index(True))
+
+
+def test_a_pair_in_one_passage_is_read_together(ask) -> None:
+    search, _ = ask([document("a.md", f"# A\n\n{TEXT.format(30)}\n\n{TEXT.format(90)}")], "server copies files")
+    assert [passage.disagrees for passage in search.passages] == [()]
+
+
+def test_the_reranker_parts_no_pair(ask) -> None:
+    class Picky:
+        name = "picky"
+
+        def score(self, query, passages):
+            return [float("90" not in each) for each in passages]
+
+    notes = [document("a.md", TEXT.format(30)), document("b.md", "The server copies all files."), document("c.md", TEXT.format(90))]
+    search, _ = ask(notes, "server copies all files", reranker=Picky(), rerank={"enabled": True, "weight": 1.0})
+    assert [passage.path for passage in search.passages] in (["a.md", "c.md", "b.md"], ["b.md", "a.md", "c.md"])
+
+
+@given(st.lists(st.integers(0, 20), unique=True, max_size=10), st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=4))
+def test_all_stay_and_only_partners_move_up(items: list[int], pairs: list[tuple[int, int]]) -> None:
+    partners = {n: {b for a, b in pairs if a == n} | {a for a, b in pairs if b == n} for n in items}
+    ordered = together(items, lambda n: n, partners.__getitem__)
+    assert sorted(ordered) == sorted(items)
+    alone = [n for n in items if not partners[n]]
+    assert [n for n in ordered if n in alone] == alone
+
+
+def test_no_candidates_stay_none() -> None:
+    assert contradict(Search(Query("x"), "x"), Tools(memory_snapshot([]))).candidates == ()

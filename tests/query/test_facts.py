@@ -1,0 +1,46 @@
+import pytest
+
+from thumbindex.model import Document
+from thumbindex.query.facts import Facts, facts, status_of
+
+
+def made(**keys) -> Document:
+    facts_of = {name: keys.pop(name) for name in ("date", "author", "modified") if name in keys}
+    return Document("a.md", "A", front_matter=keys | ({"date": facts_of["date"]} if "date" in facts_of else {}), **facts_of)
+
+
+def test_the_earliest_creation_the_most_conservative_status_and_the_owner_active_last() -> None:
+    together = facts(
+        [made(created="2024-05-01", status="approved", owner="Ada", date="2025-01-01"), made(date="2026-01-01", draft=True, author="Bo")]
+    )
+    assert together == Facts("2024-05-01", "draft", "Bo")
+
+
+def test_without_front_matter_the_file_s_day_counts_and_nobody_is_named() -> None:
+    assert facts([made(modified=86_400.0 * 365)]) == Facts("1971-01-01", "", "")
+
+
+@pytest.mark.parametrize(
+    ("keys", "status"),
+    [
+        ({"status": "Draft"}, "draft"),
+        ({"status": "in review", "approved": True}, "in review"),
+        ({"status": "approved", "draft": True}, "draft"),
+        ({"approved": "yes"}, "approved"),
+        ({"approved": False}, "review"),
+        ({"draft": False}, ""),
+        ({"STATUS": "archived", "approved": True}, "archived"),
+        ({"status": ["x"]}, ""),
+    ],
+)
+def test_of_a_document_s_own_words_the_most_conservative_counts(keys, status: str) -> None:
+    assert status_of(made(**keys)) == status
+
+
+def test_a_review_stands_between_a_draft_and_what_is_approved() -> None:
+    words = ["draft", "review", "approved"]
+    assert [facts([made(status=a), made(status=b)]).status for a in words for b in words] == ["draft"] * 3 + ["draft", "review", "review"] + words
+
+
+def test_several_owners_are_named_with_commas() -> None:
+    assert facts([made(owner=["Ada", {"name": "Bo"}])]).owner == "Ada, Bo"

@@ -1,0 +1,103 @@
+"""What an answer says of copies and of texts that disagree, on every surface."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from thumbindex.library import Library
+from thumbindex.model import Disagreement, Passage, Place, Step
+from thumbindex.query.pipeline import STAGES
+from thumbindex.serve.payload import answer_payload
+from thumbindex.serve.render import print_answer
+from thumbindex.serve.replies import reply_query
+from thumbindex.serve.sentences import DEDUPLICATING, also_in, beside, deduplication
+from thumbindex.testing import FakeEmbedder
+
+TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."
+NOTES = {
+    "a.md": f"---\nstatus: approved\nowner: Ada\ncreated: 2024-01-01\ndate: 2024-01-01\n---\n# Backups\n\n{TEXT.format(30)}\n",
+    "copy.md": f"---\nstatus: draft\nowner: Bo\ndate: 2025-01-01\n---\n# Backups\n\n{TEXT.format(30)}\n",
+    "new.md": f"---\ndate: 2026-01-01\n---\n# Backups\n\n{TEXT.format(90)}\n",
+}
+SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "query.json"
+
+
+@pytest.fixture(scope="module")
+def backups(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    root = tmp_path_factory.mktemp("backups")
+    for path, text in NOTES.items():
+        (root / path).write_text(text, encoding="utf-8")
+    library = Library.open([root], index=tmp_path_factory.mktemp("index"), embedder=FakeEmbedder())
+    library.index()
+    return library
+
+
+def found(library: Library) -> dict[str, Any]:
+    payload = answer_payload(library.query("server copies all files every night"))
+    jsonschema.validate(payload, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return {each["path"]: each for each in payload["results"]}
+
+
+def test_a_merged_text_comes_once_with_the_careful_facts_of_all_places(backups: Library) -> None:
+    results = found(backups)
+    (kept,) = (each for path, each in results.items() if path != "new.md")
+    assert kept["dedup"] == {"is_duplicate": False, "cluster_size": 2}
+    assert (kept["created"], kept["status"], kept["owner"]) == ("2024-01-01", "draft", "Bo")
+    assert len(kept["also_in"]) == 1
+
+
+def test_two_texts_that_disagree_name_each_other_with_date_and_words(backups: Library) -> None:
+    results = found(backups)
+    (other,) = results["new.md"]["disagrees"]
+    assert (other["path"], other["differs"]) == (next(path for path in results if path != "new.md"), "`90 day` against `30 day`")
+    assert other["date"] in {"2024-01-01", "2025-01-01"}
+
+
+def test_the_text_for_agents_says_that_these_two_disagree(backups: Library) -> None:
+    reply = reply_query(backups, {"query": "server copies all files every night", "explain": True})
+    assert "these two disagree: `30 day` against `90 day` in new.md (lines 6-6, 2026-01-01)" in reply.text
+    assert "\ndeduplication: 3 → 2 candidates (33%) - more than 30 %" in reply.text
+    assert reply.structured["deduplication"] == {"in": 3, "out": 2, "ratio": 0.3333, "warning": True}
+
+
+def test_every_structured_result_says_what_it_stands_for(backups: Library) -> None:
+    results = reply_query(backups, {"query": "server copies all files every night"}).structured["results"]
+    assert sorted(each["dedup"]["cluster_size"] for each in results) == [1, 2]
+    assert [len(each["disagrees"]) for each in results] == [1, 1]
+
+
+def test_the_command_line_says_it_in_the_same_words(backups: Library, capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(backups.query("server copies all files every night"), explain=True)
+    shown = capsys.readouterr().out
+    assert shown.count("these two disagree: ") == 2
+    assert "deduplication: 3 → 2 candidates (33%)" in shown
+    assert "created 2024-01-01, status draft, owner Bo" in shown
+
+
+def test_the_stages_that_are_counted_are_stages_in_the_order_of_the_run() -> None:
+    assert [name for name, _ in STAGES if name in DEDUPLICATING] == list(DEDUPLICATING)
+
+
+@pytest.mark.parametrize(("left", "warned"), [(10, False), (7, False), (6, True)])
+def test_only_a_ratio_above_thirty_percent_is_warned_of(left: int, warned: bool) -> None:
+    trace = (Step("variants", 10, 9, 0, 0.0), Step("dedup_semantic", 9, left, 0, 0.0), Step("diversify", left, 1, 0, 0.0))
+    assert ("more than 30 %" in deduplication(trace)) is warned
+
+
+def test_where_nothing_was_compared_nothing_was_taken_out() -> None:
+    assert deduplication(()) == "deduplication: 0 → 0 candidates (0%)"
+
+
+def test_a_long_list_of_copies_is_counted() -> None:
+    assert also_in([Place("v", f"{n}.md", 1, 2) for n in range(12)]).endswith("9.md (lines 1-2) and 2 more")
+
+
+def test_a_passage_of_one_place_that_nobody_disagrees_with_says_nothing_more() -> None:
+    alone = Passage(1, "v", "a.md", "A", ("A",), 1, 2, 1, 2, 0.5, "text", created="2024-01-01", owner="Ada")
+    said = Passage(1, "v", "a.md", "A", ("A",), 1, 2, 1, 2, 0.5, "text", disagrees=(Disagreement(Place("v", "b.md", 3, 4), "2026-01-01", "x"),))
+    assert (beside(alone), beside(said)) == ([], ["these two disagree: x in b.md (lines 3-4, 2026-01-01)"])
