@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from thumbindex.errors import IndexDamagedError, IndexOutdatedError, StorageErro
 from thumbindex.index.checksum import row_sum
 from thumbindex.index.database import SCHEMA_VERSION
 from thumbindex.index.keyword_view import KeywordView
-from thumbindex.index.repair import mend, open_store, put_aside
+from thumbindex.index.repair import looks_whole, mend, open_store, put_aside
 from thumbindex.index.salvage import salvage
 from thumbindex.index.snapshot import Places
 from thumbindex.index.stamp import read_stamp, verify
@@ -72,6 +73,18 @@ def test_a_row_that_is_gone_is_missed(build, note, tmp_path, table):
 def test_a_whole_index_is_left_alone(build, note, tmp_path):
     places = with_vectors(build, note, tmp_path)
     assert (mend(places), put_aside(places), vectors_of(places.store)) == ("", (), 3)
+
+
+def test_a_damaged_vectors_file_is_found_though_a_failing_disk_changes_no_times_and_written_anew(build, note, tmp_path):
+    places = with_vectors(build, note, tmp_path)
+    (path,) = places.vector.iterdir()
+    times, whole = path.stat(), path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (looks_whole(places), "vectors' file" in mend(places), looks_whole(places)) == (False, True, True)
+    with Writer.open(tmp_path / "index") as writer:
+        writer.sync_vectors("m", 2)
+    assert path.read_bytes() == whole
 
 
 def test_a_damaged_store_is_kept_aside_and_its_whole_vectors_are_taken_over(build, note, tmp_path):

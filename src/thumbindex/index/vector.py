@@ -178,6 +178,17 @@ class VectorView:
         return view
 
 
+def is_whole_file(path: Path) -> bool:
+    """Tell whether a vectors' file is as it was written; one that went meanwhile is nobody's."""
+    try:
+        _without_footer(path.read_bytes())
+    except ValueError:
+        return False
+    except OSError:
+        return not path.exists()
+    return True
+
+
 def _footer(data: bytes | memoryview) -> bytes:
     """Return what a file ends with: a mark and a checksum, since faiss reads whatever it is given."""
     return _MARK + crc32(data).to_bytes(4)
