@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from thumbindex.model import BlockKind, Chunk, Judgement
 from thumbindex.query.judge import judge
@@ -279,3 +281,16 @@ def test_the_cosine_decides_between_grey_and_distinct_where_texts_are_not_alike(
 def test_an_added_sentence_is_never_merged() -> None:
     text = "Backups are kept for a year in two places that are far away from each other, and they are read once a month."
     assert judged(text, f"{text} Guests are exempt.").rule.endswith("but only one says `are guests exempt`")
+
+
+PIECES = st.sampled_from(
+    ["a", "The file", " ", "\n", "\n\n", "|", "| - |", "`x`", "```\n", "~~", "<b>", "&#xe000;", "\ue0000\ue001", "n't", "1.", "- [x] ", "**"]
+)
+TEXTS = st.lists(PIECES | st.text(max_size=6), max_size=12).map("".join)
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS)
+def test_any_two_texts_are_judged_the_same_from_both_sides(first: str, second: str) -> None:
+    assert judged(first, second).zone == judged(second, first).zone
+    assert judged(first, first).zone == "same"

@@ -148,7 +148,7 @@ def word_overlap(first: str, second: str) -> float:
 @lru_cache(maxsize=4096)
 def is_variant(first: str, second: str) -> bool:
     """Tell whether two words are one with another ending, or one of some length with a spelling mistake."""
-    if first[0] != second[0] or not first.isalpha() or not second.isalpha():
+    if first[:1] != second[:1] or not first.isalpha() or not second.isalpha():
         return False
     if _stem(first) == _stem(second):
         return True
