@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from thumbindex.model import BlockKind, Chunk, Judgement
@@ -289,7 +289,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES | st.text(max_size=6), max_size=12).map("".join)
 
 
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, TEXTS)
 def test_any_two_texts_are_judged_the_same_from_both_sides(first: str, second: str) -> None:
     assert judged(first, second).zone == judged(second, first).zone
