@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from thumbindex.model import BlockKind, Chunk, Judgement
 from thumbindex.query.judge import judge
@@ -228,13 +230,21 @@ def test_a_copy_is_found_under_other_headings_and_without_a_vector() -> None:
 
 def test_a_short_text_under_another_heading_speaks_of_another_thing() -> None:
     first, second = chunk("Optional, 30 by default.", headings=("A", "timeout")), chunk("Optional, 30 by default.", headings=("B", "retries"))
-    assert judge(first, second, 0.99, SETTINGS) == Judgement("grey", "a short text under `timeout` and under `retries`")
-    assert judge(first, replace(second, heading_path=("B", "Timeout")), 0.99, SETTINGS).zone == "same"
+    assert judge(first, second, 0.99, SETTINGS) == Judgement("grey", "a short text under `A > timeout` and under `B > retries`")
+    assert judge(first, replace(second, heading_path=("A", "Timeout")), 0.99, SETTINGS).zone == "same"
+
+
+def test_short_texts_with_values_of_other_things_are_not_even_listed() -> None:
+    first, second = chunk("Released on 2021/04/01.", headings=("v0.11.12",)), chunk("Released on 2021/04/04.", headings=("v0.11.13",))
+    assert judge(first, second, 0.95, SETTINGS).zone == "distinct"
+    assert judge(first, replace(second, heading_path=("v0.11.12",)), 0.95, SETTINGS).differs == "`2021-04-01` against `2021-04-04`"
 
 
 def test_values_under_headings_without_a_word_in_common_are_no_contradiction() -> None:
-    first, second = chunk("Storage is 10 GB a vault.", headings=("A", "Plus")), chunk("Storage is 1 GB a vault.", headings=("A", "Standard"))
-    assert (judge(first, second, 0.99, SETTINGS).differs, judge(first, first, 0.99, SETTINGS).zone) == ("", "same")
+    text = "Storage is {} GB a vault, files may take some of it, versions are kept, and what was deleted comes back for a year."
+    first, second = chunk(text.format(10), headings=("A", "Plus")), chunk(text.format(1), headings=("A", "Standard"))
+    assert (judge(first, second, 0.99, SETTINGS).zone, judge(first, second, 0.99, SETTINGS).differs) == ("grey", "")
+    assert judge(first, replace(second, heading_path=("B", "Plus")), 0.99, SETTINGS).differs == "`10 GB` against `1 GB`"
 
 
 def test_blocks_of_different_kinds_are_for_the_owner_to_decide() -> None:
@@ -271,3 +281,16 @@ def test_the_cosine_decides_between_grey_and_distinct_where_texts_are_not_alike(
 def test_an_added_sentence_is_never_merged() -> None:
     text = "Backups are kept for a year in two places that are far away from each other, and they are read once a month."
     assert judged(text, f"{text} Guests are exempt.").rule.endswith("but only one says `are guests exempt`")
+
+
+PIECES = st.sampled_from(
+    ["a", "The file", " ", "\n", "\n\n", "|", "| - |", "`x`", "```\n", "~~", "<b>", "&#xe000;", "\ue0000\ue001", "n't", "1.", "- [x] ", "**"]
+)
+TEXTS = st.lists(PIECES | st.text(max_size=6), max_size=12).map("".join)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(TEXTS, TEXTS)
+def test_any_two_texts_are_judged_the_same_from_both_sides(first: str, second: str) -> None:
+    assert judged(first, second).zone == judged(second, first).zone
+    assert judged(first, first).zone == "same"

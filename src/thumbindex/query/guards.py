@@ -27,7 +27,7 @@ from thumbindex.query.reading import (
     tables_in,
     without_code,
 )
-from thumbindex.query.vocabulary import NEGATING, SYNONYMS
+from thumbindex.query.vocabulary import NEGATING, NEGATIONS, SYNONYMS
 from thumbindex.text import STOP_WORDS, fold, language_of, visible, words
 
 __all__ = [
@@ -148,7 +148,7 @@ def word_overlap(first: str, second: str) -> float:
 @lru_cache(maxsize=4096)
 def is_variant(first: str, second: str) -> bool:
     """Tell whether two words are one with another ending, or one of some length with a spelling mistake."""
-    if first[0] != second[0] or not first.isalpha() or not second.isalpha():
+    if first[:1] != second[:1] or not first.isalpha() or not second.isalpha():
         return False
     if _stem(first) == _stem(second):
         return True
@@ -261,7 +261,8 @@ def _disagreements(left: Reading, right: Reading, ends: Sequence[int]) -> list[s
     if all(values):
         return [f"{_quoted(_whole(left, *ends[:2]))} against {_quoted(_whole(right, *ends[2:]))}"]
     polar = [[token for token in side if token[0] in (POLAR, STATE)] for side in (mine, yours)]
-    if any(polar) and max(len(mine), len(yours)) <= _SHORT_NEGATION:
+    denies = all(polar) or any(kind == STATE or token in NEGATIONS for side in polar for kind, token in side)
+    if denies and max(len(mine), len(yours)) <= _SHORT_NEGATION:
         return [f"{_quoted(polar[0])} against {_quoted(polar[1])}"]
     if _opposite([token for _, token in mine], [token for _, token in yours]):
         return [f"{_quoted(mine)} against {_quoted(yours)}"]

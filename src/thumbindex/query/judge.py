@@ -32,10 +32,12 @@ def judge(first: Chunk, second: Chunk, cosine: float | None, settings: Duplicate
         return Judgement("distinct", f"another language: {languages}")
     if shared < _OVERLAP:
         return Judgement("grey", f"cosine {cosine:.2f}, in other words")
+    leaning = _leaning(first, second)
     if equal(first.text, second.text):
-        guard = _guard(first, second)
+        guard = _other_kind(first, second) or leaning
         return Judgement("grey", guard) if guard else Judgement("same", "equal text" if first.text == second.text else "equal but for markup")
-    return _judge_alike(first, second, cosine or 0.0, settings)
+    found = _judge_alike(first, second, cosine or 0.0, settings)
+    return Judgement("distinct", leaning) if leaning and found.zone == "grey" else found
 
 
 def _judge_alike(first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings) -> Judgement:
@@ -45,7 +47,7 @@ def _judge_alike(first: Chunk, second: Chunk, cosine: float, settings: Duplicate
     if alike < settings.grey:
         return Judgement("distinct", "not alike")
     how = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
-    guard = differing(first.text, second.text) or _guard(first, second)
+    guard = _other_kind(first, second) or differing(first.text, second.text)
     if guard:
         return Judgement("grey", f"{how}, but {guard}", "" if _other_headings(first, second) else contradiction(first.text, second.text))
     if same_wording(first.text, second.text):
@@ -53,13 +55,16 @@ def _judge_alike(first: Chunk, second: Chunk, cosine: float, settings: Duplicate
     return Judgement("grey", f"{how}, but {only_in_one(first.text, second.text)}")
 
 
-def _guard(first: Chunk, second: Chunk) -> str | None:
-    """Say what keeps two chunks from being merged whose texts are equal."""
-    if first.kind is not second.kind:
-        return f"{first.kind} against {second.kind}"
-    if _other_headings(first, second) and sum(word not in STOP_WORDS for word in words(first.text)) < _LEANING:
-        return f"a short text under `{first.heading_path[-1]}` and under `{second.heading_path[-1]}`"
-    return None
+def _other_kind(first: Chunk, second: Chunk) -> str | None:
+    return f"{first.kind} against {second.kind}" if first.kind is not second.kind else None
+
+
+def _leaning(first: Chunk, second: Chunk) -> str | None:
+    """Say under which headings two short texts stand, where these name other things."""
+    if sum(word not in STOP_WORDS for word in words(first.text)) >= _LEANING:
+        return None
+    mine, yours = (" > ".join(each.heading_path) for each in (first, second))
+    return f"a short text under `{mine}` and under `{yours}`" if mine and yours and differing(mine, yours) else None
 
 
 def _other_headings(first: Chunk, second: Chunk) -> bool:

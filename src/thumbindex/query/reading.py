@@ -32,6 +32,12 @@ NUMBER, UNIT, DATE, POLAR, CODE, NAME, STATE, WORD = "n", "u", "d", "p", "c", "m
 
 _WRITTEN = {"'": "‘’‚‛′", '"': "“”„‟″«»", "-": "‐‑‒–−", " ": "\u00a0\u202f\u2009", " - ": "—", "": "\u00ad\u200b\u2060\ufeff\r"}
 _TYPOGRAPHY = {ord(sign): plain for plain, signs in _WRITTEN.items() for sign in signs}
+_OWN = dict.fromkeys(range(0xE000, 0xE005))
+"""Marks of our own, taken out of what others wrote."""
+
+_AS_WRITTEN = _TYPOGRAPHY | _OWN
+
+_ENTITY = re.compile(r"&#?\w+;")
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d])-[ \t]*\n[ \t>]*(?=[^\W\d_])")
 _FENCE = re.compile(r"(?ms)^([ \t>]*)(`{3,}|~{3,})([^\n]*)\n(.*?)(?:^[ \t>]*\2[`~]*[ \t]*$|\Z)")
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
@@ -158,11 +164,19 @@ def _normalized(markdown: str) -> tuple[str, tuple[str, ...], tuple[tuple[str, s
         spans.append(" ".join(match[2].replace("\\|", "|").split()))
         return f"\ue000{len(spans) - 1}\ue001"
 
-    text = unicodedata.normalize("NFC", _BROKEN_WORD.sub("-", markdown.translate(_TYPOGRAPHY)))
+    text = unicodedata.normalize("NFC", _BROKEN_WORD.sub("-", markdown.translate(_AS_WRITTEN)))
     text = _SPAN.sub(hold_span, _FENCE.sub(hold_block, text))
     text = re.sub("\ue000b(\\d+)\ue001", lambda match: f"\ue000{len(spans) + int(match[1])}\ue001", text)
     seen = visible(_marked_up(text))
-    return _ESCAPE.sub("", unescape(_UNDERLINED.sub(r"\1", _BLOCK_ID.sub("", seen)))).translate(_TYPOGRAPHY), tuple(spans), tuple(blocks)
+    return (
+        _ESCAPE.sub("", _ENTITY.sub(_unescaped, _UNDERLINED.sub(r"\1", _BLOCK_ID.sub("", seen)))).translate(_TYPOGRAPHY),
+        tuple(spans),
+        tuple(blocks),
+    )
+
+
+def _unescaped(entity: re.Match[str]) -> str:
+    return unescape(entity[0]).translate(_OWN)
 
 
 def _marked_up(text: str) -> str:

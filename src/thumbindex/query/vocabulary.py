@@ -13,6 +13,12 @@ POLARITY = frozenset(
 )
 """Words that must stand in both texts, at the same place among their like."""
 
+NEGATIONS = POLARITY & frozenset(
+    "not no none never neither nor nothing nobody nowhere without except excluding unless only hardly rarely seldom nicht kein keine keinen nie"
+    " niemals ohne pas jamais sans nunca sin jamas non senza nao sem niet geen nooit zonder bez inte не нет нельзя без".split()
+)
+"""Those that deny where the other text has nothing in their place."""
+
 CASED = frozenset("MUST SHOULD SHALL MAY REQUIRED OPTIONAL RECOMMENDED US IT WHO".split())
 """Words that mean another thing in capitals (RFC 8174; names)."""
 
