@@ -227,7 +227,7 @@ class SalienceSettings:
     """How much what was found matters in its documents, as a ranking of its own."""
 
     enabled: bool = _on()
-    weight: float = setting(0.02, "weight in fusion", least=0)
+    weight: float = setting(0.01, "weight in fusion", least=0)
 
 
 @dataclass(frozen=True, slots=True)

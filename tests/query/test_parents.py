@@ -45,7 +45,7 @@ def test_a_copy_inside_the_passage_is_no_other_place() -> None:
 
 def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all() -> None:
     old = document("old.md", "same", front_matter={"created": "2020-02-02", "status": "draft", "owner": "Ada"}, date="2021-01-01")
-    new = document("new.md", "same", front_matter={"status": "approved", "owner": "Bo"}, date="2026-01-01")
+    new = document("new.md", "same", front_matter={"created": "2026-01-01", "status": "approved", "owner": "Bo"}, date="2026-01-01")
     catalog = memory_snapshot([old, new]).catalog
     found = Candidate(ChunkId(0), DocumentId(0), catalog.chunks([ChunkId(0)])[ChunkId(0)], 0.5, also_in=(ChunkId(1),))
     passage = as_passages([found], {}, catalog)[0]

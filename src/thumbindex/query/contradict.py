@@ -26,6 +26,8 @@ def contradict(search: Search, tools: Tools) -> Search:
     candidates = search.candidates
     found: dict[int, dict[int, str]] = defaultdict(dict)
     for a, b in near_copies(candidates, tools):
+        if are_parallel(candidates[a], candidates[b]):
+            continue
         for mine, other in ((a, b), (b, a)):
             if differs := disagreement(candidates[mine].chunk.text, candidates[other].chunk.text):
                 found[mine][other] = differs
@@ -43,6 +45,11 @@ def contradict(search: Search, tools: Tools) -> Search:
 def disagreement(first: str, second: str) -> str:
     """Name what one text says against the other, remembered for who asks again; empty where they do not disagree."""
     return contradiction(first, second)
+
+
+def are_parallel(first: Candidate, second: Candidate) -> bool:
+    """Tell whether two chunks are parallel passages of one document, under headings of their own: an author who says otherwise of something else."""
+    return first.document == second.document and first.chunk.heading_path != second.chunk.heading_path
 
 
 def without_series(found: Mapping[int, Mapping[int, str]], most: int) -> dict[int, Mapping[int, str]]:

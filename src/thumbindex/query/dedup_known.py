@@ -13,6 +13,8 @@ from thumbindex.query.stage import Search, Tools
 def dedup_known(search: Search, tools: Tools) -> Search:
     """Make one of known copies, in the best one's place; all their places are named, those that were not found, too."""
     known = {each.id: tools.snapshot.duplicates.copies(each.id) for each in search.candidates}
+    if not any(known.values()):
+        return search
     groups = [
         Group(members, _newest(members, others, search, tools), "a known copy", others)
         for members in copies_of_first([each.id for each in search.candidates], known)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.model import Candidate, ChunkId, Document, Dropped, day_of
+from thumbindex.model import Candidate, Chunk, ChunkId, Document, Dropped, day_of
 from thumbindex.ports import Duplicates
 from thumbindex.query.guards import kept_apart
 from thumbindex.query.stage import Search, Tools
+
+PAIRS = 4096
+"""Pairs of chunks of which it is remembered what keeps them apart: the next query finds the same ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +41,13 @@ def greedy(alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]
 
     `alike` has shape (items, items); no survivor is a copy of another, and the first item always survives.
     """
-    kept = np.zeros(len(alike), dtype=np.bool_)
+    near: dict[int, list[int]] = {}
+    for item, other in np.argwhere(np.tril(alike, -1)).tolist():
+        near.setdefault(item, []).append(other)
     copies: dict[int, int] = {}
-    for item in range(len(alike)):
-        near = np.flatnonzero(alike[item] & kept)
-        survivor = next((int(n) for n in near if apart(item, int(n)) is None), None)
-        if survivor is None:
-            kept[item] = True
-        else:
+    for item, others in near.items():
+        survivor = next((other for other in others if other not in copies and apart(item, other) is None), None)
+        if survivor is not None:
             copies[item] = survivor
     return copies
 
@@ -53,7 +56,12 @@ def told_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> s
     """Say why two candidates are not copies of each other: their owner's word, else a guard's; None where nothing speaks against it."""
     if duplicates.verdict(first.id, second.id) == "apart":
         return "their owner keeps them apart"
-    return kept_apart(first.chunk, second.chunk)
+    return _kept_apart(first.chunk, second.chunk)
+
+
+@lru_cache(maxsize=PAIRS)
+def _kept_apart(first: Chunk, second: Chunk) -> str | None:
+    return kept_apart(first, second)
 
 
 def newness(document: Document) -> tuple[int, float]:

@@ -18,11 +18,15 @@ BY_MEANING = 0.4
 KEPT = 8
 """Sets of texts that are remembered: the stages look at one query's candidates one after the other."""
 
+_END = "\0"
 _BITS = 4096
 _FACTORS = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], dtype=np.uint64)
 _SHIFT = np.uint64(20)
-_OTHER = re.compile(r"\]\([^()\s\0]*\)|\[\[[^\[\]|\0]*\||[^\w\0]+")
-"""What is not looked at: where links lead, and all that is neither letter nor digit."""
+_LEADS = (re.compile(r"\]\([^()\s\0]*\)"), re.compile(r"\[\[[^\[\]|\0]*\|"))
+"""Where links lead: two copies may lead to two places."""
+
+_LETTER = np.array([chr(n).isalnum() or n > 126 or n == 0 for n in range(128)])
+"""Of ASCII: what is looked at; of other characters all is, and 0 stands between texts."""
 
 
 def worth_reading(texts: Sequence[str], least: float) -> npt.NDArray[np.bool_]:
@@ -50,11 +54,23 @@ def likeness(texts: Sequence[str]) -> npt.NDArray[np.float64]:
 
 def sketches(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
     """Return each text's 3-grams as bits, shape (texts, words of 64 bits)."""
-    letters = _OTHER.sub(" ", "\0".join(f" {text.replace(chr(0), ' ')} " for text in texts).lower())
-    points = np.frombuffer(letters.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
+    points = _letters("\0".join(f" {text.replace(_END, ' ')} " for text in texts).lower())
     rows = np.cumsum(points == 0)
     grams = points[:-2] * _FACTORS[0] + points[1:-1] * _FACTORS[1] + points[2:] * _FACTORS[2]
     whole = (rows[:-2] == rows[2:]) & (points[:-2] > 0)  # inside one text
     held = np.zeros((len(texts), _BITS), dtype=np.bool_)
     held[rows[:-2][whole], (grams[whole] >> _SHIFT) % np.uint64(_BITS)] = True
     return np.packbits(held, axis=1).view(np.uint64)
+
+
+def _letters(joined: str) -> npt.NDArray[np.uint64]:
+    """Return characters as numbers, a space for any run of what is neither letter nor digit."""
+    for pattern in _LEADS:
+        joined = pattern.sub("", joined)
+    points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    letter = _LETTER[np.minimum(points, 127)]
+    kept = letter.copy()
+    kept[1:] |= letter[:-1]  # the first of a run stays as a space
+    kept[:1] = True
+    found: npt.NDArray[np.uint64] = np.where(letter, points, 32)[kept].astype(np.uint64)
+    return found
