@@ -78,7 +78,11 @@ EACH = pytest.mark.parametrize("names", [*((name,) for name in DEDUPLICATING), D
 def test_the_order_after_ranking_never_changes(names, corpus) -> None:
     before, after = through(names, corpus)
     place = {n: at for at, each in enumerate(before.candidates) for n in [each.id]}
-    best = [min(place[n] for n in (each.id, *each.also_in)) if set(names) & set(CHOOSING) else place[each.id] for each in after.candidates]
+    named = {n: at for at, each in reversed([*enumerate(after.candidates)]) for n in (each.id, *each.also_in)}  # by the first that names it
+    best = [
+        min(place[n] for n in (each.id, *each.also_in) if named[n] == at) if set(names) & set(CHOOSING) else place[each.id]
+        for at, each in enumerate(after.candidates)
+    ]
     assert best == sorted(best)
     assert [each.score for each in after.candidates] == sorted((each.score for each in after.candidates), reverse=True)
 

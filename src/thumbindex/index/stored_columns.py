@@ -67,7 +67,9 @@ class StoredColumns(Database):
 
     def count_chunks(self, after: int = 0) -> int:
         """Count the chunks, or those whose row ids come after one."""
-        return int(self._rows("SELECT count(*) FROM chunks WHERE id > ?", (after,))[0][0])
+        # without a condition SQLite counts in the smallest index, and not through the texts
+        rows = self._rows("SELECT count(*) FROM chunks WHERE id > ?", (after,)) if after else self._rows("SELECT count(*) FROM chunks")
+        return int(rows[0][0])
 
     def chunk_keys(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes]]:
         """Return row id, document's row id, ordinal and text key of every chunk, or of those of the documents with these row ids."""

@@ -47,9 +47,8 @@ class StoredVectors(StoredColumns):
 
     def count_embedded(self, fingerprint: str) -> int:
         """Count the chunks that have a vector of this model."""
-        first = self.embedded_to(fingerprint)
-        sql = f"SELECT (SELECT count(*) FROM chunks WHERE id <= ?) + (SELECT count(*) FROM chunks c WHERE c.id > ? AND {_HAS_VECTOR})"
-        return int(self._rows(sql, (first, first, fingerprint))[0][0])
+        sql = f"SELECT (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks c WHERE c.id > ? AND NOT {_HAS_VECTOR})"
+        return int(self._rows(sql, (self.embedded_to(fingerprint), fingerprint))[0][0])
 
     def add_vectors(self, fingerprint: str, keys: Sequence[bytes], matrix: Matrix) -> None:
         """Keep vectors under the digests of their texts; one that is there already stays."""
@@ -121,6 +120,8 @@ class StoredVectors(StoredColumns):
         self._write("CREATE TEMP TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY)")
         self._write("DELETE FROM kept")
         self._write_all("INSERT OR IGNORE INTO kept VALUES (?)", [(key,) for key in keep])
+        if not self.embedded_to(fingerprint):
+            self.set_meta("embedded", "")  # it speaks of another model, whose vectors go
         orphans = "FROM vectors WHERE fingerprint <> ? OR (key NOT IN (SELECT key FROM chunks) AND key NOT IN (SELECT key FROM kept))"
         gone = self._rows(f"SELECT key {orphans}", (fingerprint,))
         self._counting.add("vectors", [(as_number(key),) for (key,) in gone], -1)

@@ -95,6 +95,7 @@ class VectorView:
         if len(rows):
             self._kept = self._kept[~np.isin(self._ids(self._base)[self._kept], rows)]
             self._late.remove_ids(np.ascontiguousarray(rows, dtype=np.int64))
+            self._settle()
 
     def add(self, vectors: Mapping[int, bytes]) -> None:
         """Add rows with their vectors (bytes of float32)."""
@@ -104,6 +105,9 @@ class VectorView:
         if matrix.shape[1] != self.dimensions:
             raise IndexDamagedError(f"Stored vectors have {matrix.shape[1]} dimensions, not {self.dimensions}: run `thumbindex index --rebuild`.")
         self._late.add_with_ids(matrix, np.fromiter(vectors, dtype=np.int64))
+        self._settle()
+
+    def _settle(self) -> None:
         if self._gone() + self._late.ntotal > max(LATE_ROWS, LATE_SHARE * self._base.ntotal):
             self._merge()
 
@@ -220,17 +224,20 @@ class FaissVectorIndex:
 
     def search(self, query: Vector, limit: int, mask: Mask | None = None) -> tuple[Hit, ...]:
         """Return the best `limit` chunks by cosine, ties by position."""
-        allowed = self._at >= 0 if mask is None else (self._at >= 0) & mask
-        total = int(np.count_nonzero(allowed))
+        held = self._at >= 0
+        allowed = held if mask is None else held & mask
+        total, excluded = int(np.count_nonzero(allowed)), int(np.count_nonzero(held & ~allowed))
         if not total or not limit:
             return ()
-        rows, gone = (None, self._gone) if mask is None else (self._catalog.chunk_rows[allowed], 0)
+        # a few that may not be found are looked past: to be chosen among, each of all the others would be looked up in a set
+        rows, gone = (None, self._gone + excluded) if excluded <= LATE_ROWS else (self._catalog.chunk_rows[allowed], 0)
         wanted = limit + 16 + gone
         while True:
             with self._lock:
                 found, scores = self.view.search(query, min(wanted, total + gone), rows)
             positions = self._catalog.chunk_positions(found)
-            positions, scores = positions[positions >= 0], scores[positions >= 0]
+            found_here = (positions >= 0) & allowed[positions]
+            positions, scores = positions[found_here], scores[found_here]
             if wanted >= total + gone or scores[-1] < scores[limit - 1]:
                 break
             wanted *= 4  # the last one taken has an equal that may come before it

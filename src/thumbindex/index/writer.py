@@ -202,9 +202,8 @@ class Writer:
         if Comparison.now(self.store, path, fingerprint).is_near(Comparison.last(self.store), self.store, share):
             return
         view = VectorView.load(path, dimensions)
-        held = len(view.rows())
         differing = bring_up_to_date(view, self.store, fingerprint)
-        if differing > held * share or not path.is_file():
+        if differing > len(view.rows()) * share or not path.is_file():
             view.save(path)
             differing = 0
         with self.store.transaction():

@@ -81,6 +81,9 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
         known, fingerprint = store.meta("model"), store.meta("fingerprint")
         wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
         if wanted and not store.pending(fingerprint) and not _vocabulary_due(folder, writer) and store.meta("calibration_due") != "yes":
+            if store.embedded_to(fingerprint) < store.last_row:
+                with store.transaction():
+                    store.note_embedded(fingerprint)
             writer.sync_vectors(fingerprint, int(store.meta("dimensions")), at_leisure=True)
             return Embedded(0, len(store.chunk_rows()))
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")

@@ -12,7 +12,8 @@ import numpy as np
 from thumbindex.index.stored_duplicates import text_digest
 from thumbindex.model import Chunk, IngestionCounts
 from thumbindex.ports import Matrix, Vector
-from thumbindex.query.guards import kept_apart
+from thumbindex.query.guards import kept_apart, stem
+from thumbindex.query.reading import reading
 from thumbindex.settings import IngestSettings
 
 AT_ONCE = 256
@@ -121,8 +122,10 @@ def _repeats(order: Sequence[int], chunks: Sequence[Chunk], matrix: Matrix, simi
     return found
 
 
-def _says_the_same(first: Chunk, second: Chunk) -> bool:
-    return _numbers(first) == _numbers(second) and kept_apart(first, second) is None
+def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
+    """Tell whether a segment may be left out for another one: it has no word of its own, since nobody would find that any more."""
+    mine, yours = ({stem(word) for word in reading(chunk.text).content()} for chunk in (keeper, other))
+    return yours <= mine and _numbers(keeper) == _numbers(other) and kept_apart(keeper, other) is None
 
 
 def _numbers(chunk: Chunk) -> list[str]:

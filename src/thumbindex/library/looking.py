@@ -40,6 +40,7 @@ class Due:
     rows: Rows
     again: Rows  # that have lost one that was alike
     last: int  # up to here all have vectors
+    mark: str  # how far others had looked: where that is another one meanwhile, they go on
 
 
 def look_at_new(folder: Folder, interrupted: Callable[[], bool] = lambda: False) -> None:
@@ -70,12 +71,12 @@ def report(counts: IngestionCounts) -> None:
 def _due(store: Store, settings: IndexSettings, fingerprint: str) -> Due:
     wanted = _decisive(settings, fingerprint)
     with store.reading():
-        known, _, row = store.meta("looked").partition(" ")
+        known, _, row = (mark := store.meta("looked")).partition(" ")
         anew = known != wanted
-        last = store.embedded_to(fingerprint) if store.pending(fingerprint) else store.last_row
+        last = max(0 if anew else int(row), store.embedded_to(fingerprint) if store.pending(fingerprint) else store.last_row)
         rows = dict(store.documents_between(0 if anew else int(row), last))
         again = {} if anew else store.documents_of(store.lonely())
-    return Due(wanted, anew, rows, {row: document for row, document in again.items() if row not in rows}, last)
+    return Due(wanted, anew, rows, {row: document for row, document in again.items() if row not in rows}, last, mark)
 
 
 def _decisive(settings: IndexSettings, fingerprint: str) -> str:
@@ -85,16 +86,18 @@ def _decisive(settings: IndexSettings, fingerprint: str) -> str:
 
 
 def _look(folder: Folder, store: Store, due: Due, comparison: Comparison, interrupted: Callable[[], bool]) -> IngestionCounts:
-    segments, found, again, anew = 0, list[Looked](), due.again, due.anew
+    segments, found, again, anew, mark = 0, list[Looked](), due.again, due.anew, due.mark
     groups = list(_by_document(due.rows))
     for rows in groups or [{}]:
         last = due.last if not groups or rows is groups[-1] else max(rows)
         looked = _look_at(store, rows, again, comparison, folder.config.index, f"{due.settings} {last}")
         with Writer.open(folder.places.folder) as writer, writer.store.transaction():
+            if writer.store.meta("looked") != mark:
+                break
             if anew:
                 writer.store.forget_looked()
             writer.store.keep_looked(looked)
-        segments, again, anew = segments + len(rows), {}, False
+        segments, again, anew, mark = segments + len(rows), {}, False, looked.mark
         found.append(looked)
         if interrupted():
             break

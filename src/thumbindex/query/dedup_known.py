@@ -9,6 +9,9 @@ from thumbindex.query.merge import Group, gather, newness
 from thumbindex.query.parallel import kinship
 from thumbindex.query.stage import Search, Tools
 
+MOST_COMPARED = 500
+"""Copies of one text whose dates are compared: a footer that stands in thousands of notes is no news in any of them."""
+
 
 def dedup_known(search: Search, tools: Tools) -> Search:
     """Make one of known copies, in the best one's place; all their places are named, those that were not found, too."""
@@ -28,7 +31,8 @@ def copies_of_first(ids: Sequence[ChunkId], known: Mapping[ChunkId, tuple[ChunkI
     taken: set[int] = set()
     for at, first in enumerate(ids):
         if at not in taken:
-            same = [n for n in range(at + 1, len(ids)) if n not in taken and (ids[n] in known[first] or first in known[ids[n]])]
+            copies = set(known[first])
+            same = [n for n in range(at + 1, len(ids)) if n not in taken and (ids[n] in copies or first in known[ids[n]])]
             taken.update(same)
             yield at, *same
 
@@ -43,9 +47,11 @@ def _newest(members: Sequence[int], others: Sequence[ChunkId], search: Search, t
     """Return the newest text that may be shown, of equals the best; it may be one that was not found."""
     documents, mine = tools.snapshot.catalog.documents, [search.candidates[at] for at in members]
     best = max(mine, key=lambda each: newness(documents[each.document]))  # of equals the first
-    allowed = [n for n in others if _may_be_shown(n, best, search, tools)]
-    newest = max(allowed, key=lambda n: newness(documents[tools.snapshot.catalog.document_of(n)]), default=None)
-    if newest is None or newness(documents[tools.snapshot.catalog.document_of(newest)]) <= newness(documents[best.document]):
+    found, of = {n for each in search.candidates for n in (each.id, *each.also_in)}, tools.snapshot.catalog.document_of
+    newer = [n for n in others[:MOST_COMPARED] if n not in found and newness(documents[of(n)]) > newness(documents[best.document])]
+    by_age = sorted(newer, key=lambda n: newness(documents[of(n)]), reverse=True)
+    newest = next((n for n in by_age if _may_be_shown(n, best, search, tools)), None)
+    if newest is None:
         return best
     chunk = tools.snapshot.catalog.chunks([newest]).get(newest)
     return best if chunk is None else Candidate(newest, tools.snapshot.catalog.document_of(newest), chunk, best.score)
@@ -54,8 +60,7 @@ def _newest(members: Sequence[int], others: Sequence[ChunkId], search: Search, t
 def _may_be_shown(chunk: ChunkId, best: Candidate, search: Search, tools: Tools) -> bool:
     """Tell whether a chunk that was not found may stand for one that was: let through by filters, and no other version of the page."""
     catalog = tools.snapshot.catalog
-    found = {n for each in search.candidates for n in (each.id, *each.also_in)}
-    if chunk in found or (search.mask is not None and not search.mask[chunk]):
+    if search.mask is not None and not search.mask[chunk]:
         return False
     mine, other = catalog.documents[best.document], catalog.documents[catalog.document_of(chunk)]
     return mine is not other and kinship(mine.path, other.path) not in {"version", "language"}

@@ -39,6 +39,7 @@ __all__ = [
     "only_in_one",
     "other_language",
     "same_wording",
+    "stem",
     "table_shape",
     "word_overlap",
 ]
@@ -100,9 +101,9 @@ def equal(first: str, second: str) -> bool:
 
 
 def same_wording(first: str, second: str) -> bool:
-    """Tell whether two texts differ in no more than articles, endings and spelling mistakes."""
+    """Tell whether two texts differ in no more than articles and endings; a spelling mistake may be another word (protected, projected)."""
     mine, yours = ([each for each in _pairs(reading(text)) if each[1] not in _ARTICLES] for text in (first, second))
-    return len(mine) == len(yours) and all(a == b or (a[0] == b[0] == WORD and is_variant(a[1], b[1])) for a, b in zip(mine, yours, strict=True))
+    return len(mine) == len(yours) and all(a == b or (a[0] == b[0] == WORD and stem(a[1]) == stem(b[1])) for a, b in zip(mine, yours, strict=True))
 
 
 def only_in_one(first: str, second: str) -> str:
@@ -150,12 +151,13 @@ def is_variant(first: str, second: str) -> bool:
     """Tell whether two words are one with another ending, or one of some length with a spelling mistake."""
     if first[:1] != second[:1] or not first.isalpha() or not second.isalpha():
         return False
-    if _stem(first) == _stem(second):
+    if stem(first) == stem(second):
         return True
     return min(len(first), len(second)) >= _SPELLED and OSA.distance(first, second) <= 1
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """Return a word without its ending; a function word as it is."""
     ending = next((each for each in _ENDINGS if word.endswith(each) and len(word) - len(each) > 2), "")
     return word.removesuffix(ending) if word not in STOP_WORDS else word
 
@@ -235,7 +237,7 @@ def _replaced(left: Counter[str], right: Counter[str]) -> str | None:
 
 def _outline(each: Reading) -> list[str]:
     """Return the stems with one for all values, words that turn a sentence round left out: what texts share that contradict each other."""
-    return ["\0" if s in (NUMBER, UNIT, DATE, STATE) else _stem(fold(t)) for s, t in _pairs(each) if s != POLAR and t not in STOP_WORDS]
+    return ["\0" if s in (NUMBER, UNIT, DATE, STATE) else stem(fold(t)) for s, t in _pairs(each) if s != POLAR and t not in STOP_WORDS]
 
 
 def _cut(each: Reading, start: int, end: int) -> list[_Token]:

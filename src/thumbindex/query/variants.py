@@ -20,14 +20,18 @@ from thumbindex.query.reading import DATE, NUMBER, reading
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import STOP_WORDS, words
 
+MOST_BY_LETTERS = 2500
+"""Pairs of chunks that are compared by letters while vectors are missing: two pages of fifty chunks."""
+
 _EQUAL = 1e-6
 """Similarities that differ by less are equal."""
 
 
 def variants(search: Search, tools: Tools) -> Search:
     """Make one of variants, in the best one's place: what the query names comes first, else its language, the highest version, the newest."""
-    documents = tools.snapshot.catalog.documents
-    parallel = parallel_documents({each.document: documents[each.document].path for each in search.candidates})
+    documents, candidates = tools.snapshot.catalog.documents, search.candidates
+    near = {tuple(sorted((candidates[a].document, candidates[b].document))) for a, b in near_copies(candidates, tools)}
+    parallel = [pair for pair in parallel_documents({each.document: documents[each.document].path for each in candidates}) if pair in near]
     among = [at for at, each in enumerate(search.candidates) if any(each.document in pair for pair in parallel)]
     if not among:
         return search
@@ -57,6 +61,8 @@ def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozens
     ids = [[ChunkId(n) for n in catalog.chunk_ids(each)] for each in (first, second)]
     vectors = [tools.snapshot.vector.vectors(own) for own in ids]
     similar, least = np.asarray(vectors[0] @ vectors[1].T, dtype=np.float64), settings.dedup_semantic.across
+    if np.isnan(similar).any() and similar.size > MOST_BY_LETTERS:
+        return frozenset()
     if np.isnan(similar).any():
         chunks = catalog.chunks([n for own in ids for n in own])
         ids = [[n for n in own if n in chunks] for own in ids]

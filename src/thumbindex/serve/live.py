@@ -225,7 +225,7 @@ class Live:
                 self._take_large(each)
             each.is_quiet = not (report.added or report.changed or report.removed)
             each.merge_at = time.monotonic() + MERGE_SECONDS
-            if reconciled or ((report.added or report.changed) and not each.notes.get("vectors")):
+            if reconciled or ((report.added or report.changed or report.removed) and not each.notes.get("vectors")):
                 each.vectors_at = min(each.vectors_at, time.monotonic() + READ_SECONDS)
 
     def _keep_vectors(self, each: Tended) -> None:
