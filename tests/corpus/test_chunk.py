@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.corpus.blocks import read_outline
-from thumbindex.corpus.chunk import cut_children, cut_sentences, cut_span
+from thumbindex.corpus.chunk import _splitter, cut_children, cut_sentences, cut_span, split
 from thumbindex.corpus.source import Source, line_starts
 from thumbindex.model import BlockKind
 
@@ -112,3 +112,13 @@ def test_kinds_are_kept_with_the_pieces() -> None:
     source = source_of("a\n\n- b\n\n```go\nc\n```")
     found = [(p.kind, p.language) for p in cut_children(source, read_outline(source.text).regions[0].body, 100)]
     assert found == [(BlockKind.PROSE, ""), (BlockKind.LIST, ""), (BlockKind.CODE, "go")]
+
+
+PARTS = ["Short.", "A longer sentence stands here! ", "Ünï çodé? ", "no end ", "\n", "\n\n", " ", "x" * 60, "E.g. this. "]
+SENTENCES = st.lists(st.sampled_from(PARTS), max_size=25)
+
+
+@given(SENTENCES, st.sampled_from([50, 100, 150]))
+def test_whole_sentences_are_packed_as_llama_index_packs_them(sentences, size):
+    text = "".join(sentences)
+    assert split(text, size) == ([part for part in _splitter(size).split_text(text) if part] if text else [])

@@ -14,6 +14,7 @@ from thumbindex.model import BlockKind
 
 _SENTENCE = re.compile(r"[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n")
 _BREAK = re.compile(r"[\s。！？]")
+_PARAGRAPHS = "\n\n\n"  # where the sentence splitter splits first
 _SPLITTER_READS = 20_000  # characters given to the sentence splitter at once: it holds every one of them as a list item
 _CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 
@@ -143,7 +144,7 @@ def cut_sentences(source: Source, start: int, end: int, maximum: int) -> Iterato
         size = min(maximum, -(-((last - first) // parts + maximum // 5) // 50) * 50)
         position = first
         part = source.text[first:last]
-        for text in _splitter(size).split_text(part) if _BREAK.search(part) else ():  # letter by letter, it takes a minute for 10 MB
+        for text in split(part, size) if _BREAK.search(part) else ():  # letter by letter, it takes a minute for 10 MB
             while position < last and source.text[position].isspace():
                 position += 1
             if not source.text.startswith(text, position):
@@ -152,6 +153,23 @@ def cut_sentences(source: Source, start: int, end: int, maximum: int) -> Iterato
             position += len(text)
         if source.text[position:last].strip():
             yield from cut_span(source, position, last, maximum)
+
+
+def split(text: str, size: int) -> list[str]:
+    """Split a text into parts of whole sentences, as many as fit; LlamaIndex, which takes two seconds to import, is asked where one is too long.
+
+    The parts are those that its SentenceSplitter makes: a test compares them.
+    """
+    sentences = _sentences(text)
+    if _PARAGRAPHS in text or any(len(sentence) > size for sentence in sentences):
+        parts: list[str] = _splitter(size).split_text(text)
+        return parts
+    packed = [""]
+    for sentence in sentences:
+        if packed[-1] and len(packed[-1]) + len(sentence) > size:
+            packed.append("")
+        packed[-1] += sentence
+    return [part for each in packed if (part := each.strip())]
 
 
 @lru_cache(maxsize=64)
