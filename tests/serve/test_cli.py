@@ -300,3 +300,12 @@ def test_status_of_an_index_directory_that_is_not_there_is_an_error(tmp_path: Pa
     assert missing.stderr.startswith(f"There is no index directory {tmp_path / 'nowhere'}: check the path")
     nothing_yet = CliRunner().invoke(app, ["status"])
     assert (nothing_yet.exit_code, nothing_yet.stdout) == (0, "no index yet: `thumbindex index --folder DIR` makes one\n")
+
+
+def test_the_status_says_what_was_left_out_as_repeats(run: Run, vault: Path) -> None:
+    text = "Moss grows in the shade of old trees, and lichen on their bark."
+    (vault / "twice.md").write_text(f"# Twice\n\n{text}\n\n## Again\n\n{text}\n", encoding="utf-8")
+    run("index")
+    (folder,) = checked(run("status", "--json"), "status")["folders"]
+    assert [each["repeats"] for each in folder["ingestion"]] == [1]
+    assert "deduplication: " in run("status").stdout
