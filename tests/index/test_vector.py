@@ -45,9 +45,11 @@ def test_copies_hold_what_was_added_and_not_what_was_removed(steps: list[tuple[b
     assert held(view) == wanted
     assert found.tolist() == sorted(cosines, key=lambda row: -cosines[row])[:5]
     assert scores == pytest.approx(sorted(cosines.values(), reverse=True)[:5], abs=1e-6)
-    nearest, alike = view.nearest(query.reshape(1, -1), 5)
-    assert [row for row in nearest[0].tolist() if row >= 0] == found.tolist()
-    assert alike[0][: len(found)] == pytest.approx(scores, abs=1e-6)
+    at, near, alike = view.near(np.stack([query, -query]), -1.0, 5)
+    assert near[at == 0].tolist() == found.tolist()
+    assert alike[at == 0] == pytest.approx(scores, abs=1e-6)
+    assert near[at == 1].tolist() == sorted(cosines, key=lambda row: (cosines[row], row))[:5]
+    assert all(cosine >= 0.2 for cosine in view.near(query.reshape(1, -1), 0.2, 5)[2])
     assert [vector.tobytes() for vector in view.take(np.arange(len(wanted)))] == list(held(view).values())
 
 

@@ -300,3 +300,13 @@ def test_status_of_an_index_directory_that_is_not_there_is_an_error(tmp_path: Pa
     assert missing.stderr.startswith(f"There is no index directory {tmp_path / 'nowhere'}: check the path")
     nothing_yet = CliRunner().invoke(app, ["status"])
     assert (nothing_yet.exit_code, nothing_yet.stdout) == (0, "no index yet: `thumbindex index --folder DIR` makes one\n")
+
+
+def test_the_status_says_what_was_left_out_as_repeats(open_fake: Callable[[Opening], Library], tmp_path: Path) -> None:
+    vault, text = tmp_path / "vault", "Moss grows in the shade of old trees, and lichen on their bark."
+    vault.mkdir()
+    (vault / "twice.md").write_text(f"# Twice\n\n{text}\n\n## Again\n\n{text}\n", encoding="utf-8")
+    own = ["--folder", str(vault), "--index", str(tmp_path / "index")]
+    _, as_json, as_text = (CliRunner().invoke(app, [*command, *own], obj=open_fake) for command in (["index"], ["status", "--json"], ["status"]))
+    assert [each["repeats"] for folder in checked(as_json, "status")["folders"] for each in folder["ingestion"]] == [1]
+    assert "deduplication: 2 -> 1 segments" in as_text.stdout

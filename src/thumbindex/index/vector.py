@@ -23,6 +23,9 @@ _MARK = b"thumbindex 1"
 LATE_ROWS, LATE_SHARE = 256, 0.02
 """Rows that came or went since the base was made, before all becomes one base again: so many, or so large a share of it."""
 
+NEAR_AT_ONCE = 16_384
+"""Vectors that are compared at once with those whose near ones are looked for: with a thousand of these 64 MB."""
+
 
 def view_file(folder: Path, fingerprint: str) -> Path:
     """Return the file of one model's vectors: another model is another file."""
@@ -158,17 +161,27 @@ class VectorView:
             held &= np.isin(found[0], self._ids(index)[self._kept])
         return found[0][held], scores[0][held]
 
-    def nearest(self, queries: Matrix, limit: int) -> tuple[Positions, Any]:
-        """Return row ids and cosines of the best `limit` for each vector: shapes (queries, limit), best first, -1 where there are no more."""
-        queries, kept = np.ascontiguousarray(queries), self._ids(self._base)[self._kept]
-        scores, found = self._base.search(queries, limit + self._gone())
-        scores = np.where(np.isin(found, kept), scores, -np.inf)
-        if self._late.ntotal:
-            late_scores, late = self._late.search(queries, limit)
-            scores, found = np.hstack([scores, np.where(late < 0, -np.inf, late_scores)]), np.hstack([found, late])
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :limit]
-        cosines = np.take_along_axis(scores, best, axis=1)
-        return np.where(np.isneginf(cosines), -1, np.take_along_axis(found, best, axis=1)), cosines
+    def near(self, queries: Matrix, least: float, most: int) -> tuple[Positions, Positions, Any]:
+        """Return which vectors are near which others: positions in `queries` (ascending), row ids, and cosines of at least `least`, best first.
+
+        Of each no more than `most` come; few vectors are so near, so that they are picked by the cosine and not put in order first.
+        """
+        found: list[tuple[Any, Any, Any]] = []
+        for index in (self._base, self._late):
+            ids, matrix = self._ids(index), self._matrix(index)
+            for start in range(0, len(ids), NEAR_AT_ONCE):
+                cosines = queries @ matrix[start : start + NEAR_AT_ONCE].T
+                at, to = np.nonzero(_highest(cosines, least, most))
+                found.append((at, ids[start + to], cosines[at, to]))
+        if not found:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        at, rows, cosines = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        held = np.isin(rows, self.rows()) if self._gone() and len(rows) else np.ones(len(rows), dtype=np.bool_)
+        at, rows, cosines = at[held], rows[held], cosines[held]
+        order = np.lexsort((rows, -cosines, at))
+        place = np.arange(len(order)) - np.searchsorted(at[order], at[order])
+        order = order[place < most]
+        return at[order], rows[order], cosines[order]
 
     def _ids(self, index: Any) -> Positions:
         return np.array(self._faiss.vector_to_array(index.id_map), dtype=np.int64)
@@ -180,6 +193,15 @@ class VectorView:
             return np.zeros((0, self.dimensions), dtype=np.float32)
         view: Matrix = self._faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * self.dimensions).reshape(flat.ntotal, self.dimensions)
         return view
+
+
+def _highest(cosines: Any, least: float, most: int) -> Any:
+    """Tell which are at least `least`, and among the highest `most` of their row or as high as the last of them."""
+    chosen = cosines >= least
+    crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > most)
+    if len(crowded):
+        chosen[crowded] = cosines[crowded] >= np.maximum(np.partition(cosines[crowded], -most, axis=1)[:, -most, None], least)
+    return chosen
 
 
 def is_whole_file(path: Path) -> bool:

@@ -18,12 +18,12 @@ from thumbindex.ports import Matrix
 from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import visible, words
 
-SPARE, MOST = 27, 256
-"""Chunks that are looked at beside the nearest ones that are wanted: some are of the same document, or gone. Where all were, more are, once:
-a page whose own chunks come before all others has its copies found when those are looked at."""
+SPARE = 251
+"""Near chunks that are looked at beside the nearest ones that are wanted: some are of the same document, or gone. A page whose own chunks
+come before all others has its copies found when those are looked at."""
 
 QUERIES_AT_ONCE = 1024
-"""Chunks whose nearest ones are looked for at once: what it takes is a few megabytes, whatever the size of the index."""
+"""Chunks whose nearest ones are looked for at once: what it takes is some tens of megabytes, whatever the size of the index."""
 
 GONE_SHARE = 0.02
 """Of the vectors that are kept: with more of chunks that are gone they are taken out, which copies all others."""
@@ -66,25 +66,20 @@ class Nearby:
     def nearest(self, store: Store, own: Mapping[int, int], vectors: Mapping[int, bytes], wanted: int, least: float) -> Iterator[tuple[int, int]]:
         """Yield pairs of a chunk of `own` (row id to document's) and each of its nearest ones of other documents, of at least so high a cosine."""
         rows = [row for row in own if row in vectors]
-        for limit, ceiling in ((wanted + SPARE, False), (MOST, True)):
-            lacking = []
-            for start in range(0, len(rows), QUERIES_AT_ONCE):
-                part = rows[start : start + QUERIES_AT_ONCE]
-                found, cosines = self.view.nearest(as_matrix([vectors[row] for row in part]), limit)
-                close = cosines >= least
-                elsewhere = self._elsewhere(store, np.unique(found[close]).tolist())
-                for at in np.flatnonzero(close.any(axis=1)).tolist():
-                    near = [n for n in found[at, close[at]].tolist() if n in elsewhere and elsewhere[n] != own[part[at]]]
-                    if len(near) < wanted and close[at, -1] and not ceiling:
-                        lacking.append(part[at])
-                    else:
-                        yield from ((part[at], n) for n in near[:wanted])
-            rows = lacking
+        for start in range(0, len(rows), QUERIES_AT_ONCE):
+            part = rows[start : start + QUERIES_AT_ONCE]
+            at, found, _ = self.view.near(as_matrix([vectors[row] for row in part]), least, wanted + SPARE)
+            elsewhere = self._elsewhere(store, np.unique(found).tolist())
+            taken = [0] * len(part)
+            for n, other in zip(at.tolist(), found.tolist(), strict=True):
+                if taken[n] < wanted and elsewhere.get(other, own[part[n]]) != own[part[n]]:
+                    taken[n] += 1
+                    yield part[n], other
 
     def _elsewhere(self, store: Store, rows: Sequence[int]) -> dict[int, int]:
         """Return the documents of chunks that may be paired; take note of those that are gone."""
-        there = store.documents_of([row for row in rows if row >= 0])
-        self.gone.update(row for row in rows if row >= 0 and row not in there)
+        there = store.documents_of(rows)
+        self.gone.update(row for row in rows if row not in there)
         repeated = store.repeats_among(list(there))
         return {row: document for row, document in there.items() if row not in repeated}
 

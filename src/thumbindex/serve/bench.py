@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from thumbindex.config import load_config
 from thumbindex.serve.opening import Opening, open_library
 from thumbindex.serve.outcome import FOUND, reported
 from thumbindex.serve.payload import delays_payload
 from thumbindex.serve.progress import ProgressDisplay
-from thumbindex.serve.render import print_delays, print_json
+from thumbindex.serve.render import print_delays, print_json, print_looks
 from thumbindex.study.freshness import Load, measure_freshness
 
 bench = typer.Typer(help="Measure on this machine, in a folder made up for it.", no_args_is_help=True, add_completion=False)
-
-
-@bench.callback()
-def _bench() -> None:
-    """Keep `freshness` a word of its own while it is the only command."""
 
 
 @bench.command()
@@ -43,4 +40,29 @@ def freshness(
         print_json(delays_payload(measured))
     else:
         print_delays(measured)
+    return FOUND
+
+
+@bench.command()
+@reported
+def duplicates(
+    notes: Annotated[int, typer.Option("--notes", min=2, metavar="N", help="Notes of the vault.")] = 600,
+    characters: Annotated[int, typer.Option("--characters", min=100, metavar="N", help="Length of a note.")] = 5000,
+    edits: Annotated[int, typer.Option("--edits", min=1, metavar="N", help="Notes that are written anew, one after another.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every edit's seconds too.")] = False,
+) -> int:
+    """Measure what looking for duplicates costs: every chunk against all others, then after an edit; random vectors stand for a model's."""
+    # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.library import Library
+    from thumbindex.study.duplicates import measure_looks
+
+    with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made, ProgressDisplay() as show:
+        vault, index = Path(made).resolve() / "vault", Path(made).resolve() / "index"
+        vault.mkdir()
+        opening = lambda embedder, overrides: Library.open([vault], index=index, config=load_config(overrides=overrides), embedder=embedder)  # noqa: E731 - a line, used once
+        measured = measure_looks(vault, notes, characters, edits, opening, show)
+    if as_json:
+        print_json(asdict(measured))
+    else:
+        print_looks(measured)
     return FOUND

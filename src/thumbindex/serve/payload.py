@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step
@@ -152,6 +153,7 @@ def folder_payload(status: FolderStatus) -> dict[str, Any]:
         "writing": status.writing,
         "progress": progress_payload(status.progress) if status.progress else None,
         "updated": status.updated,
+        "ingestion": [asdict(each) for each in status.ingestion],
     }
 
 

@@ -8,17 +8,20 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from thumbindex.model import Answer, FolderStatus, IndexReport, Passage, Problem, Step
+from thumbindex.model import Answer, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step
 from thumbindex.serve.pack import match_lines
 from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, up_to_date
 from thumbindex.study.evaluate import MEASURES, Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
+
+if TYPE_CHECKING:
+    from thumbindex.study.duplicates import Looks
 
 _PIPED_WIDTH = 160
 """Columns of a table that no terminal limits."""
@@ -87,7 +90,22 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
     _console().print(table)
     for each in folders:
         _say(f"{each.folder}: {each.root} -> {each.location}", "dim")
+        _print_ingestion(each.ingestion)
         _print_problems(each.problems)
+
+
+def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
+    """Say what was left out of the search as repeats, by type of document where there are several, and what of it is more than is healthy."""
+    # Imported here: who has a status to print has paid for the library.
+    from thumbindex.library.ingest import in_words, total, warnings
+
+    if any(each.repeats for each in counts):
+        _say(in_words(total(counts)), "dim")
+    for each in counts if len(counts) > 1 else ():
+        if each.repeats:
+            _say(f"  {each.type or 'no type'}: {in_words(each)}", "dim")
+    for sentence in (sentence for each in counts for sentence in warnings(each)):
+        _say(f"  {sentence}", "yellow")
 
 
 def print_forgotten(folders: Sequence[FolderStatus]) -> None:
@@ -122,6 +140,13 @@ def print_delays(measured: Delays) -> None:
         _say(f"\n{name}")
         for low, count in sorted(Counter(int(value / _BIN_SECONDS) for value in seconds if math.isfinite(value)).items()):
             _say(f"  {low * _BIN_SECONDS:5.2f} to {(low + 1) * _BIN_SECONDS:5.2f} s  {'#' * math.ceil(count * _WIDEST_BAR / load.edits)} {count}")
+
+
+def print_looks(measured: Looks) -> None:
+    """Print what looking for duplicates took."""
+    _say(f"{measured.chunks:,} chunks against all others: {measured.whole:.2f} s, {measured.pairs:,} pairs", "bold")
+    found = sorted(measured.edits)
+    _say(f"after each of {len(found)} edits: {found[len(found) // 2] * 1000:.0f} ms (median), {found[-1] * 1000:.0f} ms (most)")
 
 
 def print_json(payload: Mapping[str, Any]) -> None:
