@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
-from thumbindex.model import Filters
+from thumbindex.model import Answer, Filters
 from thumbindex.serve.bench import bench
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.opening import Opening, open_everywhere
-from thumbindex.serve.options import ConfigOption, FolderOption, IndexOption, JsonOption, SetOption, open_for, opening_of
+from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, evaluation_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
@@ -45,19 +46,17 @@ _WAIT_FRESH = (
 
 @app.command()
 @reported
+@takes_opening
 def index(
     ctx: typer.Context,
+    opening: Opening,
     words_only: Annotated[bool, typer.Option("--words-only", help="Leave the vectors for later: keywords and links answer at once.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again; texts that have a vector keep it.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare every file's digest, not only size, times and inode.")] = False,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Bring the index up to date, vectors too."""
-    with open_for(ctx, opening_of(folder, index, config, overrides)) as library, ProgressDisplay() as show:
+    with open_for(ctx, opening) as library, ProgressDisplay() as show:
         report = library.index(words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True)
     if as_json:
         print_json(report_payload(report))
@@ -68,8 +67,10 @@ def index(
 
 @app.command()
 @reported
+@takes_opening
 def query(
     ctx: typer.Context,
+    opening: Opening,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The question. Text that begins with a dash follows `--`.")],
     limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages returned.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did.")] = False,
@@ -78,33 +79,16 @@ def query(
     since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only documents of this date (YYYY-MM-DD) or later.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all vectors are there.")] = False,
     wait_fresh: Annotated[float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)] = 0.0,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Find the passages that answer a question."""
     if not text.strip():
         raise UsageError("The query is empty: say what to look for.")
     filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_date(since))
-    with open_for(ctx, opening_of(folder, index, config, overrides)) as library:
-        _make_ready(library, wait)
-        ask = partial(
-            library.query,
-            replace_surrogates(text),
-            limit=limit,
-            path=filters.path,
-            tag=filters.tag,
-            since=filters.since,
-            wait_fresh=wait_fresh,
-        )
-        try:
-            answer = ask()
-        except IndexDamagedError:
-            library.repair()
-            _make_ready(library, wait)
-            answer = ask()
+    asked = replace_surrogates(text)
+    with open_for(ctx, opening) as library:
+        ask = partial(library.query, asked, limit=limit, path=filters.path, tag=filters.tag, since=filters.since, wait_fresh=wait_fresh)
+        answer = _answer(library, ask, wait)
     if as_json:
         print_json(answer_payload(answer))
     else:
@@ -114,19 +98,16 @@ def query(
 
 @app.command()
 @reported
+@takes_opening
 def status(
     ctx: typer.Context,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
+    opening: Opening,
     as_json: JsonOption = False,
 ) -> int:
     """List the indexes, their size, model and state: those of --folder, else all of them."""
-    if index and not index.expanduser().is_dir():
-        raise UsageError(f"There is no index directory {index}: check the path, or make one with `thumbindex index --index {index}`.")
-    opening = opening_of(folder, index, config, overrides)
-    with open_for(ctx, opening) if folder else open_everywhere(opening) as library:
+    if opening.index and not opening.index.expanduser().is_dir():
+        raise UsageError(f"There is no index directory {opening.index}: check the path, or make one with `thumbindex index --index {opening.index}`.")
+    with open_for(ctx, opening) if opening.folder else open_everywhere(opening) as library:
         folders = library.status()
     if as_json:
         print_json(status_payload(folders))
@@ -137,16 +118,14 @@ def status(
 
 @app.command()
 @reported
+@takes_opening
 def forget(
     ctx: typer.Context,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
+    opening: Opening,
     as_json: JsonOption = False,
 ) -> int:
     """Delete the index of a folder, which may be gone itself; the folder is never touched."""
-    with _to_forget(ctx, opening_of(folder, index, config, overrides)) as library:
+    with _to_forget(ctx, opening) as library:
         folders = library.forget()
     if as_json:
         print_json(status_payload(folders))
@@ -157,38 +136,35 @@ def forget(
 
 @app.command()
 @reported
+@takes_opening
 def serve(
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
+    ctx: typer.Context,
+    opening: Opening,
     as_json: Annotated[bool, typer.Option("--json", help="Without effect here: what a server writes is JSON.")] = False,
 ) -> int:
     """Serve MCP over standard input and output, for a client that starts this command."""
     # Imported here: the protocol's package costs more than half a second, which no other command needs.
     from thumbindex.serve.stdio import serve_stdio
 
-    return serve_stdio(opening_of(folder, index, config, overrides))
+    return serve_stdio(opening)
 
 
 @app.command("eval")
 @reported
+@takes_opening
 def evaluate_queries(
     ctx: typer.Context,
+    opening: Opening,
     queries: Annotated[Path, typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries, one JSON object a line.")],
     run: Annotated[Path | None, typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")] = 50,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Ask labeled queries and measure the answers."""
     labeled = load_queries(queries)
     # a ranking is measured to its end: what users are spared for being weak is ranked here
-    overrides = ["query.confidence.minimum_relevance=0", *(overrides or ())]
-    with open_for(ctx, opening_of(folder, index, config, overrides)) as library:
+    opening = opening.over(Opening(overrides=("query.confidence.minimum_relevance=0",)))
+    with open_for(ctx, opening) as library:
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
         library.load_models()
@@ -204,15 +180,13 @@ def evaluate_queries(
 
 @app.command(hidden=True)
 @reported
+@takes_opening
 def work(
     ctx: typer.Context,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
+    opening: Opening,
 ) -> int:
     """Index for a server until its end of our standard input closes."""
-    work_for_server(partial(open_for, ctx, opening_of(folder, index, config, overrides)))
+    work_for_server(partial(open_for, ctx, opening))
     return FOUND
 
 
@@ -225,6 +199,18 @@ def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
         if not library.folders:
             raise
         return library
+
+
+def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
+    """Ask what is up to date; where that shows damage, mend it and ask again."""
+    _make_ready(library, wait)
+    try:
+        return ask()
+    except IndexDamagedError:
+        with ProgressDisplay() as show:
+            library.repair(progress=show)
+        _make_ready(library, wait)
+        return ask()
 
 
 def _make_ready(library: Library, wait: bool) -> None:

@@ -14,7 +14,7 @@ import typer
 from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, Verdict
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.options import ConfigOption, FolderOption, IndexOption, JsonOption, SetOption, open_for, opening_of
+from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_json
@@ -35,24 +35,16 @@ _QUIT = ("q", "", "\x03", "\x04")
 
 
 @duplicates.callback(invoke_without_command=True)
-def list_or_go_on(
-    ctx: typer.Context,
-    grey: GreyOption = False,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@takes_opening
+def list_or_go_on(ctx: typer.Context, opening: Opening, grey: GreyOption = False, as_json: JsonOption = False) -> None:
     """List what says the same: side by side, with what differs marked, where each stands, and the rule that decided."""
-    ctx.meta["opening"] = opening_of(folder, index, config, overrides)
     if ctx.invoked_subcommand is None:
-        _list(ctx, grey, as_json)
+        _list(ctx, opening, grey, as_json)
 
 
 @reported
-def _list(ctx: typer.Context, grey: bool, as_json: bool) -> int:
-    with open_for(ctx, ctx.meta["opening"]) as library:
+def _list(ctx: typer.Context, opening: Opening, grey: bool, as_json: bool) -> int:
+    with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
         found = library.duplicates(grey=grey)
     if as_json:
@@ -64,55 +56,49 @@ def _list(ctx: typer.Context, grey: bool, as_json: bool) -> int:
 
 @duplicates.command()
 @reported
+@takes_opening
 def decide(
     ctx: typer.Context,
+    opening: Opening,
     cluster: ClusterArgument,
     verdict: Annotated[str, typer.Argument(metavar="same|apart", help="Come once in an answer, or each by itself.")],
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, for whoever reads the list later.")] = "",
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Decide that a cluster's texts are the same, or stay apart; it holds until one of the texts changes."""
     if verdict not in ("same", "apart"):
         raise UsageError(f"{verdict!r} is no decision: say `same` or `apart`.")
     chosen: Verdict = "same" if verdict == "same" else "apart"
-    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+    with open_for(ctx, opening) as library:
         _show(library.decide(cluster, chosen, note), as_json)
     return FOUND
 
 
 @duplicates.command()
 @reported
+@takes_opening
 def undo(
     ctx: typer.Context,
+    opening: Opening,
     cluster: ClusterArgument,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Take back what was decided of a cluster."""
-    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+    with open_for(ctx, opening) as library:
         _show(library.undo(cluster), as_json)
     return FOUND
 
 
 @duplicates.command("export")
 @reported
+@takes_opening
 def export_decisions(
     ctx: typer.Context,
+    opening: Opening,
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Written anew; without it, standard output.")] = None,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
 ) -> int:
     """Write all decisions as JSON: texts are known by their digests, so that it fits any index of the same notes."""
-    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+    with open_for(ctx, opening) as library:
         exported = library.export_decisions()
     if file is None:
         print_json(exported)
@@ -124,20 +110,18 @@ def export_decisions(
 
 @duplicates.command("import")
 @reported
+@takes_opening
 def import_decisions(
     ctx: typer.Context,
+    opening: Opening,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` wrote.")],
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
 ) -> int:
     """Take in decisions that were exported, over those about the same texts."""
     try:
         exported = json.loads(_read(file))
     except ValueError as error:
         raise UsageError(f"{file}: this is no JSON ({error}): make an export with `thumbindex duplicates export FILE`.") from error
-    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+    with open_for(ctx, opening) as library:
         library.import_decisions(exported)
     print_line(f"{_count(exported['decisions'])} imported.")
     return FOUND
@@ -145,15 +129,13 @@ def import_decisions(
 
 @duplicates.command()
 @reported
+@takes_opening
 def review(
     ctx: typer.Context,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
+    opening: Opening,
 ) -> int:
     """Go through what is not decided, one key a decision: s same, a apart, k keep for later, q quit."""
-    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+    with open_for(ctx, opening) as library:
         _bring_up_to_date(library)
         found = library.duplicates(grey=True)
         waiting = [each for each in found.clusters if each.zone == "grey" and each.verdict is None]
@@ -164,20 +146,18 @@ def review(
 
 @duplicates.command()
 @reported
+@takes_opening
 def judge(
     ctx: typer.Context,
+    opening: Opening,
     pairs: Annotated[Path, typer.Argument(metavar="PAIRS.jsonl", help='Pairs of texts, {"id", "a", "b"} a line.')],
     out: Annotated[Path | None, typer.Option("--out", metavar="DECISIONS.jsonl", help="Written anew; without it, standard output.")] = None,
-    folder: FolderOption = None,
-    index: IndexOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
 ) -> int:
     """Decide pairs of texts from a file, by the same rules: {"id", "merge", "zone", "rule"} a line."""
     rows = list(_read_pairs(pairs))
     if not rows:
         raise UsageError(f'{pairs}: there is no pair in it: give a JSON object {{"id", "a", "b"}} a line.')
-    with open_for(ctx, _opening(ctx, opening_of(folder, index, config, overrides))) as library:
+    with open_for(ctx, opening) as library:
         judged = library.judge_pairs([(row["a"], row["b"]) for row in rows])
     lines = [{"id": row["id"], "merge": j.zone == "same", "zone": j.zone, "rule": j.rule} for row, j in zip(rows, judged, strict=True)]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -186,12 +166,6 @@ def judge(
     else:
         _write(out, text)
     return FOUND
-
-
-def _opening(ctx: typer.Context, own: Opening) -> Opening:
-    """Return what a command's own options name, the group's (`thumbindex duplicates --folder DIR undo …`) where it names none."""
-    group = ctx.meta.get("opening", Opening())
-    return Opening(own.folder or group.folder, own.index or group.index, own.config or group.config, (*group.overrides, *own.overrides))
 
 
 def _bring_up_to_date(library: Library) -> None:

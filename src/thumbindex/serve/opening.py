@@ -29,6 +29,11 @@ class Opening:
         given += [("--config", str(self.config))] if self.config else []
         return [f"{name}={value}" for name, value in given]
 
+    def over(self, group: Opening) -> Opening:
+        """Return what this names, what a group of commands names where this names nothing."""
+        overrides = (*group.overrides, *self.overrides)
+        return Opening(self.folder or group.folder, self.index or group.index, self.config or group.config, overrides)
+
     def load(self) -> Config:
         """Load the configuration; each folder's own file is the library's to take in."""
         return load_config(config_file=self.config, overrides=self.overrides)

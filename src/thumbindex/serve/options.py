@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,16 +15,32 @@ from thumbindex.serve.opening import Opening, open_library
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-FolderOption = Annotated[list[str] | None, typer.Option("--folder", metavar="DIR", help="A folder, or a configured folder's name; repeatable.")]
-IndexOption = Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")]
-ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, over the user's and the folder's own.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; docs/schema describes it.")]
 
+_OPTIONS: dict[str, Any] = {
+    "folder": Annotated[list[str] | None, typer.Option("--folder", metavar="DIR", help="A folder, or a configured folder's name; repeatable.")],
+    "index": Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")],
+    "config": Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, over the user's and the folder's own.")],
+    "overrides": Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")],
+}
+_GROUP = "thumbindex.opening"
 
-def opening_of(folder: Sequence[str] | None, index: Path | None, config: Path | None, overrides: Sequence[str] | None) -> Opening:
-    """Return what a command's options ask to open."""
-    return Opening(tuple(folder or ()), index, config, tuple(overrides or ()))
+
+def takes_opening(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name what is to be opened, in place of its second parameter; a group's are its commands' too."""
+    signature = inspect.signature(command, eval_str=True)
+
+    @functools.wraps(command)
+    def run(ctx: typer.Context, **given: Any) -> Any:
+        folder, index, config, overrides = (given.pop(name) for name in _OPTIONS)
+        named = Opening(tuple(folder or ()), index, config, tuple(overrides or ()))
+        opening = ctx.meta[_GROUP] = named.over(ctx.meta.get(_GROUP, Opening()))
+        return command(ctx, opening, **given)
+
+    ctx, _, *own = signature.parameters.values()
+    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in _OPTIONS.items()]
+    run.__signature__ = signature.replace(parameters=[ctx, *own, *added])  # type: ignore[attr-defined]
+    return run
 
 
 def open_for(ctx: typer.Context, opening: Opening) -> Library:
