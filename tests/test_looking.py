@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from thumbindex.config import load_config
 from thumbindex.index.dump import logical_dump
 from thumbindex.index.store import Store
-from thumbindex.index.stored_duplicates import text_digest
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.library import looking as library_looking
 from thumbindex.library.looking import _by_document, look_at_new
 from thumbindex.model import Decision, IngestionCounts
 from thumbindex.testing import FakeEmbedder
+from thumbindex.text import text_key
 
 BACKUP = "The backup of all notes runs every single night at home, and a copy of it goes abroad."
 REWORDED = "The backup of all notes runs every night at home, and a copy of it goes abroad."  # no word that the other lacks
@@ -184,9 +184,9 @@ def test_a_number_that_differs_is_never_merged(library):
 
 def test_the_owner_has_the_last_word(library):
     put(library, {"a.md": note("A", BACKUP), "b.md": note("B", BACKUP), "c.md": note("C", PEARS)})
-    decide(library, Decision(text_digest(BACKUP), text_digest(PEARS), "same"))
+    decide(library, Decision(text_key(BACKUP).hex(), text_key(PEARS).hex(), "same"))
     assert copies(library)["c.md"] == ["a.md", "b.md"]
-    decide(library, Decision(text_digest(BACKUP), text_digest(BACKUP), "apart"))
+    decide(library, Decision(text_key(BACKUP).hex(), text_key(BACKUP).hex(), "apart"))
     assert "b.md" not in copies(library).get("a.md", [])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from functools import lru_cache
@@ -121,6 +122,11 @@ HEADING_TOKENS = 85
 def embedded_text(heading_path: tuple[str, ...], text: str) -> str:
     """Return exactly what is embedded for a chunk: `Title > H2 > H3`, a blank line, its visible text; no ids, no paths."""
     return f"{shortened(' > '.join(heading_path))}\n\n{visible(text)}".strip()
+
+
+def text_key(text: str) -> bytes:
+    """Return the digest that stands for a text: under which its vector is kept, and a decision knows it."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def shortened(path: str) -> str:

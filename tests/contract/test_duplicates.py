@@ -12,12 +12,13 @@ import pytest
 
 from thumbindex.index.snapshot import Places, open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.index.stored_duplicates import Looked, text_digest
+from thumbindex.index.stored_duplicates import Looked
 from thumbindex.index.union import unite
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import Decision, FileState
 from thumbindex.ports import Duplicates, NoDuplicates, Snapshot
 from thumbindex.testing import MemoryCatalog, MemoryDuplicates, document, memory_snapshot
+from thumbindex.text import text_key
 
 DOCUMENTS = [
     document("a.md", "# A\n\nApples.\n\nApples!\n\nPears."),
@@ -37,7 +38,7 @@ def on_disk(folder: Path) -> Snapshot:
     with Writer.open(folder) as writer:
         writer.apply(Batch(list(zip(states, DOCUMENTS, strict=True))), lambda _: lambda link, _: None)
         rows = [row for row, *_ in sorted(writer.store.chunk_rows())]
-        digest = {n: text_digest(chunk.text) for n, chunk in enumerate(writer.store.chunks(rows).values())}
+        digest = {n: text_key(chunk.text).hex() for n, chunk in enumerate(writer.store.chunks(rows).values())}
         with writer.store.transaction():
             pairs = [
                 (rows[0], rows[3], 0.99, "same", "equal", ""),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from thumbindex.errors import IndexDamagedError, IndexTooNewError
-from thumbindex.index.store import Store, text_key
-from thumbindex.text import embedded_text
+from thumbindex.index.store import Store
+from thumbindex.text import embedded_text, text_key
 
 
 def unit(*values: float) -> np.ndarray:

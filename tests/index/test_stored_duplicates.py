@@ -15,8 +15,8 @@ from thumbindex.index.repair import mend
 from thumbindex.index.salvage import salvage
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
-from thumbindex.index.stored_duplicates import text_digest
 from thumbindex.model import Decision
+from thumbindex.text import text_key
 
 DECISION = Decision("a" * 32, "b" * 32, "apart", "two drugs", 1700000000.5, "a.md:1", "b.md:3")
 SINCE_THE_THIRD = ("digests", "repeats", "boosts", "alike", "lonely", "decisions")
@@ -57,8 +57,8 @@ def test_decisions_come_sorted(store):
 
 
 def test_a_texts_digest_is_of_its_exact_bytes():
-    assert len({text_digest(text) for text in ("a", "a ", "A", "\ufeffa")}) == 4
-    assert len(text_digest("a")) == 32
+    assert len({text_key(text).hex() for text in ("a", "a ", "A", "\ufeffa")}) == 4
+    assert len(text_key("a").hex()) == 32
 
 
 def test_pairs_come_sorted_once_each_the_lesser_row_first(store):

@@ -13,9 +13,10 @@ from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.keyword import WhooshKeywordIndex
 from thumbindex.index.stamp import read_stamp, refuse_lost, stamp_text
-from thumbindex.index.store import Store, text_key
+from thumbindex.index.store import Store
 from thumbindex.index.vector import FaissVectorIndex, VectorView, view_file
 from thumbindex.ports import Calibration, Matrix, Snapshot
+from thumbindex.text import text_key
 
 GONE_SHARE = 0.02
 """Of the vectors: so many of chunks that are gone are looked past, so that an edit does not copy all vectors before its own are there."""

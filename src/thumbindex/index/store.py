@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields
@@ -13,18 +12,13 @@ from thumbindex.index.database import Row
 from thumbindex.index.stored_columns import DOCUMENT
 from thumbindex.index.stored_duplicates import StoredDuplicates
 from thumbindex.model import BlockKind, Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem, Section
-from thumbindex.text import embedded_text
+from thumbindex.text import embedded_text, text_key
 
 _FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title", "folder", "modified"})
 
 _CHUNK = "id, document, ordinal, section, kind, heading_path, start_line, end_line, text, salience, language, key"
 _SECTION = "document, ordinal, start_line, end_line, text"
 _LINK = "document, ordinal, kind, target, fragment, text, line"
-
-
-def text_key(text: str) -> bytes:
-    """Return the digest that stands for an embedded text."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:

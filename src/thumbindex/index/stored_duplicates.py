@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,11 +16,6 @@ Alike = tuple[int, int, float, str, str, str]
 
 _ALIKE = "first, second, cosine, zone, rule, differs"
 _DECISION = "first, second, verdict, note, made, first_place, second_place"
-
-
-def text_digest(text: str) -> str:
-    """Return the digest (hex) by which a decision knows a chunk's exact text."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from importlib import resources
 
 import numpy as np
 
-from thumbindex.index.store import Store, text_key
+from thumbindex.index.store import Store
 from thumbindex.index.vector import VectorView
 from thumbindex.ports import Embedder, Matrix
+from thumbindex.text import text_key
 
 TITLES = 64
 """Titles that stand for questions the index can answer."""

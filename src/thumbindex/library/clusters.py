@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.stored_duplicates import Alike, text_digest
+from thumbindex.index.stored_duplicates import Alike
 from thumbindex.library.reader import Reader
 from thumbindex.model import Chunk, Cluster, Decision, Place, Standing, day_of
+from thumbindex.text import text_key
 
 ID_DIGITS = 8
 """Hex digits of a cluster's name: to be typed, and a million clusters seldom have two of one name."""
@@ -49,7 +50,7 @@ def read_clusters(reader: Reader) -> FolderDuplicates:
     with store.reading():
         alike, decisions = store.alike(), store.decisions()
         chunks = store.chunks(sorted({row for pair in alike for row in pair[:2]}))
-        digests = {row: text_digest(chunk.text) for row, chunk in chunks.items()}
+        digests = {row: text_key(chunk.text).hex() for row, chunk in chunks.items()}
         lapsed, elsewhere = _lapsed(store, decisions, digests)
         links = [*_links(alike, digests), *_decided_links(decisions, elsewhere | digests, alike)]
         rows = {row for link in links for row in link.rows}
@@ -137,7 +138,7 @@ def _standings(store: Store, rows: Iterable[int], folder: str) -> dict[int, Stan
 
 def _stands(chunk: Chunk, path: str, day: str, folder: str) -> Standing:
     place = Place(folder, path, chunk.start_line, chunk.end_line)
-    return Standing(place, chunk.heading_path, chunk.text, text_digest(chunk.text), day)
+    return Standing(place, chunk.heading_path, chunk.text, text_key(chunk.text).hex(), day)
 
 
 def _lapsed(store: Store, decisions: Sequence[Decision], digests: dict[int, str]) -> tuple[tuple[Decision, ...], dict[int, str]]:
@@ -149,7 +150,7 @@ def _lapsed(store: Store, decisions: Sequence[Decision], digests: dict[int, str]
     if not wanted:
         return (), {}
     every = store.chunks([row for row, _, _ in store.chunk_rows()])
-    elsewhere = {row: digest for row, chunk in every.items() if (digest := text_digest(chunk.text)) in wanted}
+    elsewhere = {row: digest for row, chunk in every.items() if (digest := text_key(chunk.text).hex()) in wanted}
     gone = wanted - set(elsewhere.values())
     return tuple(each for each in decisions if each.first in gone or each.second in gone), elsewhere
 

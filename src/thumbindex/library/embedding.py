@@ -12,14 +12,14 @@ from typing import TypeVar
 import numpy as np
 
 from thumbindex.index.snapshot import current_vectors
-from thumbindex.index.store import Store, text_key
+from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library.calibrate import calibration, probe_keys, probes, query_key, some_titles
 from thumbindex.library.folders import Folder
 from thumbindex.library.looking import look_at_new
 from thumbindex.model import Progress
 from thumbindex.ports import Embedder, Matrix
-from thumbindex.text import embedded_text
+from thumbindex.text import embedded_text, text_key
 
 OpenEmbedder = Callable[[str], Embedder]
 """Opens the model that the configuration asks for; the argument is the one that the index was made with, or empty."""

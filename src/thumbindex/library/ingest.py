@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from thumbindex.index.stored_duplicates import text_digest
 from thumbindex.model import Chunk, IngestionCounts
 from thumbindex.ports import Matrix, Vector
 from thumbindex.query.guards import kept_apart, stem
 from thumbindex.query.reading import reading
 from thumbindex.settings import IngestSettings
+from thumbindex.text import text_key
 
 AT_ONCE = 256
 """Segments that are compared with all kept ones at once: a page of fifty thousand takes 50 MB so."""
@@ -135,10 +135,10 @@ def _numbers(chunk: Chunk) -> list[str]:
 
 def _boosts(repeats: Iterable[Repeat], chunks: Sequence[Chunk], settings: IngestSettings) -> list[Boost]:
     """Return what each keeper gains; texts that repeat it count once each, however often they stand there."""
-    near: dict[int, set[str]] = {}
+    near: dict[int, set[bytes]] = {}
     for repeat in repeats:
         if not repeat.exact:
-            near.setdefault(repeat.keeper, set()).add(text_digest(chunks[repeat.segment].text))
+            near.setdefault(repeat.keeper, set()).add(text_key(chunks[repeat.segment].text))
     boosts = ((keeper, boost_of(len(texts), settings)) for keeper, texts in sorted(near.items()))
     # a segment is never worth less for being repeated, whatever the cap
     return [Boost(n, boost, max(chunks[n].salience, min(settings.most_salience, chunks[n].salience + boost))) for n, boost in boosts if boost]

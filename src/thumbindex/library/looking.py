@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from thumbindex.index.store import Store, text_key
-from thumbindex.index.stored_duplicates import Looked, text_digest
+from thumbindex.index.store import Store
+from thumbindex.index.stored_duplicates import Looked
 from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.library.ingest import Ingested, counted, in_words, ingest, total, warnings
@@ -18,6 +18,7 @@ from thumbindex.library.neighbors import Comparison, keep_nearby, nearby, plain_
 from thumbindex.model import Chunk, IngestionCounts
 from thumbindex.query.judge import judge
 from thumbindex.settings import IndexSettings
+from thumbindex.text import text_key
 
 _LOG = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ def _look_at(store: Store, rows: Rows, again: Rows, comparison: Comparison, sett
     left_out = {row for row, *_ in repeats}
     searched = {row: document for row, document in {**own, **again}.items() if row in chunks and row not in left_out}
     alike = comparison.alike(searched, chunks, words) if settings.duplicates.enabled else []
-    digests = [(row, bytes.fromhex(text_digest(chunks[row].text)), words.get(row, b"")) for row in own]
+    digests = [(row, text_key(chunks[row].text), words.get(row, b"")) for row in own]
     return Looked(mark, digests, repeats, boosts, alike, list(again))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from thumbindex.index.vector import VectorView
 from thumbindex.model import BlockKind, Chunk, Judgement
 from thumbindex.ports import Matrix
 from thumbindex.settings import DuplicatesSettings
-from thumbindex.text import visible, words
+from thumbindex.text import text_key, visible, words
 
 SPARE = 251
 """Near chunks that are looked at beside the nearest ones that are wanted: some are of the same document, or gone. A page whose own chunks
@@ -39,7 +38,7 @@ def plain_digest(chunk: Chunk) -> bytes | None:
     found = chunk.text.split() if chunk.kind is BlockKind.CODE else words(visible(chunk.text))
     if not found:
         return None
-    return hashlib.blake2b("\0".join((chunk.kind, chunk.language, *found)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return text_key("\0".join((chunk.kind, chunk.language, *found)))
 
 
 # ------------------------------------------------------------------ by vectors
