@@ -18,9 +18,6 @@ from thumbindex.index.vector import FaissVectorIndex, VectorView, view_file
 from thumbindex.ports import Calibration, Matrix, Snapshot
 from thumbindex.text import text_key
 
-GONE_SHARE = 0.02
-"""Of the vectors: so many of chunks that are gone are looked past, so that an edit does not copy all vectors before its own are there."""
-
 _ATTEMPTS = 3
 """Commits may come while an index is opened; one is not waited for without end."""
 
@@ -138,7 +135,7 @@ def _vectors(store: Store, places: Places, fingerprint: str, catalog: StoreCatal
     at = catalog.chunk_positions(held)
     gone, lacking = held[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
     new = store.chunk_vectors(fingerprint, lacking.tolist())
-    if not new and len(gone) <= GONE_SHARE * len(held):
+    if not new and not len(gone):
         return view
     view = view.copy()
     view.remove(gone)

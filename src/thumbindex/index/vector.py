@@ -229,7 +229,7 @@ def _without_footer(data: bytes) -> memoryview:
 
 
 class FaissVectorIndex:
-    """VectorIndex over one folder's vectors, aligned with a catalog."""
+    """VectorIndex over one folder's vectors, aligned with a catalog; the view holds no rows that the catalog does not know."""
 
     def __init__(self, view: VectorView, catalog: StoreCatalog) -> None:
         self.view = view
@@ -237,8 +237,7 @@ class FaissVectorIndex:
         self._lock = threading.Lock()
         positions = catalog.chunk_positions(view.rows())
         self._at = np.full(len(catalog), -1, dtype=np.int64)  # chunk -> row of the matrix
-        self._at[positions[positions >= 0]] = np.flatnonzero(positions >= 0)
-        self._gone = int(np.count_nonzero(positions < 0))  # rows of the view that are no chunks of the catalog's any more
+        self._at[positions] = np.arange(len(positions))
 
     def __len__(self) -> int:
         """Count the chunks that have a vector."""
@@ -252,15 +251,14 @@ class FaissVectorIndex:
         if not total or not limit:
             return ()
         # a few that may not be found are looked past: to be chosen among, each of all the others would be looked up in a set
-        rows, gone = (None, self._gone + excluded) if excluded <= LATE_ROWS else (self._catalog.chunk_rows[allowed], 0)
-        wanted = limit + 16 + gone
+        rows, beside = (None, excluded) if excluded <= LATE_ROWS else (self._catalog.chunk_rows[allowed], 0)
+        wanted = limit + 16 + beside
         while True:
             with self._lock:
-                found, scores = self.view.search(query, min(wanted, total + gone), rows)
+                found, scores = self.view.search(query, min(wanted, total + beside), rows)
             positions = self._catalog.chunk_positions(found)
-            found_here = (positions >= 0) & allowed[positions]
-            positions, scores = positions[found_here], scores[found_here]
-            if wanted >= total + gone or scores[-1] < scores[limit - 1]:
+            positions, scores = positions[allowed[positions]], scores[allowed[positions]]
+            if wanted >= total + beside or scores[-1] < scores[limit - 1]:
                 break
             wanted *= 4  # the last one taken has an equal that may come before it
         order = np.lexsort((positions, -scores))[:limit]

@@ -24,9 +24,6 @@ come before all others has its copies found when those are looked at."""
 QUERIES_AT_ONCE = 1024
 """Chunks whose nearest ones are looked for at once: what it takes is some tens of megabytes, whatever the size of the index."""
 
-GONE_SHARE = 0.02
-"""Of the vectors that are kept: with more of chunks that are gone they are taken out, which copies all others."""
-
 KEPT_VIEWS = 4
 """Folders whose vectors stay in memory between two edits."""
 
@@ -46,21 +43,20 @@ def plain_digest(chunk: Chunk) -> bytes | None:
 
 @dataclass(slots=True)
 class Nearby:
-    """The vectors of one folder's chunks, kept in memory between two edits; those of chunks that are gone are looked past."""
+    """The vectors of one folder's chunks, kept in memory between two edits."""
 
     identity: tuple[int, int, str]  # the store's file, and the model
     view: VectorView
-    last: int = 0  # the last row id that it may hold
-    gone: set[int] = field(default_factory=set)
+    last: int = 0  # up to here it holds all
+    gone: set[int] = field(default_factory=set)  # rows that it should not hold any more
 
     def follow(self, store: Store, fingerprint: str, last: int) -> None:
-        """Take in the chunks that came since."""
-        new = [row for row, _ in store.documents_between(self.last, last)]
-        self.view.add(store.chunk_vectors(fingerprint, new))
+        """Take in the chunks that came since, and drop those that were found to be gone."""
+        self.view.remove(np.array(sorted(self.gone), dtype=np.int64))
+        self.gone.clear()
+        new = np.array([row for row, _ in store.documents_between(self.last, last)], dtype=np.int64)
+        self.view.add(store.chunk_vectors(fingerprint, np.setdiff1d(new, self.view.rows()).tolist()))
         self.last = max(self.last, last)
-        if len(self.gone) > GONE_SHARE * len(self.view.rows()):
-            self.view.remove(np.array(sorted(self.gone), dtype=np.int64))
-            self.gone.clear()
 
     def nearest(self, store: Store, own: Mapping[int, int], vectors: Mapping[int, bytes], wanted: int, least: float) -> Iterator[tuple[int, int]]:
         """Yield pairs of a chunk of `own` (row id to document's) and each of its nearest ones of other documents, of at least so high a cosine."""
