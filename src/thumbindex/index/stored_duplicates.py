@@ -146,8 +146,13 @@ class StoredDuplicates(StoredVectors):
         self._write_all("DELETE FROM lonely WHERE chunk = ?", [(row,) for row in looked.again])
         self._drop_alike([row for row, *_ in looked.repeats])
         self.set_meta("looked", looked.mark)
-        if looked.repeats or looked.boosts or looked.alike or (there and self.decisions()):
+        if looked.repeats or looked.boosts or looked.alike or self._is_decided([exact.hex() for _, exact, _ in looked.digests]):
             self._note_duplicates()
+
+    def _is_decided(self, digests: Sequence[str]) -> bool:
+        """Tell whether the owner has decided of any of these texts."""
+        sql = "SELECT 1 FROM decisions WHERE {end} IN ({{}}) LIMIT 1"
+        return any(part for end in ("first", "second") for part in self._in(sql.format(end=end), digests))
 
     def forget_looked(self) -> None:
         """Forget all that was found out about duplicates; what the owner decided stays."""
