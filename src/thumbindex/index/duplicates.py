@@ -16,7 +16,7 @@ from thumbindex.ports import Duplicates, Mask, Salience
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownDuplicates:
     """What was read of the store; rows never change, so that the next one reads later ones only."""
 
     stamp: str = ""  # the generation of the last change
@@ -29,11 +29,11 @@ class Known:
     texts: Mapping[int, str] = field(default_factory=dict)  # digests of the texts that are decided on, by row
 
 
-def read_known(now: Store, catalog: StoreCatalog, last: Known | None) -> Known:
+def read_duplicates(now: Store, catalog: StoreCatalog, last: KnownDuplicates | None) -> KnownDuplicates:
     """Read what is new since the last time; all of it where other settings have decided since. What is gone from the catalog is dropped."""
     stamp, looked = now.meta("duplicates"), now.meta("looked")
     if last is None or looked.partition(" ")[0] != last.looked.partition(" ")[0]:
-        last = Known()
+        last = KnownDuplicates()
     elif stamp == last.stamp:
         return last
     row = int(last.looked.partition(" ")[2] or 0)
@@ -43,7 +43,7 @@ def read_known(now: Store, catalog: StoreCatalog, last: Known | None) -> Known:
     cosines = np.concatenate([last.cosines, np.array([pair[3] for pair in pairs if pair[4] == "same"], dtype=np.float64)])
     kept = _there(same, catalog)
     decisions = now.decisions()
-    return Known(
+    return KnownDuplicates(
         stamp,
         looked,
         pairs[-1][0] if pairs else last.last,
@@ -63,7 +63,7 @@ def _there(pairs: Positions, catalog: StoreCatalog) -> npt.NDArray[np.bool_]:
 class StoreDuplicates(Duplicates):
     """Duplicates over one folder's store, as it was when this was made."""
 
-    def __init__(self, catalog: StoreCatalog, known: Known) -> None:
+    def __init__(self, catalog: StoreCatalog, known: KnownDuplicates) -> None:
         self.known = known
         self.catalog = catalog
         at = catalog.chunk_positions(known.repeats.ravel()).reshape(-1, 2)
@@ -136,5 +136,5 @@ class StoreDuplicates(Duplicates):
 
 def duplicates_of(catalog: StoreCatalog, now: Store, last: StoreDuplicates | None) -> StoreDuplicates:
     """Open what is known of duplicates; the last one is kept where nothing has changed."""
-    known = read_known(now, catalog, None if last is None else last.known)
+    known = read_duplicates(now, catalog, None if last is None else last.known)
     return last if last is not None and last.catalog is catalog and last.known is known else StoreDuplicates(catalog, known)

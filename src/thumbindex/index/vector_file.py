@@ -16,7 +16,7 @@ _FACT = "vectors_saved"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Tally:
     """The store's counts when the vectors' file was last compared with it, and by how many rows the two differed."""
 
     fingerprint: str

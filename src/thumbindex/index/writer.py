@@ -20,7 +20,7 @@ from thumbindex.index.repair import open_store
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file
-from thumbindex.index.vector_file import BEHIND_AT_LEISURE, BEHIND_SHARE, Comparison
+from thumbindex.index.vector_file import BEHIND_AT_LEISURE, BEHIND_SHARE, Tally
 from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
 
@@ -199,7 +199,7 @@ class Writer:
         """Write the vectors' file where it is far behind the store; readers add the rest from there."""
         share = BEHIND_AT_LEISURE if at_leisure else BEHIND_SHARE
         path = view_file(self.places.vector, fingerprint)
-        if Comparison.now(self.store, path, fingerprint).is_near(Comparison.last(self.store), self.store, share):
+        if Tally.now(self.store, path, fingerprint).is_near(Tally.last(self.store), self.store, share):
             return
         view = VectorView.load(path, dimensions)
         differing = bring_up_to_date(view, self.store, fingerprint)
@@ -207,7 +207,7 @@ class Writer:
             view.save(path)
             differing = 0
         with self.store.transaction():
-            Comparison.now(self.store, path, fingerprint).keep(self.store, differing)
+            Tally.now(self.store, path, fingerprint).keep(self.store, differing)
 
     def keep_vectors(self, fingerprint: str, vectors: Mapping[bytes, Vector], *, last: bool = False) -> None:
         """Commit vectors to the store; with the last of those that were missing, take note that none is."""
