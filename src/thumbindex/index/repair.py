@@ -14,6 +14,7 @@ from pathlib import Path
 
 from thumbindex.errors import IndexDamagedError, IndexOutdatedError, StorageError
 from thumbindex.index.failures import writing
+from thumbindex.index.replacing import put_in_place
 from thumbindex.index.salvage import Count, Salvaged, salvage
 from thumbindex.index.snapshot import Places
 from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
@@ -123,7 +124,7 @@ def _begin_anew(places: Places, damage: str, tell: Tell) -> str:
     aside = _free_name(places) if damage else None
     with writing(places.folder):
         _move_aside(places.store, aside)
-        new.replace(places.store)
+        put_in_place(new, places.store)
     for path in put_aside(places)[KEPT_ASIDE:]:
         _delete(path)
     return _sentence(places, damage, aside, salvaged)
@@ -158,7 +159,7 @@ def _finish(places: Places) -> None:
         with writing(places.folder):
             drop_views(places)
             _delete(places.store)  # a log that was left without its store
-            new.replace(places.store)
+            put_in_place(new, places.store)
     _delete(new)
 
 
@@ -193,10 +194,10 @@ def _move_aside(path: Path, aside: Path | None) -> None:
         path.unlink()
         _delete(path)
         return
-    path.replace(aside)
+    put_in_place(path, aside)
     log = path.with_name(f"{path.name}-wal")
     if log.exists():
-        log.replace(aside.with_name(f"{aside.name}-wal"))
+        put_in_place(log, aside.with_name(f"{aside.name}-wal"))
     path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
 
 

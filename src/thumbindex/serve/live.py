@@ -52,12 +52,8 @@ class Tended:
         self.notes: dict[str, str] = {}  # by what they are about
         self.large: Future[IndexReport] | None = None  # large files that are being taken in
         self.more_large = False  # others, or other texts of theirs, since
-        self._lock = FileLock(self._path, thread_local=False)
+        self._lock = FileLock(self.folder.places.watch, thread_local=False)
         self._inode = 0
-
-    @property
-    def _path(self) -> Path:
-        return self.folder.places.folder / "watch.lock"
 
     @property
     def elected(self) -> bool:
@@ -66,7 +62,7 @@ class Tended:
 
     def stand(self, now: float) -> None:
         """Stand for election; give the office up where its lock was deleted with the index: another one may have been elected since."""
-        if self.elected and self._inode != _inode(self._path):
+        if self.elected and self._inode != _inode(self.folder.places.watch):
             self._lock.release()
         if not self.elected and now >= self.stand_at:
             self.stand_at = now + ELECTION_SECONDS
@@ -97,14 +93,14 @@ class Tended:
 
     def _acquire(self) -> bool:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.places.watch.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(blocking=False)
         except Timeout:
             return False
         except OSError as error:
-            place = self._path.parent
+            place = self.folder.places.watch.parent
             raise StorageError(f"The index folder {place} cannot be written ({error.strerror}): choose another one with --index.") from error
-        self._inode = _inode(self._path)
+        self._inode = _inode(self.folder.places.watch)
         return True
 
 
