@@ -1,6 +1,7 @@
 """The owner of a folder sees clusters and decides; decisions hold through reindexing, and lapse where all can see it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ NOTES = {
     "e.md": "# Other\n\nBoxes and arrows on a whiteboard.\n",
 }
 
-Open = Callable[[], Library]
+MANY = 70
+"""Texts of one cluster, too many to be decided each two of them."""
 
 
 @pytest.fixture
@@ -112,10 +114,48 @@ def test_decisions_are_exported_and_imported(library: Library, vault: Path, tmp_
 
 def test_nothing_is_imported_of_what_is_no_export(library: Library) -> None:
     good = {"first": "00", "second": "11", "verdict": "same"}
-    for wrong in ([], {"version": 2, "decisions": []}, {"version": 1, "decisions": [good, {**good, "verdict": "maybe"}]}):
-        with pytest.raises(UsageError):
+    for wrong in ({"verdict": "maybe"}, {"made": float("nan")}, {"note": "\ud800"}, {"first": "0x"}, {"first": "22"}, {"other": 1}):
+        with pytest.raises(UsageError, match="Decision 2 of the export cannot be read"):
+            library.import_decisions({"version": 1, "decisions": [good, {**good, **wrong}]})
+    for wrong in ([], {"version": 2, "decisions": []}):
+        with pytest.raises(UsageError, match="no export"):
             library.import_decisions(wrong)
     assert library.export_decisions()["decisions"] == []
+
+
+def test_what_is_imported_goes_to_the_folder_that_holds_the_texts(library: Library, vault: Path, tmp_path: Path) -> None:
+    library.decide(clusters(library)["a.md", "b.md"].id, "apart")
+    exported = library.export_decisions()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "note.md").write_text("# Note\n\nNothing of the kind.\n", encoding="utf-8")
+    with Library.open([vault, other], index=tmp_path / "elsewhere", embedder=FakeEmbedder()) as both:
+        both.index()
+        both.import_decisions(exported)
+        assert both.export_decisions(("other",))["decisions"] == []
+        assert both.duplicates().lapsed == ()
+        (vault / "a.md").unlink()
+        both.index()
+        both.import_decisions(exported)
+        assert [name for name, _ in both.duplicates().lapsed] == ["other", "vault"]
+
+
+def test_a_cluster_of_many_texts_is_decided_by_the_pairs_that_were_found(tmp_path: Path) -> None:
+    vault, words = tmp_path / "vault", PREVIEW.split()
+    vault.mkdir()
+    marked = [[f"**{word}**" if n in chosen else word for n, word in enumerate(words)] for chosen in combinations(range(len(words)), 2)]
+    for n, text in enumerate(marked[:MANY]):
+        (vault / f"{n}.md").write_text(f"# Note\n\n{' '.join(text)}\n", encoding="utf-8")
+    with Library.open([vault], index=tmp_path / "indexes", embedder=FakeEmbedder()) as library:
+        library.index()
+        (found,) = library.duplicates().clusters
+        assert len(found.standings) == MANY
+        assert library.decide(found.id, "apart").verdict == "apart"
+        assert library.duplicates().merged == 0
+        nearest = 2 * library.config.index.duplicates.nearest  # by vectors, and by words
+        assert len(library.export_decisions()["decisions"]) <= MANY * nearest < MANY * (MANY - 1) / 2
+        assert library.undo(found.id) == found
+        assert library.export_decisions()["decisions"] == []
 
 
 def test_no_note_is_ever_written_to(library: Library, vault: Path) -> None:

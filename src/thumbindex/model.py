@@ -503,6 +503,7 @@ class Cluster:
     differs: str  # in what they contradict each other
     cosine: float  # the least of any two, 0 where it is not known
     standings: tuple[Standing, ...]  # newest first
+    pairs: tuple[tuple[str, str], ...] = ()  # digests of each two texts that were found to be alike
     verdict: Verdict | None = None  # what the owner says
     note: str = ""
 

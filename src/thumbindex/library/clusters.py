@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations
 
+import numpy as np
+
+from thumbindex.index.clusters import Clusters
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.stored_duplicates import Alike
 from thumbindex.library.reader import Reader
@@ -16,8 +20,8 @@ from thumbindex.text import text_key
 ID_DIGITS = 8
 """Hex digits of a cluster's name: to be typed, and a million clusters seldom have two of one name."""
 
-_TEXTS_DECIDED = 1000
-"""No more texts of one cluster are decided pair by pair: that would be half a million decisions."""
+_EACH_TWO = 50
+"""Up to so many texts of a cluster are decided each two, whatever may be found later; of more, which would be thousands, those that were found."""
 
 Pair = tuple[str, str]
 """The digests of two texts, the lesser first."""
@@ -52,7 +56,8 @@ def read_clusters(reader: Reader) -> FolderDuplicates:
         chunks = store.chunks(sorted({row for pair in alike for row in pair[:2]}))
         digests = {row: text_key(chunk.text).hex() for row, chunk in chunks.items()}
         lapsed, elsewhere = _lapsed(store, decisions, digests)
-        links = [*_links(alike, digests), *_decided_links(decisions, elsewhere | digests, alike)]
+        links = _links(alike, digests)
+        links += _decided_links(decisions, elsewhere | digests, links)
         rows = {row for link in links for row in link.rows}
         standings = _standings(store, rows, name)
         total = len(store.chunk_rows())
@@ -71,37 +76,32 @@ def _links(alike: Iterable[Alike], digests: dict[int, str]) -> list[_Link]:
     return found
 
 
-def _decided_links(decisions: Sequence[Decision], digests: dict[int, str], alike: Sequence[Alike]) -> list[_Link]:
+def _decided_links(decisions: Sequence[Decision], digests: dict[int, str], links: Sequence[_Link]) -> list[_Link]:
     """Return what the owner decided of texts that the index does not hold for alike: imported, or found by other settings."""
-    listed = {tuple(sorted((digests[a], digests[b]))) for a, b, *_ in alike if a in digests and b in digests}
+    listed = {link.ends for link in links}
+    rows: dict[str, set[int]] = {}
+    for row, digest in digests.items():
+        rows.setdefault(digest, set()).add(row)
     found = []
     for each in decisions:
-        rows = frozenset(row for row, digest in digests.items() if digest in (each.first, each.second))
-        if (each.first, each.second) not in listed and {digests[row] for row in rows} == {each.first, each.second} and len(rows) > 1:
-            found.append(_Link((each.first, each.second), rows, 0.0, "decided", "by the owner alone", ""))
+        ends = (each.first, each.second)
+        both = frozenset().union(*(rows.get(digest, ()) for digest in ends))
+        if ends not in listed and len(both) > 1 and rows.keys() >= set(ends):
+            found.append(_Link(ends, both, 0.0, "decided", "by the owner alone", ""))
     return found
 
 
 def _components(links: Sequence[_Link]) -> list[list[_Link]]:
     """Group links: those of one text by what hangs together, of the others each two texts by themselves."""
-    parents: dict[str, str] = {}
-
-    def root(digest: str) -> str:
-        while parents.setdefault(digest, digest) != digest:
-            parents[digest] = digest = parents[parents[digest]]
-        return digest
-
-    same = [link for link in links if link.zone == "same"]
-    for link in same:
-        low, high = sorted(map(root, link.ends))
-        parents[high] = low
-    groups: dict[tuple[str, str, str], list[_Link]] = {}
-    for link in same:
-        groups.setdefault(("same", root(link.ends[0]), ""), []).append(link)
-    held = {(digest, root(digest)) for link in same for digest in link.ends}
+    number = {digest: n for n, digest in enumerate(sorted({digest for link in links for digest in link.ends}))}
+    same = [[number[digest] for digest in link.ends] for link in links if link.zone == "same"]
+    clusters = Clusters(np.array(same, dtype=np.int64).reshape(-1, 2), {}, {})
+    groups: dict[tuple[str, ...], list[_Link]] = {}
     for link in links:
-        together = all((digest, root(digest)) in held for digest in link.ends) and root(link.ends[0]) == root(link.ends[1])
-        if link.zone == "grey" or (link.zone == "decided" and not together):
+        one, other = (clusters.of(number[digest])[:1] for digest in link.ends)
+        if link.zone == "same" or (link.zone == "decided" and one and one == other):
+            groups.setdefault(("same", str(one)), []).append(link)
+        else:
             groups.setdefault(("grey", *link.ends), []).append(link)
     return list(groups.values())
 
@@ -122,6 +122,7 @@ def _cluster_of(links: list[_Link], standings: dict[int, Standing], verdicts: di
         "; ".join(dict.fromkeys(link.differs for link in links if link.differs)),
         first.cosine,
         tuple(sorted((standings[row] for row in rows), key=lambda each: (each.date, each.place.path, each.place.start_line), reverse=True)),
+        tuple(sorted(decided)),
         verdict,
         made[0].note if verdict else "",
     )
@@ -156,15 +157,14 @@ def _lapsed(store: Store, decisions: Sequence[Decision], digests: dict[int, str]
 
 
 def pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
-    """Return each two texts of a cluster, one that stands in several places with itself too, and where they stand."""
+    """Return the pairs of texts that a decision on a cluster is about, one that stands in several places with itself too, and where they stand."""
     first: dict[str, str] = {}
-    places: dict[str, int] = {}
+    places = Counter(each.digest for each in cluster.standings)
     for each in cluster.standings:
         first.setdefault(each.digest, f"{each.place.path}:{each.place.start_line}")
-        places[each.digest] = places.get(each.digest, 0) + 1
-    chosen = sorted(first)[:_TEXTS_DECIDED]
-    pairs = [(a, b) for a, b in combinations_with_replacement(chosen, 2) if a != b or places[a] > 1]
-    return [((a, b), (first[a], first[b])) for a, b in pairs if a != b or cluster.zone == "same"]
+    each_two = combinations(sorted(first), 2) if len(first) <= _EACH_TWO else ()
+    itself = ((digest, digest) for digest, count in places.items() if count > 1 and cluster.zone == "same")
+    return [((a, b), (first[a], first[b])) for a, b in sorted({*cluster.pairs, *each_two, *itself})]
 
 
 def is_merged(cluster: Cluster) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -71,12 +72,17 @@ class Duplicated:
         return {"version": EXPORT_VERSION, "decisions": [asdict(each) for reader in readers for each in reader.store.decisions()]}
 
     def import_decisions(self, exported: Any, folder: Sequence[str] = ()) -> int:
-        """Keep decisions that were exported, over those about the same texts; return how many. Raises UsageError where one is no decision."""
+        """Keep decisions that were exported, over those about the same texts; return how many. Raises UsageError where one is no decision.
+
+        Each goes to the folders that hold both texts; one about texts that no folder holds goes to all, and is listed as lapsed.
+        """
         decisions = _read_decisions(exported)
-        readers = self._chosen_readers(folder)
-        for reader in readers:
+        texts = sorted({digest for each in decisions for digest in (each.first, each.second)})
+        held = {reader: set(reader.store.rows_of_texts(texts).values()) for reader in self._chosen_readers(folder)}
+        nowhere = [each for each in decisions if not any({each.first, each.second} <= there for there in held.values())]
+        for reader, there in held.items():
             with Writer.open(reader.folder.places.folder) as writer, writer.store.transaction():
-                for each in decisions:
+                for each in (*(each for each in decisions if {each.first, each.second} <= there), *nowhere):
                     writer.store.put_decision(each)
         self.refresh()
         return len(decisions)
@@ -129,9 +135,11 @@ def _read_decisions(exported: Any) -> list[Decision]:
 def _read_decision(given: Any, number: int) -> Decision:
     try:
         read = Decision(**given)
-        whole = all(isinstance(v, str) for v in (read.first, read.second, read.note, read.first_place, read.second_place))
-        if not whole or read.verdict not in ("same", "apart") or not isinstance(read.made, int | float) or not read.first <= read.second:
-            raise ValueError(json.dumps(given, ensure_ascii=False)[:200])
+        texts = (read.first, read.second, read.note, read.first_place, read.second_place)
+        whole = all(isinstance(text, str) for text in texts) and isinstance(read.made, int | float) and math.isfinite(read.made)
+        if not whole or read.verdict not in ("same", "apart") or not read.first <= read.second:
+            raise ValueError(json.dumps(given)[:200])
+        "".join(texts).encode()  # a lone surrogate can be kept nowhere
         bytes.fromhex(read.first + read.second)
     except (TypeError, ValueError) as error:
         raise UsageError(f"Decision {number} of the export cannot be read ({error}): nothing was imported; export again.") from error
