@@ -102,6 +102,16 @@ def forbid_telemetry() -> None:
         os.environ[name] = "1"
 
 
+def compute_on_one_thread() -> None:
+    """Have numerical libraries compute on the thread that calls them, in a process of our own: to be called before they are imported.
+
+    A search computes for a millisecond or two; threads that wait for more of it spin for tens of them, on processors that indexing needs.
+    A number that somebody has set stays.
+    """
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 def resolve_folders(config: Config, names: Sequence[str | Path] = ()) -> tuple[tuple[str, Path], ...]:
     """Return (name, absolute root) of each folder: configured names or paths; none gives the configured ones, else the current folder.
 

@@ -239,6 +239,18 @@ def test_the_indexing_child_ends_with_a_server_that_is_killed(command: list[str]
         assert until_gone(children, time.monotonic() + 5) == []
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize(("given", "held"), [({}, "1"), ({"OMP_NUM_THREADS": "3"}, "3")])
+def test_the_child_computes_on_one_thread_unless_a_number_is_set(
+    command: list[str], environment: dict[str, str], given: dict[str, str], held: str
+) -> None:
+    environment = {name: value for name, value in environment.items() if name != "OMP_NUM_THREADS"} | given
+    with started(command, environment) as process:
+        tell(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "status", "arguments": {}}})
+        (child,) = children_of(process.pid)
+        assert f"OMP_NUM_THREADS={held}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+
+
 def children_of(parent: int) -> list[int]:
     """Wait for the process's first child."""
     found: list[int] = []

@@ -11,7 +11,7 @@ import anyio
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
-from thumbindex.config import resolve_folders
+from thumbindex.config import compute_on_one_thread, resolve_folders
 from thumbindex.serve.background import Background
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
@@ -21,6 +21,7 @@ from thumbindex.serve.seat import Seat
 def serve_stdio(opening: Opening) -> int:
     """Serve one client until its end of standard input closes; the process ends here."""
     protocol = _claim_output()
+    compute_on_one_thread()  # the child that indexes, too
     folders = resolve_folders(opening.load(), opening.folder)
     background = Background(opening)
     # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
