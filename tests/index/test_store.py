@@ -109,6 +109,18 @@ def test_vectors_that_nothing_needs_are_dropped_and_the_others_stay(tmp_path, no
     assert set(store.vectors("m", [kept, b"orphan", b"vocabulary"])) == {kept, b"vocabulary"}
 
 
+def test_all_chunks_are_counted_once_for_those_that_are_missing(tmp_path, note):
+    store, statements = Store(tmp_path / "s"), []
+    with store.transaction():
+        store.add_document(*note("a.md", "text"))
+    rows = [row for row in store.rows() if row > 0]
+    with store.transaction():
+        store.remove_documents(["a.md"])
+    store._db.set_trace_callback(statements.append)
+    assert store.chunks(rows) == store.chunks(rows) == {}
+    assert len([each for each in statements if "NOT INDEXED" in each]) == 1
+
+
 def test_an_index_of_a_later_version_is_refused_with_a_sentence(tmp_path):
     with sqlite3.connect(tmp_path / "s") as db:
         db.execute("PRAGMA user_version = 99")
