@@ -55,6 +55,33 @@ def test_markup_line_breaks_and_typography_do_not(first: str, second: str) -> No
     assert differing(first, second) is None
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Every user may open it as\nwell.", "Each user may also open it."),
+        ("Sync allows you to keep notes prior to a change.", "Sync lets you keep notes before a change."),
+        ("It shows boxes that contain text.", "It displays boxes holding text."),
+        ("Make sure that you use it, e.g. at once.", "Ensure that you employ it, for instance at once."),
+    ],
+)
+def test_what_a_writer_puts_another_way_does_not(first: str, second: str) -> None:
+    assert differing(first, second) is None
+    assert differing(second, first) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("It allows you to open it.", "It does not allow you to open it."),
+        ("Open it prior to a change.", "Open it after a change."),
+        ("Every note is kept.", "Some notes are kept."),
+        ("Run `every day`.", "Run `each day`."),
+    ],
+)
+def test_phrases_that_turn_a_sentence_round_still_do(first: str, second: str) -> None:
+    assert differing(first, second) is not None
+
+
 def test_the_reason_names_what_differs() -> None:
     assert differing("within 7 days", "within 14 days") == "`7 day` against `14 day`"
 

@@ -162,6 +162,11 @@ def stem(word: str) -> str:
     return word.removesuffix(ending) if word not in STOP_WORDS else word
 
 
+def _are_synonyms(first: str, second: str) -> bool:
+    """Tell whether one word may stand for another, whatever their endings."""
+    return any(not SYNONYMS.get(each, frozenset()).isdisjoint((second, stem(second))) for each in (first, stem(first)))
+
+
 @lru_cache(maxsize=512)
 def _language(text: str) -> str:
     return language_of(without_code(text))
@@ -225,7 +230,7 @@ def _replaced(left: Counter[str], right: Counter[str]) -> str | None:
     """Say which word of one text stands for which of the other; None where only one has words of its own."""
     mine, yours = sorted(left - right), sorted(right - left)
     for word in list(mine):
-        variant = next((other for other in yours if is_variant(word, other) or other in SYNONYMS.get(word, ())), None)
+        variant = next((other for other in yours if is_variant(word, other) or _are_synonyms(word, other)), None)
         if variant is not None:
             mine.remove(word)
             yours.remove(variant)

@@ -18,6 +18,7 @@ from thumbindex.query.vocabulary import (
     FENCE_LANGUAGES,
     LAYOUT_LANGUAGES,
     MONTHS,
+    PHRASES,
     POLARITY,
     TAGS,
     UNITS,
@@ -75,6 +76,7 @@ _TOKEN = re.compile(
     r"|(?P<flag>(?<![\w-])--?[A-Za-z][\w-]*)"
     r"|(?P<word>[^\W\d][\w$]*(?:(?:\.|::|->|-|/|'|’)[^\W\d_][\w$]*)*(?:\(\))?)"
 )
+_PHRASE = re.compile(rf"(?i)\b(?:{'|'.join(sorted((re.escape(each) for each in PHRASES), key=len, reverse=True))})(?!\w)")
 _NAME_BEFORE = re.compile(r"[a-z,;] \Z")
 
 
@@ -203,7 +205,8 @@ def _line(line: str, before: str, tables: bool) -> str:
 
 
 def _tokens(text: str, in_code: bool) -> list[tuple[str, str]]:
-    text = text.replace("\n", " ")
+    text = " ".join(text.split())
+    text = text if in_code else _PHRASE.sub(lambda match: PHRASES[match[0].casefold()], text)
     if any(c.isdigit() for c in text):
         text = _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text) if in_code else _dated(text)
     found: list[tuple[str, str]] = []

@@ -61,16 +61,36 @@ DAYS_AND_MONTHS = frozenset(_DAYS.split()) | {names.split()[0] for names in _MON
 NEGATING = ("un", "non", "in", "im", "dis", "ir", "il", "de", "mis", "a", "anti")
 """What makes a word its opposite."""
 
+PHRASES = {
+    "every": "each", "such as": "like", "as well as": "and", "as well": "also", "prior to": "before", "in order to": "to", "so as to": "to",
+    "in case": "if",
+    "make sure": "ensure", "makes sure": "ensures", "making sure": "ensuring", "is able to": "can", "are able to": "can", "able to": "can",
+    "for instance": "for example", "e.g.": "for example", "i.e.": "that is", "due to": "because of", "a number of": "several",
+    "allows you to": "lets you", "allow you to": "let you", "allowing you to": "letting you",
+    "permits you to": "lets you", "enables you to": "lets you", "enable you to": "let you", "enabling you to": "letting you",
+    "at the moment": "now", "in addition to": "besides", "in addition": "also", "with regard to": "about", "whether or not": "whether",
+    "until such time as": "until", "at all times": "always", "as soon as": "once",
+}  # fmt: skip
+"""What says the same in other words wherever it stands, and how it is read: what turns a sentence round is among it."""
+
 _SYNONYMS = (
-    "make create build", "use utilize employ", "show display", "start begin", "get obtain retrieve fetch", "help assist", "also too additionally",
-    "let permit", "select choose pick", "need require", "big large", "fast quick", "quickly fast rapidly", "simple easy", "simply just easily",
-    "buy purchase", "end finish", "near close", "like such", "via through using", "about regarding concerning", "however but though although",
-    "therefore thus hence so", "contain include hold", "change modify alter", "keep retain", "find locate", "give provide supply",
-    "go navigate", "want wish", "person people", "picture image", "folder directory", "note remark", "make sure ensure", "appear show",
-    "please kindly", "e.g. example", "explain describe", "click press", "option setting", "several multiple various", "whole entire",
+    "make create build generate produce", "use utilize employ", "show display present", "show appear", "start begin", "open launch start",
+    "get obtain retrieve fetch receive", "help assist aid", "also too additionally moreover", "let permit", "select choose pick", "need require",
+    "big large", "fast quick quickly rapidly", "simple easy straightforward", "simply just easily", "buy purchase", "end finish complete",
+    "near close", "like such", "via through using", "about regarding concerning", "however but though although yet",
+    "therefore thus hence so consequently", "contain include hold comprise", "change modify alter edit adjust", "keep retain preserve",
+    "find locate", "give provide supply offer", "go navigate", "want wish like", "person people", "picture image", "folder directory",
+    "note remark", "please kindly", "example instance", "explain describe", "click press tap hit", "option setting preference",
+    "several multiple various", "whole entire full", "remove delete erase", "main primary principal", "specify state indicate",
+    "extra additional further", "usual normal typical general common", "probably likely", "often frequently", "important essential crucial",
+    "error mistake", "problem issue", "app application program", "occur happen", "ask request", "answer reply response respond",
+    "check verify confirm", "try attempt", "enough sufficient", "kind type sort", "amount number quantity", "quit exit", "save store",
+    "send transmit", "way method manner", "goal aim purpose", "because as",
 )  # fmt: skip
 
-SYNONYMS = {word: frozenset(group.split()) for group in _SYNONYMS for word in group.split()}
+_GROUPS = [frozenset(group.split()) for group in _SYNONYMS]
+
+SYNONYMS = {word: frozenset[str]().union(*(group for group in _GROUPS if word in group)) for word in frozenset[str]().union(*_GROUPS)}
 """Words for which another one may stand in a reworded copy: anything else that is replaced is a replaced subject."""
 
 _NAMES = (
