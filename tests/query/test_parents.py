@@ -1,10 +1,15 @@
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.model import Candidate, ChunkId, DocumentId, Place
-from thumbindex.query.parents import as_passages
+from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Query, Section
+from thumbindex.ports import Catalog
+from thumbindex.query.parents import as_families, as_passages, parents
+from thumbindex.query.stage import Search, Tools
+from thumbindex.settings import DedupNgramSettings, QuerySettings
 from thumbindex.testing import document, memory_snapshot
 
 SNAPSHOT = memory_snapshot([document("a.md", "# A\n\none\n\ntwo\n\n## B\n\nthree"), document("b.md", "# C\n\none")])
@@ -16,31 +21,70 @@ def candidate(n: int, score: float = 0.5, **facts: object) -> Candidate:
     return Candidate(ChunkId(n), CATALOG.document_of(ChunkId(n)), CATALOG.chunks(ALL)[ChunkId(n)], score, **facts)  # type: ignore[arg-type]
 
 
+def passages_of(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog = CATALOG) -> tuple[Passage, ...]:
+    return as_passages(as_families(candidates, sections, catalog), sections, catalog)
+
+
 def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
-    passages = as_passages([candidate(1, 0.9), candidate(2, 0.8), candidate(0, 0.7)], CATALOG.sections(ALL), CATALOG)
+    passages = passages_of([candidate(1, 0.9), candidate(2, 0.8), candidate(0, 0.7)], CATALOG.sections(ALL))
     assert [(p.rank, p.score, p.start_line, p.end_line, p.match_start, p.match_end) for p in passages] == [(1, 0.9, 1, 6, 5, 5), (2, 0.8, 7, 9, 9, 9)]
 
 
 def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None:
-    passage = as_passages([candidate(2)], CATALOG.sections(ALL), CATALOG)[0]
+    passage = passages_of([candidate(2)], CATALOG.sections(ALL))[0]
     assert (passage.path, passage.text, passage.match, passage.citation) == ("a.md", "## B\n\nthree", "three", "a.md#B (lines 7-9)")
 
 
 def test_a_child_without_its_parent_stays_with_its_own_lines() -> None:
     sections = {n: section for n, section in CATALOG.sections(ALL).items() if n != 1}
-    passages = as_passages([candidate(0), candidate(1)], sections, CATALOG)
+    passages = passages_of([candidate(0), candidate(1)], sections)
     assert [(p.start_line, p.end_line, p.text.splitlines()[0]) for p in passages] == [(1, 6, "# A"), (5, 5, "two")]
 
 
 def test_siblings_add_their_ranks_and_copies() -> None:
     family = [candidate(0, sources={"search_vector": 3}), candidate(1, sources={"search_vector": 1, "search_code": 2}, also_in=(3,), cluster_size=2)]
-    passage = as_passages(family, CATALOG.sections(ALL), CATALOG)[0]
+    passage = passages_of(family, CATALOG.sections(ALL))[0]
     assert (passage.sources, passage.cluster_size, passage.also_in) == ({"search_vector": 1, "search_code": 2}, 2, (Place("", "b.md", 3, 3),))
 
 
 def test_a_copy_inside_the_passage_is_no_other_place() -> None:
-    passage = as_passages([candidate(0, also_in=(1,), cluster_size=2)], CATALOG.sections(ALL), CATALOG)[0]
+    passage = passages_of([candidate(0, also_in=(1,), cluster_size=2)], CATALOG.sections(ALL))[0]
     assert (passage.also_in, passage.cluster_size) == ((), 2)
+
+
+def test_what_stands_in_a_passage_as_a_copy_comes_with_it_and_names_its_own_place() -> None:
+    passages = passages_of([candidate(1, 0.9), candidate(3, 0.8, also_in=(0,), cluster_size=2)], CATALOG.sections(ALL))
+    assert [(p.path, p.start_line, p.cluster_size, p.also_in) for p in passages] == [("a.md", 1, 3, (Place("", "b.md", 3, 3),))]
+
+
+REWORDED = "One may keep every note of the week in a folder of its own, and look through all of them again when the week is over."
+
+
+def shown(settings: QuerySettings, *texts: str) -> list[tuple[str, list[str]]]:
+    """Return where the passages for one chunk of each of several notes are, and where else."""
+    snapshot = memory_snapshot([document(f"{n}.md", text) for n, text in enumerate(texts)])
+    ids = [ChunkId(snapshot.catalog.chunk_ids(DocumentId(n))[0]) for n in range(len(texts))]
+    chunks = snapshot.catalog.chunks(ids)
+    found = tuple(Candidate(n, snapshot.catalog.document_of(n), chunks[n], 0.5) for n in ids)
+    search = parents(Search(Query("q"), "q", candidates=found), Tools(snapshot, settings))
+    return [(each.path, [place.path for place in each.also_in]) for each in search.passages]
+
+
+def test_a_section_that_says_what_a_better_one_says_comes_with_that_one_whatever_its_heading() -> None:
+    texts = [f"# One 1\n\n{REWORDED}\n", f"# Two 2\n\n{REWORDED.replace('every', 'each')}\n"]
+    assert shown(QuerySettings(), *texts) == [("0.md", ["1.md"])]
+    assert shown(QuerySettings(dedup_ngram=DedupNgramSettings(enabled=False)), *texts) == [("0.md", []), ("1.md", [])]
+
+
+@pytest.mark.parametrize("other", [REWORDED.replace("all", "some"), REWORDED.replace("week", "year"), "Something else."])
+def test_a_section_that_says_something_else_is_a_passage_of_its_own(other: str) -> None:
+    assert shown(QuerySettings(), f"# One\n\n{REWORDED}\n", f"# One\n\n{other}\n") == [("0.md", []), ("1.md", [])]
+
+
+def test_what_disagrees_is_a_passage_of_its_own_whatever_it_is_a_copy_of() -> None:
+    copy = candidate(3, 0.8, also_in=(0,), cluster_size=2, disagrees=((2, "x"),))
+    passages = passages_of([candidate(1, 0.9), copy, candidate(2, 0.7, disagrees=((3, "x"),))], CATALOG.sections(ALL))
+    assert [(p.path, p.start_line) for p in passages] == [("a.md", 1), ("b.md", 1), ("a.md", 7)]
 
 
 def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all() -> None:
@@ -48,13 +92,13 @@ def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all(
     new = document("new.md", "same", front_matter={"created": "2026-01-01", "status": "approved", "owner": "Bo"}, date="2026-01-01")
     catalog = memory_snapshot([old, new]).catalog
     found = Candidate(ChunkId(0), DocumentId(0), catalog.chunks([ChunkId(0)])[ChunkId(0)], 0.5, also_in=(ChunkId(1),))
-    passage = as_passages([found], {}, catalog)[0]
+    passage = passages_of([found], {}, catalog)[0]
     assert (passage.path, passage.created, passage.status, passage.owner) == ("new.md", "2020-02-02", "draft", "Bo")
 
 
 def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> None:
     children = [candidate(0, 0.9), candidate(2, 0.8), candidate(1, 0.7, disagrees=((3, "x"),)), candidate(3, 0.7, disagrees=((1, "y"),))]
-    passages = as_passages(children, CATALOG.sections(ALL), CATALOG)
+    passages = passages_of(children, CATALOG.sections(ALL))
     assert [(p.rank, p.path, p.start_line, [d.place.path for d in p.disagrees]) for p in passages] == [
         (1, "a.md", 1, ["b.md"]),
         (2, "b.md", 1, ["a.md"]),
@@ -65,7 +109,7 @@ def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> N
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))
 def test_every_child_is_in_exactly_one_passage_and_ranks_count_from_one(order: list[int], gone: set[int]) -> None:
     sections = {n: section for n, section in CATALOG.sections(ALL).items() if n not in gone}
-    passages = as_passages([replace(candidate(n), sources={str(n): 1}) for n in order], sections, CATALOG)
+    passages = passages_of([replace(candidate(n), sources={str(n): 1}) for n in order], sections)
     assert sorted(name for p in passages for name in p.sources) == ["0", "1", "2", "3"]
     assert [p.rank for p in passages] == list(range(1, len(passages) + 1))
     best = [min(order.index(int(name)) for name in p.sources) for p in passages]

@@ -2,33 +2,79 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from thumbindex.model import Candidate, ChunkId, Disagreement, Passage, Place, Section, day_of
+import numpy as np
+
+from thumbindex.model import BlockKind, Candidate, ChunkId, Disagreement, Passage, Place, Section, day_of
 from thumbindex.ports import Catalog
 from thumbindex.query.contradict import together
+from thumbindex.query.dedup_ngram import similarity
 from thumbindex.query.facts import facts
+from thumbindex.query.merge import greedy, told_apart
+from thumbindex.query.sketch import BY_LETTERS, worth_reading
 from thumbindex.query.stage import Search, Tools
+
+BEGINNING = 600
+"""Characters of a section by which it is seen whether the whole is worth comparing."""
+
+_HEADINGS = re.compile(r"\A(?:[ ]{0,3}#{1,6}[ \t][^\n]*\n|[ \t]*\n)+")
+"""What a section begins with: a copy may stand under another heading."""
+
+_Key = tuple[int, ...]
+
+Families = dict[_Key, list[Candidate]]
+"""The children of each section, best first, in the order of the best."""
 
 
 def parents(search: Search, tools: Tools) -> Search:
-    """Return the candidates' sections as passages, best child first."""
+    """Return the candidates' sections as passages, best child first; what stands in one as a copy already comes with that one."""
     catalog = tools.snapshot.catalog
-    sections = catalog.sections([each.id for each in search.candidates])
-    return replace(search, passages=as_passages(search.candidates, sections, catalog))
+    sections = catalog.sections(list(dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in))))
+    families = as_families(search.candidates, sections, catalog)
+    if tools.settings.dedup_ngram.enabled:
+        families = without_copies(families, sections, search.query.limit, tools)
+    return replace(search, passages=as_passages(families, sections, catalog))
 
 
-def as_passages(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog) -> tuple[Passage, ...]:
-    """Return one passage a section, at its best child's place, and behind it those that disagree with it.
-
-    A child without a section is a passage of its own lines.
-    """
-    families: dict[tuple[int, ...], list[Candidate]] = {}
+def as_families(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog) -> Families:
+    """Gather children by their sections; one without is alone, and one of which a copy stands in a better section comes with that."""
+    families: Families = {}
     for each in candidates:
-        section = sections.get(each.id)
-        key = (-1, each.id) if section is None else (each.document, section.ordinal)
-        families.setdefault(key, []).append(each)
+        own, *others = (_key_of(n, sections, catalog) for n in (each.id, *each.also_in))
+        shown = [] if own in families or each.disagrees else [key for key in others if key in families]
+        families.setdefault(shown[0] if shown else own, []).append(each)
+    return families
+
+
+def without_copies(families: Families, sections: Mapping[ChunkId, Section], limit: int, tools: Tools) -> Families:
+    """Put those with a better section that says the same, which their chunks did not show: a reworded section is cut at other places."""
+    keys = [key for key, family in families.items() if family[0].id in sections and not any(each.disagrees for each in family)][: 2 * limit]
+    texts = [_HEADINGS.sub("", sections[families[key][0].id].text) for key in keys]
+    alike = worth_reading([text[:BEGINNING] for text in texts], BY_LETTERS)
+
+    def apart(at: int, other: int) -> str | None:
+        if similarity(texts[at], texts[other]) < tools.settings.dedup_ngram.similarity:
+            return "not alike"
+        first, second = (_as_one(families[keys[n]][0], texts[n]) for n in (at, other))
+        return told_apart(first, second, tools.snapshot.duplicates)
+
+    copies = greedy(np.asarray(alike), apart)
+    found = {key: list(family) for key, family in families.items()}
+    for at, other in copies.items():
+        found[keys[other]] += found.pop(keys[at])
+    return found
+
+
+def _as_one(child: Candidate, text: str) -> Candidate:
+    """Return a child with the text of its section, which may be of several kinds."""
+    return replace(child, chunk=replace(child.chunk, text=text, kind=BlockKind.PROSE, language=""))
+
+
+def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog) -> tuple[Passage, ...]:
+    """Return one passage a family, at its best child's place, and behind it those that disagree with it: its section, or its own lines."""
     of = {each.id: key for key, family in families.items() for each in family}
     ordered = together(
         list(families.items()), lambda item: item[0], lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]}
@@ -36,12 +82,19 @@ def as_passages(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Sect
     return tuple(_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered, 1))
 
 
+def _key_of(chunk: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog) -> _Key:
+    """Return what tells a chunk's section from all others."""
+    section = sections.get(chunk)
+    return (-1, chunk) if section is None else (catalog.document_of(chunk), section.ordinal)
+
+
 def _passage(rank: int, family: Sequence[Candidate], section: Section | None, catalog: Catalog) -> Passage:
     best = family[0]
     document = catalog.documents[best.document]
     start, end = (section.start_line, section.end_line) if section else (best.chunk.start_line, best.chunk.end_line)
-    beside = [n for child in family for n in child.also_in]
-    known = facts([catalog.documents[n] for n in dict.fromkeys([best.document, *map(catalog.document_of, beside)])])
+    beside = list(dict.fromkeys(n for child in family for n in (child.id, *child.also_in)))
+    elsewhere = sum(not (child.document == best.document and start <= child.chunk.start_line <= end) for child in family)
+    known = facts([catalog.documents[n] for n in dict.fromkeys(map(catalog.document_of, beside))])
     passage_lines = Place(document.folder, document.path, start, end)
     return Passage(
         rank=rank,
@@ -56,7 +109,7 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
         score=best.score,
         text=section.text if section else best.chunk.text,
         sources=_best_ranks(family),
-        cluster_size=1 + sum(child.cluster_size - 1 for child in family),
+        cluster_size=1 + sum(child.cluster_size - 1 for child in family) + elsewhere,
         also_in=tuple(place for place in catalog.places(beside) if not is_inside(place, passage_lines)),
         match=best.chunk.text,
         disagrees=tuple(each for each in _disagreements(family, catalog) if not is_inside(each.place, passage_lines)),

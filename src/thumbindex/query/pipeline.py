@@ -21,7 +21,7 @@ from thumbindex.query.diversify import diversify
 from thumbindex.query.expand import expand
 from thumbindex.query.fuse import first_list, fuse
 from thumbindex.query.normalize import normalize
-from thumbindex.query.parents import as_passages, is_inside, parents
+from thumbindex.query.parents import as_families, as_passages, is_inside, parents
 from thumbindex.query.recency import recency
 from thumbindex.query.rerank import rerank
 from thumbindex.query.salience import salience
@@ -91,7 +91,8 @@ def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:
 
 def finish(search: Search, tools: Tools) -> Search:
     """Cut the passages to the limit, but not between two that disagree; where parents are off, chunks stand for themselves."""
-    passages = search.passages if tools.settings.parents.enabled else as_passages(search.candidates, {}, tools.snapshot.catalog)
+    catalog = tools.snapshot.catalog
+    passages = search.passages if tools.settings.parents.enabled else as_passages(as_families(search.candidates, {}, catalog), {}, catalog)
     return replace(search, passages=cut(passages, search.query.limit))
 
 
