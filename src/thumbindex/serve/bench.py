@@ -14,7 +14,8 @@ from thumbindex.serve.opening import Opening, open_library
 from thumbindex.serve.outcome import FOUND, reported
 from thumbindex.serve.payload import delays_payload
 from thumbindex.serve.progress import ProgressDisplay
-from thumbindex.serve.render import print_delays, print_json, print_looks
+from thumbindex.serve.render import print_copies, print_delays, print_json, print_looks
+from thumbindex.study.evaluate import load_queries
 from thumbindex.study.freshness import Load, measure_freshness
 
 bench = typer.Typer(help="Measure on this machine, in a folder made up for it.", no_args_is_help=True, add_completion=False)
@@ -65,4 +66,30 @@ def duplicates(
         print_json(asdict(measured))
     else:
         print_looks(measured)
+    return FOUND
+
+
+@bench.command()
+@reported
+def copies(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Notes that are read, and written nowhere but among the copies.")],
+    queries: Annotated[list[Path] | None, typer.Option("--queries", metavar="FILE", help="Labeled queries to be asked too; repeatable.")] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Which sections are planted.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Plant copies of a fifth of the sections of some notes, as they are, reworded and with another number, and count them in answers."""
+    # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.library import Library
+    from thumbindex.study.copies import measure_copies, plant
+
+    questions = [each.query for path in queries or () for each in load_queries(path)]
+    with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made, ProgressDisplay() as show:
+        vault, index = Path(made).resolve() / "vault", Path(made).resolve() / "index"
+        planted = plant(folder, vault, seed=seed)
+        opening = lambda overrides: Library.open([vault], index=index, config=load_config(overrides=overrides))  # noqa: E731 - a line, used once
+        found = measure_copies(planted, questions, opening, show)
+    if as_json:
+        print_json({name: asdict(copies) for name, copies in found.items()})
+    else:
+        print_copies(planted, found)
     return FOUND

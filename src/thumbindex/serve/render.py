@@ -21,6 +21,7 @@ from thumbindex.study.evaluate import MEASURES, Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
 if TYPE_CHECKING:
+    from thumbindex.study.copies import Copies, Planted
     from thumbindex.study.duplicates import Looks
 
 _PIPED_WIDTH = 160
@@ -147,6 +148,17 @@ def print_looks(measured: Looks) -> None:
     _say(f"{measured.chunks:,} chunks against all others: {measured.whole:.2f} s, {measured.pairs:,} pairs", "bold")
     found = sorted(measured.edits)
     _say(f"after each of {len(found)} edits: {found[len(found) // 2] * 1000:.0f} ms (median), {found[-1] * 1000:.0f} ms (most)")
+
+
+def print_copies(planted: Sequence[Planted], found: Mapping[str, Copies]) -> None:
+    """Print what became of planted copies in the first results of answers."""
+    kinds = Counter(each.kind for each in planted)
+    _say(f"{len(planted):,} sections planted: {', '.join(f'{count:,} {kind}' for kind, count in kinds.items())}", "bold")
+    for name, copies in found.items():
+        table = _table(f"{name}: {copies.answers:,} answers", "met", "twice", "lost", "as a pair")
+        for kind in kinds:
+            table.add_row(kind, *(f"{counted[kind]:,}" for counted in (copies.met, copies.twice, copies.lost, copies.paired)))
+        _console().print(table)
 
 
 def print_json(payload: Mapping[str, Any]) -> None:
