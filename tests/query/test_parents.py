@@ -60,13 +60,14 @@ def test_what_stands_in_a_passage_as_a_copy_comes_with_it_and_names_its_own_plac
 REWORDED = "One may keep every note of the week in a folder of its own, and look through all of them again when the week is over."
 
 
-def shown(settings: QuerySettings, *texts: str) -> list[tuple[str, list[str]]]:
-    """Return where the passages for one chunk of each of several notes are, and where else."""
+def shown(settings: QuerySettings, *texts: str, copies: Mapping[int, int] | None = None) -> list[tuple[str, list[str]]]:
+    """Return where the passages for the last chunk of each of several notes are, and where else; some are found as copies of others' first."""
     snapshot = memory_snapshot([document(f"{n}.md", text) for n, text in enumerate(texts)])
-    ids = [ChunkId(snapshot.catalog.chunk_ids(DocumentId(n))[0]) for n in range(len(texts))]
-    chunks = snapshot.catalog.chunks(ids)
-    found = tuple(Candidate(n, snapshot.catalog.document_of(n), chunks[n], 0.5) for n in ids)
-    search = parents(Search(Query("q"), "q", candidates=found), Tools(snapshot, settings))
+    of = [snapshot.catalog.chunk_ids(DocumentId(n)) for n in range(len(texts))]
+    also_in = {n: (ChunkId(of[other][0]),) for n, other in (copies or {}).items()}
+    chunks = snapshot.catalog.chunks([ChunkId(ids[-1]) for ids in of])
+    found = [Candidate(own, DocumentId(n), chunk, 0.5, also_in=also_in.get(n, ())) for n, (own, chunk) in enumerate(chunks.items())]
+    search = parents(Search(Query("q"), "q", candidates=tuple(found)), Tools(snapshot, settings))
     return [(each.path, [place.path for place in each.also_in]) for each in search.passages]
 
 
@@ -74,6 +75,19 @@ def test_a_section_that_says_what_a_better_one_says_comes_with_that_one_whatever
     texts = [f"# One 1\n\n{REWORDED}\n", f"# Two 2\n\n{REWORDED.replace('every', 'each')}\n"]
     assert shown(QuerySettings(), *texts) == [("0.md", ["1.md"])]
     assert shown(QuerySettings(dedup_ngram=DedupNgramSettings(enabled=False)), *texts) == [("0.md", []), ("1.md", [])]
+
+
+LARGER = f"# Larger\n\n{REWORDED}\n\n- Something else is said below, of boxes and of arrows.\n"
+
+
+@pytest.mark.parametrize("copy", [REWORDED, REWORDED.replace("every note", "each of the notes")])
+def test_a_section_that_is_part_of_a_larger_one_is_shown_with_that_one(copy: str) -> None:
+    assert shown(QuerySettings(), f"# Small\n\n{copy}\n", LARGER, copies={0: 1}) == [("1.md", ["0.md"])]
+
+
+def test_a_section_of_which_only_a_part_is_in_a_larger_one_is_a_passage_of_its_own() -> None:
+    more = f"# Small\n\n- It has a list that the larger one has not, and nothing is to be lost of it.\n\n{REWORDED.replace('every', 'each')}\n"
+    assert [path for path, _ in shown(QuerySettings(), more, LARGER, copies={0: 1})] == ["0.md", "1.md"]
 
 
 @pytest.mark.parametrize("other", [REWORDED.replace("all", "some"), REWORDED.replace("week", "year"), "Something else."])

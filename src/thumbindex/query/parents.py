@@ -13,6 +13,7 @@ from thumbindex.ports import Catalog
 from thumbindex.query.contradict import together
 from thumbindex.query.dedup_ngram import similarity
 from thumbindex.query.facts import facts
+from thumbindex.query.guards import comparable
 from thumbindex.query.merge import greedy, told_apart
 from thumbindex.query.sketch import BY_LETTERS, worth_reading
 from thumbindex.query.stage import Search, Tools
@@ -35,7 +36,7 @@ def parents(search: Search, tools: Tools) -> Search:
     sections = catalog.sections(list(dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in))))
     families = as_families(search.candidates, sections, catalog)
     if tools.settings.dedup_ngram.enabled:
-        families = without_copies(families, sections, search.query.limit, tools)
+        families = without_copies(in_larger(families, sections, catalog), sections, search.query.limit, tools)
     return replace(search, passages=as_passages(families, sections, catalog))
 
 
@@ -47,6 +48,42 @@ def as_families(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Sect
         shown = [] if own in families or each.disagrees else [key for key in others if key in families]
         families.setdefault(shown[0] if shown else own, []).append(each)
     return families
+
+
+def in_larger(families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog) -> Families:
+    """Show what is wholly a part of a larger section that was found, too, with that one, in the better one's place."""
+    found: Families = {}
+    left = dict(families)
+    while left:
+        key = next(iter(left))
+        family = left.pop(key)
+        copies = {_key_of(n, sections, catalog): (child, n) for child in reversed(family) for n in reversed(child.also_in)}
+        larger = next((other for other in copies if other in left and _is_part(family, left[other], copies[other][1], sections, catalog)), None)
+        if larger is None:
+            found[key] = family
+        else:
+            found[larger] = [*_in_place_of(*copies[larger], catalog), *left.pop(larger), *family]
+    return found
+
+
+def _is_part(family: Sequence[Candidate], others: Sequence[Candidate], copy: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog) -> bool:
+    """Tell whether a family's section stands in that of others, where a child has a copy: word for word, or each of its chunks as a copy."""
+    section, larger = sections.get(family[0].id), sections.get(copy)
+    if section is None or larger is None or any(each.disagrees for each in (*family, *others)):
+        return False
+    part, whole = (" ".join(comparable(_HEADINGS.sub("", each.text))[0].split()) for each in (section, larger))
+    if part in whole:
+        return True
+    own = catalog.sections([ChunkId(n) for n in catalog.chunk_ids(family[0].document)])
+    key = _key_of(copy, sections, catalog)
+    copied = {child.id for child in family if any(_key_of(n, sections, catalog) == key for n in child.also_in)}
+    return len(part) < len(whole) and all(n in copied for n, each in own.items() if each.ordinal == section.ordinal)
+
+
+def _in_place_of(child: Candidate, copy: ChunkId, catalog: Catalog) -> list[Candidate]:
+    """Return a child's copy in its place; nothing where its text is gone meanwhile."""
+    others = tuple(n for n in (child.id, *child.also_in) if n != copy)
+    return [replace(child, id=copy, document=catalog.document_of(copy), chunk=chunk, also_in=others) for chunk in catalog.chunks([copy]).values()]
 
 
 def without_copies(families: Families, sections: Mapping[ChunkId, Section], limit: int, tools: Tools) -> Families:
