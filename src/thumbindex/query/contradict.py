@@ -17,7 +17,7 @@ from thumbindex.query.stage import Search, Tools
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
-PAIRS = 4096
+PAIRS = 1024
 """Pairs of texts that are remembered."""
 
 

@@ -16,10 +16,10 @@ from thumbindex.query.stage import Search, Tools
 Grams = npt.NDArray[np.int64]
 """Shape (grams,): each three characters as one number, in the order of the text; a repeated one counts once."""
 
-SETS = 2048
+SETS = 512
 """Texts whose 3-grams are kept: about 4 KB each."""
 
-PAIRS = 8192
+PAIRS = 1024
 """Pairs of texts whose similarity is remembered: several stages ask, and the next query finds the same texts."""
 
 _LENGTH = 3

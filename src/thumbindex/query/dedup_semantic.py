@@ -16,7 +16,7 @@ from thumbindex.query.sketch import BY_MEANING, worth_reading
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DedupSemanticSettings
 
-OVERLAPS = 4096
+OVERLAPS = 1024
 """Pairs of texts whose overlap is remembered."""
 
 LEAST_OVERLAP = 0.5

@@ -14,7 +14,7 @@ from thumbindex.ports import Duplicates
 from thumbindex.query.guards import kept_apart
 from thumbindex.query.stage import Search, Tools
 
-PAIRS = 4096
+PAIRS = 1024
 """Pairs of chunks of which it is remembered what keeps them apart: the next query finds the same ones."""
 
 

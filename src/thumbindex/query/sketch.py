@@ -15,8 +15,14 @@ BY_LETTERS = 0.5
 BY_MEANING = 0.4
 """The same for texts whose vectors are alike: it was 0.5 at least."""
 
-KEPT = 8
+KEPT = 4096
+"""Texts whose sketches are remembered, half a kilobyte each: the next query finds the same ones."""
+
+SETS = 8
 """Sets of texts that are remembered: the stages look at one query's candidates one after the other."""
+
+_ROWS = 16
+"""Texts that are compared with all others at once: what that takes stays in the processor's cache."""
 
 _END = "\0"
 _BITS = 4096
@@ -34,7 +40,7 @@ def worth_reading(texts: Sequence[str], least: float) -> npt.NDArray[np.bool_]:
     return np.asarray(_likeness(tuple(texts)) >= least, dtype=np.bool_)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=SETS)
 def _likeness(texts: tuple[str, ...]) -> npt.NDArray[np.float64]:
     return likeness(texts)
 
@@ -46,14 +52,28 @@ def likeness(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     """
     bits = sketches(texts)
     sizes = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
-    shared = np.array([np.bitwise_count(bits & row).sum(axis=1, dtype=np.int64) for row in bits]).reshape(len(texts), len(texts))
+    parts = [np.bitwise_count(bits[n : n + _ROWS, None] & bits).sum(axis=2, dtype=np.int64) for n in range(0, len(bits), _ROWS)]
+    shared = np.concatenate([np.zeros((0, len(texts)), dtype=np.int64), *parts])
     joined = sizes[:, None] + sizes[None, :] - shared
     similar: npt.NDArray[np.float64] = np.divide(shared, joined, out=np.zeros(shared.shape), where=joined > 0)
     return similar
 
 
+_kept: dict[str, npt.NDArray[np.uint64]] = {}
+
+
 def sketches(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """Return each text's 3-grams as bits, shape (texts, words of 64 bits)."""
+    """Return each text's 3-grams as bits, shape (texts, words of 64 bits); those that are not remembered are read together."""
+    own = {text: kept for text in texts if (kept := _kept.get(text)) is not None}
+    new = list(dict.fromkeys(text for text in texts if text not in own))
+    own |= dict(zip(new, _sketched(new), strict=True))
+    if len(_kept) + len(new) > KEPT:
+        _kept.clear()
+    _kept.update((text, own[text]) for text in new)
+    return np.stack([own[text] for text in texts]) if texts else _sketched(())
+
+
+def _sketched(texts: Sequence[str]) -> npt.NDArray[np.uint64]:
     points = _letters("\0".join(f" {text.replace(_END, ' ')} " for text in texts).lower())
     rows = np.cumsum(points == 0)
     grams = points[:-2] * _FACTORS[0] + points[1:-1] * _FACTORS[1] + points[2:] * _FACTORS[2]
