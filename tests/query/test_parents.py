@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Query, Section
 from thumbindex.ports import Catalog
-from thumbindex.query.parents import as_families, as_passages, parents
+from thumbindex.query.families import as_families, in_larger
+from thumbindex.query.parents import as_passages, parents
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DedupNgramSettings, QuerySettings
 from thumbindex.testing import document, memory_snapshot
@@ -83,6 +84,14 @@ LARGER = f"# Larger\n\n{REWORDED}\n\n- Something else is said below, of boxes an
 @pytest.mark.parametrize("copy", [REWORDED, REWORDED.replace("every note", "each of the notes")])
 def test_a_section_that_is_part_of_a_larger_one_is_shown_with_that_one(copy: str) -> None:
     assert shown(QuerySettings(), f"# Small\n\n{copy}\n", LARGER, copies={0: 1}) == [("1.md", ["0.md"])]
+
+
+def test_what_is_shown_with_a_larger_section_counts_each_place_once() -> None:
+    found = [candidate(3, 0.9, also_in=(0,), cluster_size=2), candidate(1, 0.8)]
+    families = in_larger(as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG)
+    (passage,) = as_passages(families, CATALOG.sections(ALL), CATALOG)
+    assert (passage.path, passage.score, passage.match_start, passage.cluster_size) == ("a.md", 0.9, 3, 2)
+    assert passage.also_in == (Place("", "b.md", 3, 3),)
 
 
 def test_a_section_of_which_only_a_part_is_in_a_larger_one_is_a_passage_of_its_own() -> None:

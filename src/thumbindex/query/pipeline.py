@@ -19,9 +19,10 @@ from thumbindex.query.dedup_semantic import dedup_semantic
 from thumbindex.query.deduplicate import deduplicate
 from thumbindex.query.diversify import diversify
 from thumbindex.query.expand import expand
+from thumbindex.query.families import as_families
 from thumbindex.query.fuse import first_list, fuse
 from thumbindex.query.normalize import normalize
-from thumbindex.query.parents import as_families, as_passages, is_inside, parents
+from thumbindex.query.parents import as_passages, is_inside, parents
 from thumbindex.query.recency import recency
 from thumbindex.query.rerank import rerank
 from thumbindex.query.salience import salience
