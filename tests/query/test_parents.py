@@ -23,7 +23,7 @@ def candidate(n: int, score: float = 0.5, **facts: object) -> Candidate:
 
 
 def passages_of(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog = CATALOG) -> tuple[Passage, ...]:
-    return as_passages(as_families(candidates, sections, catalog), sections, catalog)
+    return as_passages(as_families(candidates, sections, catalog), sections, catalog, len(candidates))
 
 
 def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
@@ -89,7 +89,7 @@ def test_a_section_that_is_part_of_a_larger_one_is_shown_with_that_one(copy: str
 def test_what_is_shown_with_a_larger_section_counts_each_place_once() -> None:
     found = [candidate(3, 0.9, also_in=(0,), cluster_size=2), candidate(1, 0.8)]
     families = in_larger(as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG)
-    (passage,) = as_passages(families, CATALOG.sections(ALL), CATALOG)
+    (passage,) = as_passages(families, CATALOG.sections(ALL), CATALOG, 5)
     assert (passage.path, passage.score, passage.match_start, passage.cluster_size) == ("a.md", 0.9, 3, 2)
     assert passage.also_in == (Place("", "b.md", 3, 3),)
 
@@ -127,6 +127,13 @@ def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> N
         (2, "b.md", 1, ["a.md"]),
         (3, "a.md", 7, []),
     ]
+
+
+def test_no_more_passages_are_made_than_are_asked_for_but_for_a_partner_of_the_last() -> None:
+    children = [candidate(0, 0.9), candidate(2, 0.8, disagrees=((3, "x"),)), candidate(3, 0.8, disagrees=((2, "x"),))]
+    families = as_families(children, CATALOG.sections(ALL), CATALOG)
+    assert [len(as_passages(families, CATALOG.sections(ALL), CATALOG, limit)) for limit in (1, 2, 3)] == [3, 3, 3]
+    assert len(as_passages(as_families([*children[:1], candidate(3, 0.7)], {}, CATALOG), {}, CATALOG, 1)) == 1
 
 
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))

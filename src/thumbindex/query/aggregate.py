@@ -6,14 +6,19 @@ chunk and the whole document; by meaning, the mean of the best three chunks, or 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList
 from thumbindex.ports import Vector
 from thumbindex.query.stage import Search, Tools
+
+_DIGITS = 6
+"""Of a cosine: beyond these it depends on which others are computed at once, and two equal texts are to have equal ones."""
 
 
 def aggregate(search: Search, tools: Tools) -> Search:
@@ -39,18 +44,20 @@ def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector
     """Score each document by the mean cosine of its best chunks; those chunks join the hits, best first."""
     scores: dict[DocumentId, float] = {}
     hits = {hit.chunk: hit for hit in found.hits}
-    for document in documents:
-        chunks = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document) if search.mask is None or search.mask[n]]
-        best = best_cosines(chunks, tools.snapshot.vector.vectors(chunks) @ query, tools.settings.aggregate.best)
+    chunks_of = {d: [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(d) if search.mask is None or search.mask[n]] for d in documents}
+    vectors = tools.snapshot.vector.vectors([n for chunks in chunks_of.values() for n in chunks])
+    cosines = iter(np.round(vectors @ query, _DIGITS).tolist())
+    for document, chunks in chunks_of.items():
+        best = best_cosines(chunks, list(islice(cosines, len(chunks))), tools.settings.aggregate.best)
         if best:
             scores[document] = float(np.mean(list(best.values())))
         for chunk, cosine in best.items():
             hits.setdefault(chunk, Hit(chunk, document, 0, cosine))
     ranked = sorted(hits.values(), key=lambda hit: (-hit.score, hit.chunk))
-    return RankedList(tuple(replace(hit, rank=rank) for rank, hit in enumerate(ranked, 1)), scores)
+    return RankedList(tuple(Hit(hit.chunk, hit.document, rank, hit.score) for rank, hit in enumerate(ranked, 1)), scores)
 
 
-def best_cosines(chunks: Sequence[ChunkId], cosines: Sequence[float] | Vector, count: int) -> Mapping[ChunkId, float]:
+def best_cosines(chunks: Sequence[ChunkId], cosines: Sequence[float], count: int) -> Mapping[ChunkId, float]:
     """Return the chunks with the highest cosines; those without a vector (NaN) do not count."""
-    pairs = [(float(cosine), chunk) for chunk, cosine in zip(chunks, cosines, strict=True) if not np.isnan(cosine)]
+    pairs = [(cosine, chunk) for chunk, cosine in zip(chunks, cosines, strict=True) if not math.isnan(cosine)]
     return {chunk: cosine for cosine, chunk in sorted(pairs, key=lambda pair: (-pair[0], pair[1]))[:count]}

@@ -20,26 +20,33 @@ def parents(search: Search, tools: Tools) -> Search:
     families = as_families(search.candidates, sections, catalog)
     if tools.settings.dedup_ngram.enabled:
         families = without_copies(in_larger(families, sections, catalog), sections, search.query.limit, tools)
-    return replace(search, passages=as_passages(families, sections, catalog))
+    return replace(search, passages=as_passages(families, sections, catalog, search.query.limit))
 
 
-def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog) -> tuple[Passage, ...]:
-    """Return one passage a family, at its best child's place, and behind it those that disagree with it: its section, or its own lines."""
+def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog, limit: int) -> tuple[Passage, ...]:
+    """Return one passage a family, at its best child's place, and behind it those that disagree with it: its section, or its own lines.
+
+    There are as many as the limit, and those behind the last of them that may disagree with it.
+    """
     of = {each.id: key for key, family in families.items() for each in family}
     ordered = together(
         list(families.items()), lambda item: item[0], lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]}
     )
-    return tuple(_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered, 1))
+    end = limit
+    while end < len(ordered) and any(each.disagrees for each in ordered[end][1]):
+        end += 1
+    return tuple(_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered[:end], 1))
 
 
 def _passage(rank: int, family: Sequence[Candidate], section: Section | None, catalog: Catalog) -> Passage:
     best = family[0]
     document = catalog.documents[best.document]
     start, end = (section.start_line, section.end_line) if section else (best.chunk.start_line, best.chunk.end_line)
-    beside = list(dict.fromkeys(n for child in family for n in (child.id, *child.also_in)))
-    elsewhere = sum(not (child.document == best.document and start <= child.chunk.start_line <= end) for child in family)
-    known = facts([catalog.documents[n] for n in dict.fromkeys(map(catalog.document_of, beside))])
     passage_lines = Place(document.folder, document.path, start, end)
+    places = [_place_of(child, catalog) for child in family]
+    copies = dict.fromkeys(n for child in family for n in child.also_in)
+    beside = dict.fromkeys((*places, *catalog.places(list(copies))))
+    known = facts([catalog.documents[n] for n in dict.fromkeys((*(child.document for child in family), *map(catalog.document_of, copies)))])
     return Passage(
         rank=rank,
         folder=document.folder,
@@ -53,14 +60,19 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
         score=best.score,
         text=section.text if section else best.chunk.text,
         sources=_best_ranks(family),
-        cluster_size=1 + sum(child.cluster_size - 1 for child in family) + elsewhere,
-        also_in=tuple(place for place in catalog.places(beside) if not is_inside(place, passage_lines)),
+        cluster_size=1 + sum(child.cluster_size - 1 for child in family) + sum(not is_inside(each, passage_lines) for each in places),
+        also_in=tuple(place for place in beside if not is_inside(place, passage_lines)),
         match=best.chunk.text,
         disagrees=tuple(each for each in _disagreements(family, catalog) if not is_inside(each.place, passage_lines)),
         created=known.created,
         status=known.status,
         owner=known.owner,
     )
+
+
+def _place_of(child: Candidate, catalog: Catalog) -> Place:
+    document = catalog.documents[child.document]
+    return Place(document.folder, document.path, child.chunk.start_line, child.chunk.end_line)
 
 
 def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:

@@ -92,9 +92,9 @@ def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:
 
 def finish(search: Search, tools: Tools) -> Search:
     """Cut the passages to the limit, but not between two that disagree; where parents are off, chunks stand for themselves."""
-    catalog = tools.snapshot.catalog
-    passages = search.passages if tools.settings.parents.enabled else as_passages(as_families(search.candidates, {}, catalog), {}, catalog)
-    return replace(search, passages=cut(passages, search.query.limit))
+    catalog, limit = tools.snapshot.catalog, search.query.limit
+    passages = search.passages if tools.settings.parents.enabled else as_passages(as_families(search.candidates, {}, catalog), {}, catalog, limit)
+    return replace(search, passages=cut(passages, limit))
 
 
 def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from weakref import WeakKeyDictionary
 
 from thumbindex.model import Candidate, Document, day_modified, day_of
+from thumbindex.ports import Catalog
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import RecencySettings
 
@@ -14,9 +16,16 @@ _AHEAD = timedelta(days=366)
 """How far a date may lie after every modified time: an archive may give all its files one time, older than what they say."""
 
 
+_days: WeakKeyDictionary[Catalog, list[date]] = WeakKeyDictionary()
+"""Of the documents of each catalog that is in use: to read them all for each query would take as long as searching them."""
+
+
 def recency(search: Search, tools: Tools) -> Search:
     """Raise scores by age, counted from the newest document: the same corpus gives the same answer on any day."""
-    day = days(tools.snapshot.catalog.documents)
+    catalog = tools.snapshot.catalog
+    if catalog not in _days:
+        _days[catalog] = days(catalog.documents)
+    day = _days[catalog]
     newest = max(day, default=date.min)
     raised = (raise_score(each, (newest - day[each.document]).days, tools.settings.recency) for each in search.candidates)
     return replace(search, candidates=best_first(raised))
