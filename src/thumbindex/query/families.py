@@ -62,7 +62,7 @@ def _is_part(family: Sequence[Candidate], others: Sequence[Candidate], copy: Chu
     if section is None or larger is None or any(each.disagrees for each in (*family, *others)):
         return False
     part, whole = (" ".join(comparable(_HEADINGS.sub("", each.text))[0].split()) for each in (section, larger))
-    if part in whole:
+    if part and part in whole:
         return True
     own = catalog.sections([ChunkId(n) for n in catalog.chunk_ids(family[0].document)])
     key = _key_of(copy, sections, catalog)

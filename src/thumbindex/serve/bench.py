@@ -47,7 +47,7 @@ def freshness(
 @bench.command()
 @reported
 def duplicates(
-    notes: Annotated[int, typer.Option("--notes", min=2, metavar="N", help="Notes of the vault.")] = 600,
+    notes: Annotated[int, typer.Option("--notes", min=2, metavar="N", help="Notes of the vault.")] = 650,
     characters: Annotated[int, typer.Option("--characters", min=100, metavar="N", help="Length of a note.")] = 5000,
     edits: Annotated[int, typer.Option("--edits", min=1, metavar="N", help="Notes that are written anew, one after another.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every edit's seconds too.")] = False,
