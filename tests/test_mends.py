@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
-from thumbindex.library.indexing import LARGE_BYTES, Listing, Run, index_words, keep_unlisted
+from thumbindex.library.indexing import LARGE_BYTES, Listing, Run, gone_for_good, index_words, keep_unlisted
 from thumbindex.model import Changes, Problem, Progress
 from thumbindex.testing import FakeEmbedder, document
 
@@ -118,6 +119,35 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
 def test_what_cannot_be_seen_is_not_gone(problem, removed):
     comparison = Comparison(Changes(removed=("a.md", "d/b.md")), ())
     assert keep_unlisted(comparison, Listing((Problem(problem, None, "cannot be listed"),), {})).changes.removed == removed
+
+
+def test_what_is_there_again_a_moment_later_is_not_gone(tmp_path):
+    write(tmp_path / "vault/a.md", "written anew while the folder was listed")
+    with opened(tmp_path) as library:
+        (folder,) = library.opened
+        comparison = Comparison(Changes(removed=("a.md", "b.md")), ())
+        assert gone_for_good(comparison, folder).changes.removed == ("b.md",)
+
+
+def test_a_file_that_is_moved_away_and_back_without_pause_never_leaves_the_index(tmp_path):
+    write(tmp_path / "vault/a.md", "apples")
+    write(tmp_path / "vault/b.md", "pears")
+    path, stopped = tmp_path / "vault/a.md", threading.Event()
+
+    def save() -> None:
+        while not stopped.wait(0.004):
+            path.unlink()
+            path.write_text("apples", encoding="utf-8")
+
+    with opened(tmp_path) as library:
+        library.index()
+        saving = threading.Thread(target=save)
+        saving.start()
+        try:
+            assert sum(library.index(words_only=True).removed for _ in range(50)) == 0
+        finally:
+            stopped.set()
+            saving.join()
 
 
 def test_expand_can_be_switched_on_for_a_complete_index(tmp_path):

@@ -33,6 +33,9 @@ LARGE_BYTES = 1024 * 1024
 CHUNKS_A_SLICE = 500
 """Chunks of a large file that come to the keyword view with one commit, in half a second; others get their turn in between."""
 
+MOMENT_SECONDS = 0.01
+"""Between two looks at files that cannot be read."""
+
 TURN_SECONDS = 0.2
 """Between two slices: longer than another process that waits for the lock sleeps between two attempts."""
 
@@ -134,7 +137,15 @@ def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
     listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states})
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
-    return keep_unlisted(comparison, listing), listing, known
+    return keep_unlisted(gone_for_good(comparison, folder), listing), listing, known
+
+
+def gone_for_good(comparison: Comparison, folder: Folder) -> Comparison:
+    """Take back removals of what a second walk finds: who saves or checks out may remove a file just before he writes it anew."""
+    if not comparison.changes.removed:
+        return comparison
+    there = {state.path for state in walk(folder.root, folder.config.corpus)[0]}
+    return replace(comparison, changes=replace(comparison.changes, removed=tuple(path for path in comparison.changes.removed if path not in there)))
 
 
 def refuse_empty(root: Path, documents: int) -> None:
@@ -261,8 +272,7 @@ def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tupl
     documents: list[tuple[FileState, ParsedDocument]] = []
     failed: list[Problem] = []
     gone: list[str] = []
-    for state in states:
-        data = read_bytes(folder.root, state.path, folder.config.corpus)
+    for state, data in _read_all(folder, states):
         if isinstance(data, Problem) and not os.path.lexists(folder.root / state.path):
             gone.append(state.path)
         elif isinstance(data, Problem):
@@ -271,6 +281,19 @@ def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tupl
             parsed = parse_document(state.path, data, folder.config.corpus, listing.modified[state.path])
             documents.append((replace(state, digest=digest_of(data)), replace(parsed, keys=digests(parsed))))
     return documents, failed, gone
+
+
+def _read_all(folder: Folder, states: Sequence[FileState]) -> Iterator[tuple[FileState, bytes | Problem]]:
+    """Yield what is in each file; those that cannot be read are tried once more, after a moment, for the same reason."""
+    again: list[FileState] = []
+    for state in states:
+        data = read_bytes(folder.root, state.path, folder.config.corpus)
+        if isinstance(data, Problem):
+            again.append(state)
+        else:
+            yield state, data
+    time.sleep(MOMENT_SECONDS if again else 0.0)
+    yield from ((state, read_bytes(folder.root, state.path, folder.config.corpus)) for state in again)
 
 
 def _resolver(documents: Sequence[Document]) -> Resolve:
