@@ -248,7 +248,10 @@ def test_the_child_computes_on_one_thread_unless_a_number_is_set(
     with started(command, environment) as process:
         tell(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "status", "arguments": {}}})
         (child,) = children_of(process.pid)
-        assert f"OMP_NUM_THREADS={held}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        wanted, end = f"OMP_NUM_THREADS={held}".encode(), time.monotonic() + 5
+        while wanted not in (found := Path(f"/proc/{child}/environ").read_bytes().split(b"\0")) and time.monotonic() < end:
+            time.sleep(0.01)  # forked, and not yet the program that it becomes
+        assert wanted in found
 
 
 def children_of(parent: int) -> list[int]:
