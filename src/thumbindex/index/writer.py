@@ -95,8 +95,22 @@ class Writer:
             self.store.set_meta("links", "stale" if unresolved else "resolved")
             self.store.set_meta("words", str(self.store.generation + 1))
             now = self.store.rows(paths)
-        behind = self.sync_keyword((before.rows - now, now - before.rows) if shown else None, batch.most)
+            # written before the store's commit, and stamped right after it: between the two, searches find texts that are not there any more
+            behind = self._write_words(before.rows - now, now - before.rows, batch.most) if shown else None
+        if behind is None:
+            behind = self.sync_keyword(batch.most)
+        else:
+            KeywordView(self.places.keyword).write_stamp(self._words, behind)
         return Applied(given - _size(batch), behind)
+
+    def _write_words(self, gone: set[int], new: set[int], most: int) -> int | None:
+        """Write what differs to the keyword view, for a stamp to count it; return how many rows it will lack, None where it is damaged."""
+        view = KeywordView(self.places.keyword)
+        try:
+            removed, left = self._put_rows(view, sorted(gone), sorted(new), most)
+        except IndexDamagedError:
+            return None
+        return left + view.behind - (len(gone) - removed)
 
     def _write(self, batch: Batch) -> None:
         self.store.remove_documents(batch.removed)
@@ -142,27 +156,20 @@ class Writer:
             return 0
         return self.sync_keyword(most=most)
 
-    def sync_keyword(self, differing: tuple[set[int], set[int]] | None = None, most: int = CHUNKS_A_COMMIT) -> int:
-        """Remove from the keyword view and add to it what differs, at most so many chunks; return how many rows it still lacks.
-
-        `differing` says which rows went and came, where that is known and the view is at the generation before.
-        """
+    def sync_keyword(self, most: int = CHUNKS_A_COMMIT) -> int:
+        """Remove from the keyword view and add to it what differs from the store, at most so many chunks; return how many rows it still lacks."""
         view = KeywordView(self.places.keyword)
-        gone, new = self._differing_rows(view) if differing is None else (sorted(differing[0]), sorted(differing[1]))
+        _, behind = self._put_rows(view, *self._differing_rows(view), most)
+        view.write_stamp(self._words, behind)
+        return behind
+
+    def _put_rows(self, view: KeywordView, gone: Sequence[int], new: Sequence[int], most: int) -> tuple[int, int]:
+        """Return how many rows were there to be removed, and how many are left to be added."""
         known = self.store.documents([-row for row in new if row < 0])
         documents = [(-row, document_from_row(path, title, modified, facts, folder="")) for row, path, title, modified, facts in known]
         chunks = [row for row in new if row > 0]
-        removed = 0
-        try:
-            if gone or documents or chunks:
-                removed = view.apply(gone, documents, self._read_chunks(chunks[:most]))
-        except IndexDamagedError:
-            if differing is None:
-                raise
-            return self.sync_keyword(most=most)
-        behind = len(chunks[most:]) + (0 if differing is None else view.behind - (len(gone) - removed))
-        view.write_stamp(self._words, behind)
-        return behind
+        removed = view.apply(gone, documents, self._read_chunks(chunks[:most])) if gone or documents or chunks else 0
+        return removed, len(chunks[most:])
 
     @property
     def _words(self) -> int:

@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 0.05
 
 An edit in a vault of a thousand notes is opened in less and so seen at once; of ten thousand files that change at once, no query waits for all."""
 
-COMMIT_SECONDS = 0.2
+COMMIT_SECONDS = 0.1
 """How long a commit's second half, the keyword view's, is waited for where texts that a search found are replaced by then: an edit takes less."""
 
 FIRST_SECONDS = 2.0
