@@ -126,7 +126,7 @@ class Store(StoredDuplicates):
     def names(self, paths: Iterable[str] | None = None) -> list[Document]:
         """Return every document, or those at these paths, by path, with no more than links can name: path, title and aliases."""
         found = self.documents(None if paths is None else self._ids(paths))
-        return [Document(path, title, aliases=tuple(json.loads(facts)["aliases"])) for _, path, title, _, facts in found]
+        return [Document(path, title, aliases=_aliases(facts)) for _, path, title, _, facts in found]
 
     def rows(self, paths: Iterable[str] | None = None) -> set[int]:
         """Return the row ids of chunks, and minus those of documents: all of them, or those of the documents at these paths."""
@@ -210,6 +210,11 @@ class Store(StoredDuplicates):
         self._write("DELETE FROM problems WHERE path NOT IN (SELECT path FROM documents)")
         self.add_problems(wanted)
         return True
+
+
+def _aliases(facts: str) -> tuple[str, ...]:
+    """Return the aliases among a document's facts; most have none: to read the facts of a thousand to find that out costs an edit 10 ms."""
+    return () if '"aliases": []' in facts else tuple(json.loads(facts)["aliases"])
 
 
 def _state(row: Row) -> FileState:
