@@ -89,3 +89,10 @@ def test_survivors_are_returned_unchanged_but_for_what_they_stand_for(group: lis
     after = dedup_hash(Search(Query("x"), "x", candidates=given_), Tools(snapshot)).candidates
     assert [replace(each, also_in=(), cluster_size=1) for each in after] == [given_[each.id] for each in after]
     assert sum(each.cluster_size for each in after) == len(group)
+
+
+def test_equal_texts_that_their_owner_keeps_apart_are_two(ask, knowing) -> None:
+    snapshot = memory_snapshot([document("a.md", "# A\n\nApples grow on trees."), document("b.md", "# B\n\nApples grow on trees.")])
+    alone = "variants dedup_known dedup_ngram dedup_semantic"
+    assert len(ask(snapshot, "apples trees", off=alone)[0].candidates) == 1
+    assert len(ask(knowing(snapshot, verdicts={(0, 1): "apart"}), "apples trees", off=alone)[0].candidates) == 2

@@ -9,9 +9,10 @@ from thumbindex.query.stage import Search, Tools
 
 
 def dedup_hash(search: Search, tools: Tools) -> Search:
-    """Keep the best of each group of equal texts, whatever their paths, tags and headings."""
-    texts = [each.chunk.text for each in search.candidates]
-    copies = exact_copies(texts, [each.score for each in search.candidates])
+    """Keep the best of each group of equal texts, whatever their paths, tags and headings; what the owner keeps apart is no copy."""
+    found, duplicates = search.candidates, tools.snapshot.duplicates
+    copies = exact_copies([each.chunk.text for each in found], [each.score for each in found])
+    copies = {at: of for at, of in copies.items() if duplicates.verdict(found[at].id, found[of].id) != "apart"}
     return merge(search, tools, {at: Copy(of, "a byte-exact copy") for at, of in copies.items()})
 
 
