@@ -76,9 +76,17 @@ def test_what_a_writer_puts_another_way_does_not(first: str, second: str) -> Non
         ("Open it prior to a change.", "Open it after a change."),
         ("Every note is kept.", "Some notes are kept."),
         ("Run `every day`.", "Run `each day`."),
+        ("It stops when it is >= the limit.", "It stops when it is <= the limit."),
+        ("It runs while a == b holds.", "It runs while a != b holds."),
+        ("The client → the server.", "The client ← the server."),
+        ("Written in C++ by two.", "Written in C by two."),
+        ("Written in C# by two.", "Written in C++ by two."),
+        ("Copy .env to it.", "Copy env to it."),
+        ("Set maxSize in it.", "Set maxsize in it."),
+        ("Das ist schön.", "Das ist schon."),
     ],
 )
-def test_phrases_that_turn_a_sentence_round_still_do(first: str, second: str) -> None:
+def test_phrases_signs_and_names_that_make_another_sentence_still_do(first: str, second: str) -> None:
     assert differing(first, second) is not None
 
 

@@ -1,6 +1,7 @@
 """What is one text twice, what its owner is asked about, and what differs: tables of both, each pair looked at from both sides."""
 
 import json
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -220,6 +221,11 @@ def test_of_labelled_pairs_all_duplicates_are_found_and_no_other_text_is_merged(
     zones = {row["id"]: judged(row["a"], row["b"]).zone for row in rows}
     assert {zones[row["id"]] for row in rows if row["label"] == "duplicate"} == {"same"}
     assert {zones[row["id"]] for row in rows if row["label"] == "distinct-but-similar"} == {"grey", "distinct"}
+
+
+def test_another_form_of_unicode_leaves_a_text_the_same() -> None:
+    text = "Die Schlüssel für größere Räume hängen über der Tür, und wer früher kommt, möchte sie schön zurücklegen können."
+    assert judged(text, unicodedata.normalize("NFD", text)) == Judgement("same", "equal but for markup")
 
 
 def test_a_copy_is_found_under_other_headings_and_without_a_vector() -> None:

@@ -22,7 +22,7 @@ from thumbindex.text import text_key
 
 _LOG = logging.getLogger(__name__)
 
-LOOKING_VERSION = 2
+LOOKING_VERSION = 3
 """Changes when the same chunks would be judged in another way: all are looked at again."""
 
 CHUNKS_AT_ONCE = 1000

@@ -28,7 +28,7 @@ from thumbindex.query.reading import (
     without_code,
 )
 from thumbindex.query.vocabulary import NEGATING, NEGATIONS, SYNONYMS
-from thumbindex.text import STOP_WORDS, fold, language_of, visible, words
+from thumbindex.text import STOP_WORDS, fold, language_of, looks_like_code, visible, words
 
 __all__ = [
     "comparable",  # as dedup_ngram sees a text
@@ -201,7 +201,8 @@ def _pairs(each: Reading) -> list[_Token]:
 def _agree(first: _Token, second: _Token) -> bool:
     """Tell whether tokens are the same: code to the letter, but a word that is code in one text only may have another case."""
     if CODE in (first[0], second[0]) and first[0] != second[0]:
-        return fold(first[1]) == fold(second[1])
+        code = first[1] if first[0] == CODE else second[1]
+        return first[1] == second[1] or (fold(first[1]) == fold(second[1]) and not looks_like_code(code))
     return first[1] == second[1]
 
 

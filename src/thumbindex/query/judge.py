@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from thumbindex.model import Chunk, Judgement
 from thumbindex.query.dedup_ngram import jaccard, ngrams
 from thumbindex.query.guards import contradiction, differing, equal, only_in_one, other_language, same_wording
@@ -77,5 +79,5 @@ def _other_headings(first: Chunk, second: Chunk) -> bool:
 
 def _shared(first: str, second: str) -> float:
     """Return the Jaccard similarity of the words in the source of two texts: a first look, cheaper than reading them."""
-    left, right = set(words(first)), set(words(second))
+    left, right = (set(words(unicodedata.normalize("NFC", text))) for text in (first, second))
     return len(left & right) / len(left | right) if min(len(left), len(right)) > _FEW else 1.0

@@ -70,11 +70,12 @@ _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 
 _TOKEN = re.compile(
     r"(?P<state>[✓✔✗✘✅❌☑☒☐⚠👍👎\ue002-\ue004])"
+    r"|(?P<sign>(?<!\S)(?:[<>]=?(?!\s*[$€£¥]?\d)|[=!]==?|<?->|<-)(?!\S)|[≤≥≠→←↔⇒⇐])"
     r"|(?P<date>\d{4}-\d\d-\d\d)(?!\d)"
     r"|(?P<version>\bv\d+(?:\.\w+)*(?:[-+]\w+(?:\.\w+)*)?)"
     r"|(?P<number>(?:(?:<=|>=|!=|[<>≤≥≠≈~±])[ ]?)?(?:(?<![\w)\]])[-+])?[$€£¥]?\d+(?:[.,:/]\d+)*\+?)(?P<unit>[ -]?(?:%|°[CF]?|[^\W\d_]+(?!\w)))?"
     r"|(?P<flag>(?<![\w-])--?[A-Za-z][\w-]*)"
-    r"|(?P<word>[^\W\d][\w$]*(?:(?:\.|::|->|-|/|'|’)[^\W\d_][\w$]*)*(?:\(\))?)"
+    r"|(?P<word>(?:(?<![\w.)\]])\.(?=[a-z]))?[^\W\d][\w$]*(?:\+\+|\#(?!\w))?(?:(?:\.|::|->|-|/|'|’)[^\W\d_][\w$]*)*(?:\(\))?)"
 )
 _PHRASE = re.compile(rf"(?i)\b(?:{'|'.join(sorted((re.escape(each) for each in PHRASES), key=len, reverse=True))})(?!\w)")
 _NAME_BEFORE = re.compile(r"[a-z,;] \Z")
@@ -226,7 +227,7 @@ def _dated(text: str) -> str:
 def _sorted(match: re.Match[str], in_code: bool) -> list[tuple[str, str]]:
     """Return a token, or a number and its unit, with what each is."""
     token = match[0]
-    if match["state"]:
+    if match["state"] or match["sign"]:
         return [(STATE, token)]
     if match["date"]:
         return [(DATE, token)]
@@ -269,9 +270,10 @@ def _word(token: str, in_code: bool, inside: bool) -> tuple[tuple[str, str], ...
         return ((POLAR, folded),)
     if folded in DAYS_AND_MONTHS:
         return ((DATE, folded),)
-    if in_code or looks_like_code(token):
+    if in_code or looks_like_code(token) or not (token[0].isalnum() and token[-1].isalnum()):
         return ((CODE, bare),)
-    plain = folded.replace("-", "").replace("’", "'")
+    # accents stay: schon is not schön
+    plain = unicodedata.normalize("NFKC", bare).casefold().replace("-", "").replace("’", "'")
     return ((NAME if token[0].isupper() and inside else WORD, plain),)
 
 
