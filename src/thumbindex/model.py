@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal, NewType
 
 DocumentId = NewType("DocumentId", int)
@@ -79,10 +80,16 @@ class Document:
 
 def day_of(document: Document) -> date:
     """Return a document's day: front matter's date, else the modified time (UTC: the same on every machine)."""
+    return _written(document.date) or day_modified(document)
+
+
+@lru_cache(maxsize=4096)
+def _written(day: str) -> date | None:
+    """Read a date of front matter: all documents' are asked for with each generation, and most have none."""
     try:
-        return date.fromisoformat(document.date[:10])
+        return date.fromisoformat(day[:10])
     except ValueError:
-        return day_modified(document)
+        return None
 
 
 def day_modified(document: Document) -> date:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import date
-from functools import lru_cache
+from datetime import date, timedelta
 from weakref import WeakKeyDictionary
 
-from thumbindex.model import Candidate, Document
+from thumbindex.model import Candidate, Document, day_modified, day_of
 from thumbindex.ports import Catalog
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import RecencySettings
 
-_AHEAD = 366
-"""Days that a date may lie after every modified time: an archive may give all its files one time, older than what they say."""
+_AHEAD = timedelta(days=366)
+"""How far a date may lie after every modified time: an archive may give all its files one time, older than what they say."""
 
-_DAY_SECONDS = 86_400
-_EPOCH = date(1970, 1, 1).toordinal()
-
-_days: WeakKeyDictionary[Catalog, list[int]] = WeakKeyDictionary()
+_days: WeakKeyDictionary[Catalog, list[date]] = WeakKeyDictionary()
 """Of the documents of each catalog that is in use: to read them all for each query would take as long as searching them."""
 
 
@@ -29,28 +25,18 @@ def recency(search: Search, tools: Tools) -> Search:
     if catalog not in _days:
         _days[catalog] = days(catalog.documents)
     day = _days[catalog]
-    newest = max(day, default=0)
-    raised = (raise_score(each, newest - day[each.document], tools.settings.recency) for each in search.candidates)
+    newest = max(day, default=date.min)
+    raised = (raise_score(each, (newest - day[each.document]).days, tools.settings.recency) for each in search.candidates)
     return replace(search, candidates=best_first(raised))
 
 
-def days(documents: Sequence[Document]) -> list[int]:
-    """Return each document's day as a number (UTC); where that is far after all modified times it is a mistake, and the document's own one counts."""
-    modified = [_EPOCH + int(each.modified // _DAY_SECONDS) for each in documents]
-    written = [_ordinal(each.date) or day for each, day in zip(documents, modified, strict=True)]
-    latest = max(modified, default=0) + _AHEAD
+def days(documents: Sequence[Document]) -> list[date]:
+    """Return each document's day; where that is far after all modified times it is a mistake, and the document's own one counts."""
+    written = list(map(day_of, documents))
+    latest = max(map(day_modified, documents), default=date.min) + _AHEAD
     if min(written, default=latest) > latest:
         return written  # images of systems keep no modified times: nothing to tell a mistake by
-    return [day if own > latest else own for own, day in zip(written, modified, strict=True)]
-
-
-@lru_cache(maxsize=4096)
-def _ordinal(written: str) -> int:
-    """Return the day of a document's own date; 0 where it has none."""
-    try:
-        return date.fromisoformat(written[:10]).toordinal()
-    except ValueError:
-        return 0
+    return [day_modified(document) if day > latest else day for document, day in zip(documents, written, strict=True)]
 
 
 def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
