@@ -43,7 +43,8 @@ class StoreCatalog:
         self.lost = 0  # chunks that were asked for and whose texts are nowhere any more
         self._folder = folder
         self._facts = sorted(now.documents() if last is None else _facts_since(last, now), key=lambda each: each[1])
-        self._known = {} if last is None else last._made()
+        known = {} if last is None else dict(zip(last.document_rows.tolist(), last.documents, strict=True))
+        self.documents: Sequence[Document] = tuple(self._document(facts, known.get(facts[0])) for facts in self._facts)  # by path
         self.document_rows: Positions = np.array([row[0] for row in self._facts], dtype=np.int64)
         chunks, keys = _columns(now.chunk_keys()) if last is None else _columns_since(last, self.document_rows, now)
         of = positions_of(self.document_rows, chunks[:, 1])
@@ -57,22 +58,11 @@ class StoreCatalog:
         """Count the chunks."""
         return len(self.chunk_rows)
 
-    @cached_property
-    def documents(self) -> Sequence[Document]:
-        """All documents, by path."""
-        return tuple(self._document(facts) for facts in self._facts)
-
-    def _document(self, facts: Facts) -> Document:
-        row, path, title, modified, rest = facts
-        known = self._known.get(row)
+    def _document(self, facts: Facts, known: Document | None) -> Document:
+        _, path, title, modified, rest = facts
         if known is None:
             return document_from_row(path, title, modified, rest, self._folder)
         return known if known.modified == modified else replace(known, modified=modified)
-
-    def _made(self) -> Mapping[int, Document]:
-        """Return the records that there are by now, by row id."""
-        made: Sequence[Document] | None = self.__dict__.get("documents")  # not made for this: nobody may have asked
-        return self._known if made is None else dict(zip(self.document_rows.tolist(), made, strict=True))
 
     @cached_property
     def paths(self) -> Sequence[str]:

@@ -103,7 +103,6 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
         words, whole, fingerprint = _words(now, places), shows_words(now, places), now.meta("fingerprint")
         same = last is not None and last.words == words
         catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)
-        len(catalog.documents)  # made now: whoever asks first need not wait for them
         graph = last.graph if last is not None and same else _graph(now, catalog, last)
         vectors = _vectors(now, places, fingerprint, catalog, last)
         duplicates = duplicates_of(catalog, now, None if last is None else last.duplicates)
