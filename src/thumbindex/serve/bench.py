@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +13,7 @@ import typer
 
 from thumbindex.config import load_config
 from thumbindex.serve.opening import Opening, open_library
+from thumbindex.serve.options import SetOption
 from thumbindex.serve.outcome import FOUND, reported
 from thumbindex.serve.payload import delays_payload
 from thumbindex.serve.progress import ProgressDisplay
@@ -27,15 +30,13 @@ def freshness(
     edits: Annotated[int, typer.Option("--edits", min=1, metavar="N", help="Notes that are saved, one after another.")] = 200,
     notes: Annotated[int, typer.Option("--notes", min=1, metavar="N", help="Notes of the vault.")] = 1000,
     characters: Annotated[int, typer.Option("--characters", min=100, metavar="N", help="Length of a note.")] = 5000,
-    overrides: Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")] = None,
+    overrides: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every edit's seconds too.")] = False,
 ) -> int:
     """Measure how long after a save its text is in an answer, through a server's own pipes: words, then vectors."""
-    with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made:
-        vault = Path(made).resolve() / "vault"
-        vault.mkdir()
-        opening = Opening((str(vault),), Path(made).resolve() / "index", None, tuple(overrides or ()))
-        with open_library(opening) as library, ProgressDisplay() as show:
+    with made_up(overrides or ()) as opening, ProgressDisplay() as show:
+        vault = Path(*opening.folder)
+        with open_library(opening) as library:
             measured = measure_freshness(vault, Load(notes, characters, edits), opening.arguments(), library, show)
     if as_json:
         print_json(delays_payload(measured))
@@ -55,13 +56,15 @@ def duplicates(
     """Measure what looking for duplicates costs: every chunk against all others, then after an edit; random vectors stand for a model's."""
     # Imported here: `--help` must not pay for the rooms behind it.
     from thumbindex.library import Library
-    from thumbindex.study.duplicates import measure_looks
+    from thumbindex.study.duplicates import RandomEmbedder, measure_looks
 
-    with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made, ProgressDisplay() as show:
-        vault, index = Path(made).resolve() / "vault", Path(made).resolve() / "index"
-        vault.mkdir()
-        opening = lambda embedder, overrides: Library.open([vault], index=index, config=load_config(overrides=overrides), embedder=embedder)  # noqa: E731 - a line, used once
-        measured = measure_looks(vault, notes, characters, edits, opening, show)
+    with made_up() as opening, ProgressDisplay() as show:
+        vault = Path(*opening.folder)
+
+        def open_with(embedder: RandomEmbedder, overrides: Sequence[str]) -> Library:
+            return Library.open([vault], index=opening.index, config=load_config(overrides=overrides), embedder=embedder)
+
+        measured = measure_looks(vault, notes, characters, edits, open_with, show)
     if as_json:
         print_json(asdict(measured))
     else:
@@ -79,17 +82,23 @@ def copies(
 ) -> int:
     """Plant copies of a fifth of the sections of some notes, as they are, reworded and with another number, and count them in answers."""
     # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library import Library
     from thumbindex.study.copies import measure_copies, plant
 
     questions = [each.query for path in queries or () for each in load_queries(path)]
-    with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made, ProgressDisplay() as show:
-        vault, index = Path(made).resolve() / "vault", Path(made).resolve() / "index"
-        planted = plant(folder, vault, seed=seed)
-        opening = lambda overrides: Library.open([vault], index=index, config=load_config(overrides=overrides))  # noqa: E731 - a line, used once
-        found = measure_copies(planted, questions, opening, show)
+    with made_up() as opening, ProgressDisplay() as show:
+        planted = plant(folder, Path(*opening.folder), seed=seed)
+        found = measure_copies(planted, questions, lambda overrides: open_library(replace(opening, overrides=tuple(overrides))), show)
     if as_json:
         print_json({name: asdict(copies) for name, copies in found.items()})
     else:
         print_copies(planted, found)
     return FOUND
+
+
+@contextmanager
+def made_up(overrides: Sequence[str] = ()) -> Iterator[Opening]:
+    """Make an empty vault, and a place for its index; both are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made:
+        root = Path(made).resolve()
+        (root / "vault").mkdir()
+        yield Opening((str(root / "vault"),), root / "index", None, tuple(overrides))

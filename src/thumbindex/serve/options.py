@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; docs/schema describes it.")]
 
+SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")]
+
 _OPTIONS: dict[str, Any] = {
     "folder": Annotated[list[str] | None, typer.Option("--folder", metavar="DIR", help="A folder, or a configured folder's name; repeatable.")],
     "index": Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")],
     "config": Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, over the user's and the folder's own.")],
-    "overrides": Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")],
+    "overrides": SetOption,
 }
 _GROUP = "thumbindex.opening"
 
