@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from thumbindex.model import Query
-from thumbindex.query.dedup_ngram import dedup_ngram, jaccard, ngrams
+from thumbindex.query.dedup_ngram import by_letters, dedup_ngram, ngrams, similarity
 from thumbindex.query.guards import differing
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
@@ -18,7 +18,8 @@ def kept(candidates, *texts: str) -> list[int]:
 
 
 def test_similarity_is_the_shared_part_of_all_3_grams() -> None:
-    assert jaccard([ngrams("abcd"), ngrams("abce"), ngrams("")]).tolist() == [[1, pytest.approx(1 / 3), 0], [pytest.approx(1 / 3), 1, 0], [0, 0, 0]]
+    texts = ("abcd", "abce", "")
+    assert [[similarity(a, b) for b in texts] for a in texts] == [[1, pytest.approx(1 / 3), 0], [pytest.approx(1 / 3), 1, 0], [0, 0, 0]]
 
 
 def test_case_markers_quotes_and_line_breaks_do_not_count() -> None:
@@ -26,7 +27,7 @@ def test_case_markers_quotes_and_line_breaks_do_not_count() -> None:
 
 
 def test_no_texts_have_no_similarities() -> None:
-    assert jaccard([]).shape == (0, 0)
+    assert by_letters([]).shape == (0, 0)
 
 
 def test_a_reflowed_copy_is_dropped(candidates) -> None:
@@ -45,6 +46,6 @@ def test_another_kind_keeps_both(candidates) -> None:
 @pytest.mark.skipif(not PAIRS.is_file(), reason="the labelled pairs are not part of the repository")
 def test_every_labelled_duplicate_is_found_and_no_distinct_pair_is_merged() -> None:
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
-    merged = {row["id"]: jaccard([ngrams(row["a"]), ngrams(row["b"])])[0, 1] >= 0.7 and differing(row["a"], row["b"]) is None for row in rows}
+    merged = {row["id"]: similarity(row["a"], row["b"]) >= 0.7 and differing(row["a"], row["b"]) is None for row in rows}
     wrong = [row["id"] for row in rows if row["label"] != "near-duplicate" and merged[row["id"]] != (row["label"] == "duplicate")]
     assert wrong == []

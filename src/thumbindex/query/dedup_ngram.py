@@ -24,7 +24,6 @@ PAIRS = 1024
 
 _LENGTH = 3
 _NONE = "\0"
-_WORD = 64
 
 
 def dedup_ngram(search: Search, tools: Tools) -> Search:
@@ -46,7 +45,7 @@ def by_letters(texts: Sequence[str]) -> npt.NDArray[np.float64]:
 
 @lru_cache(maxsize=PAIRS)
 def similarity(first: str, second: str) -> float:
-    """Return the 3-gram similarity of two texts; an empty one is like no other."""
+    """Return the shared share of the 3-grams of two texts, |A ∩ B| / |A ∪ B|; an empty one is like no other (Broder 1997)."""
     mine, yours = gram_set(first), gram_set(second)
     shared = len(np.intersect1d(mine, yours, assume_unique=True))
     joined = len(mine) + len(yours) - shared
@@ -65,17 +64,3 @@ def ngrams(markdown: str) -> Grams:
     # a text of one or two characters is one gram by itself
     points = np.frombuffer(text.ljust(_LENGTH if text else 0, _NONE).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
     return points[:-2] << 42 | points[1:-1] << 21 | points[2:]
-
-
-def jaccard(sets: Sequence[Grams]) -> npt.NDArray[np.float64]:
-    """Return the shared share of each two sets, |A ∩ B| / |A ∪ B|, shape (sets, sets); an empty set is like no other (Broder 1997)."""
-    found, columns = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *sets]), return_inverse=True)
-    # bits in whole words, not floats: three hundred candidates with ten thousand grams between them stay in the processor's cache
-    held = np.zeros((len(sets), -(-len(found) // _WORD) * _WORD), dtype=np.bool_)
-    held[np.repeat(np.arange(len(sets)), [len(grams) for grams in sets]), columns] = True
-    bits = np.packbits(held, axis=1).view(np.uint64)
-    shared = np.array([np.bitwise_count(bits & row).sum(axis=1, dtype=np.int64) for row in bits]).reshape(len(sets), len(sets))
-    sizes = np.diagonal(shared)
-    joined = sizes[:, None] + sizes[None, :] - shared
-    similarities: npt.NDArray[np.float64] = np.divide(shared, joined, out=np.zeros(shared.shape), where=joined > 0)
-    return similarities

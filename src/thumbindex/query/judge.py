@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from thumbindex.model import Chunk, Judgement
-from thumbindex.query.dedup_ngram import jaccard, ngrams
+from thumbindex.query.dedup_ngram import similarity
 from thumbindex.query.guards import contradiction, differing, equal, only_in_one, other_language, same_wording
 from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, words
@@ -44,7 +44,7 @@ def judge(first: Chunk, second: Chunk, cosine: float | None, settings: Duplicate
 
 def _judge_alike(first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings) -> Judgement:
     """Judge texts that have words in common and are not equal."""
-    grams = float(jaccard([ngrams(first.text), ngrams(second.text)])[0, 1])
+    grams = similarity(first.text, second.text)
     alike = max(cosine, grams)
     if alike < settings.grey:
         return Judgement("distinct", "not alike")
