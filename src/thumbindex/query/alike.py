@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from thumbindex.model import Candidate
 from thumbindex.query.dedup_ngram import by_letters
-from thumbindex.query.dedup_semantic import LEAST_OVERLAP, overlap_of, stored_cosines, thresholds
-from thumbindex.query.sketch import BY_MEANING, worth_reading
+from thumbindex.query.dedup_semantic import LEAST_OVERLAP, by_meaning, overlap_of
 from thumbindex.query.stage import Tools
 
 
@@ -23,9 +22,7 @@ def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int
 def _alike(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.bool_]:
     texts = [each.chunk.text for each in candidates]
     alike = np.asarray(by_letters(texts) >= tools.settings.dedup_ngram.similarity, dtype=np.bool_)
-    cosines = stored_cosines(tools.snapshot.vector.vectors([each.id for each in candidates]))
-    by_meaning = (cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)) & worth_reading(texts, BY_MEANING)
-    for a, b in np.argwhere(np.triu(by_meaning & ~alike, 1)):
+    for a, b in np.argwhere(np.triu(by_meaning(candidates, tools)[0] & ~alike, 1)):
         alike[a, b] = overlap_of(texts[a], texts[b]) >= LEAST_OVERLAP
     return alike
 

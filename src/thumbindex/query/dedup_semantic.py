@@ -26,11 +26,16 @@ LEAST_OVERLAP = 0.5
 def dedup_semantic(search: Search, tools: Tools) -> Search:
     """Take out what says the same as a better candidate, unless a number, identifier or negation differs."""
     candidates = search.candidates
-    cosines = stored_cosines(tools.snapshot.vector.vectors([each.id for each in candidates]))
-    alike = cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)
-    alike &= worth_reading([each.chunk.text for each in candidates], BY_MEANING)
+    alike, cosines = by_meaning(candidates, tools)
     copies = greedy(alike, lambda a, b: differing(candidates[a], candidates[b], tools))
     return merge(search, tools, {at: Copy(of, f"cosine {cosines[at, of]:.2f}: a near copy") for at, of in copies.items()})
+
+
+def by_meaning(candidates: Sequence[Candidate], tools: Tools) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
+    """Return which two have vectors that are alike and texts that are worth reading, and all cosines, each of shape (items, items)."""
+    cosines = stored_cosines(tools.snapshot.vector.vectors([each.id for each in candidates]))
+    alike = cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)
+    return np.asarray(alike & worth_reading([each.chunk.text for each in candidates], BY_MEANING), dtype=np.bool_), cosines
 
 
 def stored_cosines(vectors: Matrix) -> npt.NDArray[np.float32]:
