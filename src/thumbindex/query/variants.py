@@ -18,6 +18,7 @@ from thumbindex.query.merge import Group, gather, newness, told_apart
 from thumbindex.query.parallel import difference, kinship, path_keys, version_of
 from thumbindex.query.reading import DATE, NUMBER, reading
 from thumbindex.query.stage import Search, Tools
+from thumbindex.query.translations import Pair, translations
 from thumbindex.text import STOP_WORDS, words
 
 MOST_BY_LETTERS = 2500
@@ -31,15 +32,22 @@ def variants(search: Search, tools: Tools) -> Search:
     """Make one of variants, in the best one's place: what the query names comes first, else its language, the highest version, the newest."""
     documents, candidates = tools.snapshot.catalog.documents, search.candidates
     near = {tuple(sorted((candidates[a].document, candidates[b].document))) for a, b in near_copies(candidates, tools)}
-    parallel = [pair for pair in parallel_documents({each.document: documents[each.document].path for each in candidates}) if pair in near]
-    among = [at for at, each in enumerate(search.candidates) if any(each.document in pair for pair in parallel)]
+    same, translated = frozenset[Pair](), frozenset[Pair]()
+    among: set[DocumentId] = set()
+    for pair in parallel_documents({each.document: documents[each.document].path for each in candidates}):
+        own = counterparts(*pair, tools) if pair in near else frozenset()
+        if not own and kinship(*(documents[each].path for each in pair)) == "language":
+            own = translations(*pair, tools.snapshot.catalog)
+            translated |= own
+        same |= own
+        among |= set(pair) if own else set()
     if not among:
         return search
-    same = frozenset[tuple[ChunkId, ChunkId]]().union(*(counterparts(*pair, tools) for pair in parallel))
+    at = [n for n, each in enumerate(candidates) if each.document in among]
     groups = []
-    for members in grouped([search.candidates[at] for at in among], same, tools):
-        found = [search.candidates[among[at]] for at in members]
-        groups.append(Group(tuple(among[at] for at in members), first_of(found, search.text, tools.snapshot.catalog), "a variant"))
+    for members in grouped([candidates[n] for n in at], same, translated, tools):
+        found = [candidates[at[n]] for n in members]
+        groups.append(Group(tuple(at[n] for n in members), first_of(found, search.text, tools.snapshot.catalog), "a variant"))
     return gather(search, tools, groups)
 
 
@@ -52,7 +60,7 @@ def parallel_documents(paths: dict[DocumentId, str]) -> list[tuple[DocumentId, D
     return sorted({pair for documents in sharing.values() for pair in combinations(documents, 2)})
 
 
-def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozenset[tuple[ChunkId, ChunkId]]:
+def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozenset[Pair]:
     """Return which chunks of two pages are nearest to each other; none where too little of the shorter page stands in the other.
 
     By stored vectors, by letters where one has none.
@@ -74,11 +82,13 @@ def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozens
     return frozenset((ids[0][a], ids[1][b]) for a, b in np.argwhere(nearest))
 
 
-def grouped(candidates: Sequence[Candidate], same: frozenset[tuple[ChunkId, ChunkId]], tools: Tools) -> list[tuple[int, ...]]:
-    """Return the positions of chunks that are variants of the first of them; of one document only its best."""
+def grouped(candidates: Sequence[Candidate], same: frozenset[Pair], translated: frozenset[Pair], tools: Tools) -> list[tuple[int, ...]]:
+    """Return the positions of chunks that are variants of the first of them, near copies or translations; of one document only its best."""
+    position = {each.id: at for at, each in enumerate(candidates)}
+    across = {tuple(sorted((position[a], position[b]))) for a, b in translated if a in position and b in position}
     groups: dict[int, list[int]] = {}
     taken: set[int] = set()
-    for a, b in near_copies(candidates, tools):
+    for a, b in sorted({*near_copies(candidates, tools), *across}):
         first, second = candidates[a], candidates[b]
         if not taken & {a, b} and b not in groups and {(first.id, second.id), (second.id, first.id)} & same and are_variants(first, second, tools):
             members = groups.setdefault(a, [a])
@@ -126,7 +136,8 @@ def first_of(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> C
 
     def claim(at: int) -> tuple[bool, int, tuple[int, ...], tuple[int, float], int]:
         spoken = len(asked & set(words(candidates[at].chunk.text))) if in_languages else 0
-        return is_named(parts[at], query), spoken, version_of(parts[at]), newness(documents[at]), -at
+        newer = (0, 0.0) if in_languages else newness(documents[at])
+        return is_named(parts[at], query), spoken, version_of(parts[at]), newer, -at
 
     return candidates[max(range(len(candidates)), key=claim)]
 
