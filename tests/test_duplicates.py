@@ -64,6 +64,13 @@ def test_counts_tell_how_much_of_a_vault_is_merged_or_flagged(library: Library) 
     assert (found.chunks, found.merged, found.flagged) == (5, 2, 2)
 
 
+def test_a_text_that_is_merged_and_waits_for_a_decision_too_counts_once(library: Library, vault: Path) -> None:
+    (vault / "copy.md").write_text(NOTES["old/c.md"], encoding="utf-8")
+    library.index()
+    found = library.duplicates()
+    assert (found.chunks, found.merged, found.flagged) == (6, 4, 1)
+
+
 def test_a_decision_is_shown_and_undone(library: Library) -> None:
     grey = clusters(library)["new/d.md", "old/c.md"]
     decided = library.decide(grey.id, "same", "the newer one holds")

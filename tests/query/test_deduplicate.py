@@ -86,6 +86,12 @@ def test_too_many_items_by_meaning_are_refused() -> None:
         remove_duplicates([{}] * (MOST_SEMANTIC + 1), DeduplicateSettings(method="semantic"))
 
 
+@pytest.mark.parametrize("given", [{"method": "bm25"}, {"keep": "best"}])
+def test_an_unknown_method_or_choice_is_refused_with_those_that_there_are(given: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"query\.deduplicate\..* must be one of .*(content_hash|highest_score)"):
+        remove_duplicates([{}], DeduplicateSettings(**given))
+
+
 def test_a_field_must_be_named() -> None:
     with pytest.raises(UsageError, match=r"query\.deduplicate\.field"):
         remove_duplicates([{}], DeduplicateSettings(method="exact_field"))

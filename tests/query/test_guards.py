@@ -90,8 +90,17 @@ def test_phrases_signs_and_names_that_make_another_sentence_still_do(first: str,
     assert differing(first, second) is not None
 
 
-def test_the_reason_names_what_differs() -> None:
-    assert differing("within 7 days", "within 14 days") == "`7 day` against `14 day`"
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("within 7 days", "within 14 days", "`7 day` against `14 day`"),
+        ("The Server does support it.", "The Server does not support it.", "nothing against `not`"),
+        ("Never use the Server.", "Use the Server.", "`never` against nothing"),
+        ("Run it with `--force` now.", "Run it now.", "`--force` against nothing"),
+    ],
+)
+def test_the_reason_names_what_differs(first: str, second: str, told: str) -> None:
+    assert differing(first, second) == told
 
 
 def test_tables_of_another_shape_are_kept_apart() -> None:

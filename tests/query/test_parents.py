@@ -50,12 +50,12 @@ def test_siblings_add_their_ranks_and_copies() -> None:
 
 def test_a_copy_inside_the_passage_is_no_other_place() -> None:
     passage = passages_of([candidate(0, also_in=(1,), cluster_size=2)], CATALOG.sections(ALL))[0]
-    assert (passage.also_in, passage.cluster_size) == ((), 2)
+    assert (passage.also_in, passage.cluster_size) == ((), 1)
 
 
 def test_what_stands_in_a_passage_as_a_copy_comes_with_it_and_names_its_own_place() -> None:
     passages = passages_of([candidate(1, 0.9), candidate(3, 0.8, also_in=(0,), cluster_size=2)], CATALOG.sections(ALL))
-    assert [(p.path, p.start_line, p.cluster_size, p.also_in) for p in passages] == [("a.md", 1, 3, (Place("", "b.md", 3, 3),))]
+    assert [(p.path, p.start_line, p.cluster_size, p.also_in) for p in passages] == [("a.md", 1, 2, (Place("", "b.md", 3, 3),))]
 
 
 REWORDED = "One may keep every note of the week in a folder of its own, and look through all of them again when the week is over."

@@ -172,6 +172,6 @@ def is_merged(cluster: Cluster) -> bool:
     return cluster.verdict == "same" or (cluster.zone == "same" and cluster.verdict is None)
 
 
-def count_places(clusters: Iterable[Cluster]) -> int:
-    """Count the places in clusters, each once."""
-    return len({each.place for cluster in clusters for each in cluster.standings})
+def places_of(clusters: Iterable[Cluster]) -> frozenset[Place]:
+    """Return the places in clusters, each once."""
+    return frozenset(each.place for cluster in clusters for each in cluster.standings)

@@ -12,7 +12,7 @@ from typing import Any
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import UsageError
 from thumbindex.index.writer import Writer
-from thumbindex.library.clusters import count_places, is_merged, pairs_of, read_clusters
+from thumbindex.library.clusters import is_merged, pairs_of, places_of, read_clusters
 from thumbindex.library.reader import Reader
 from thumbindex.model import BlockKind, Chunk, Cluster, Decision, DuplicatesFound, Judgement, Verdict
 from thumbindex.ports import Embedder
@@ -39,12 +39,13 @@ class Duplicated:
         """Return the clusters of one text, with `grey` those too of which the owner has to decide, and what of the decisions has lapsed."""
         found = [(reader.folder.name, read_clusters(reader)) for reader in self._chosen_readers(folder)]
         every = [each for _, known in found for each in known.clusters]
+        merged = places_of(each for each in every if is_merged(each))
         return DuplicatesFound(
             tuple(each for each in every if grey or each.zone == "same" or each.verdict),
             tuple((name, decision) for name, known in found for decision in known.lapsed),
             sum(known.chunks for _, known in found),
-            count_places(each for each in every if is_merged(each)),
-            count_places(each for each in every if each.zone == "grey" and each.verdict is None),
+            len(merged),
+            len(places_of(each for each in every if each.zone == "grey" and each.verdict is None) - merged),
         )
 
     def decide(self, cluster: str, verdict: Verdict, note: str = "", *, folder: Sequence[str] = ()) -> Cluster:

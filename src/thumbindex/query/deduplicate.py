@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,10 @@ def remove_duplicates(items: Sequence[Mapping[str, Any]], settings: DeduplicateS
 
 
 def find_copies(items: Sequence[Mapping[str, Any]], settings: DeduplicateSettings) -> dict[int, int]:
-    """Return each copy's survivor, by position; UsageError for an unknown method, no field, or too many items by meaning."""
+    """Return each copy's survivor, by position; UsageError for an unknown method or choice, no field, or too many items by meaning."""
+    for each in fields(settings):
+        if (choices := each.metadata["choices"]) and getattr(settings, each.name) not in choices:
+            raise UsageError(f"`query.deduplicate.{each.name}` must be one of {', '.join(choices)}, not {getattr(settings, each.name)!r}.")
     order = _order(items, settings.keep)
     ordered = [items[at] for at in order]
     if settings.method == "semantic":

@@ -187,7 +187,11 @@ def _marks_apart(left: Reading, right: Reading) -> str | None:
     at = next((n for n, (a, b) in enumerate(zip(mine, yours, strict=False)) if not _agree(a, b)), min(len(mine), len(yours)))
     if at == len(mine) == len(yours):
         return None
-    return f"{_quoted(mine[at : at + 2])} against {_quoted(yours[at : at + 2])}"
+    more, less = (mine[at:], yours[at:]) if len(mine) >= len(yours) else (yours[at:], mine[at:])
+    if len(more) > len(less) and all(map(_agree, more[1:3], less)):  # a token that only one has, as `not`, stands against nothing
+        more, less = more[:1], []
+    told = more[:2], less[:2]
+    return " against ".join(map(_quoted, told if len(mine) >= len(yours) else told[::-1]))
 
 
 def _marked(each: Reading) -> list[_Token]:

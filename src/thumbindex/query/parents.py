@@ -43,9 +43,9 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
     document = catalog.documents[best.document]
     start, end = (section.start_line, section.end_line) if section else (best.chunk.start_line, best.chunk.end_line)
     passage_lines = Place(document.folder, document.path, start, end)
-    places = [_place_of(child, catalog) for child in family]
     copies = dict.fromkeys(n for child in family for n in child.also_in)
-    beside = dict.fromkeys((*places, *catalog.places(list(copies))))
+    beside = dict.fromkeys((*(_place_of(child, catalog) for child in family), *catalog.places(list(copies))))
+    others = tuple(place for place in beside if not is_inside(place, passage_lines))
     known = facts([catalog.documents[n] for n in dict.fromkeys((*(child.document for child in family), *map(catalog.document_of, copies)))])
     return Passage(
         rank=rank,
@@ -60,8 +60,8 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
         score=best.score,
         text=section.text if section else best.chunk.text,
         sources=_best_ranks(family),
-        cluster_size=1 + sum(child.cluster_size - 1 for child in family) + sum(not is_inside(each, passage_lines) for each in places),
-        also_in=tuple(place for place in beside if not is_inside(place, passage_lines)),
+        cluster_size=1 + len(others),
+        also_in=others,
         match=best.chunk.text,
         disagrees=tuple(each for each in _disagreements(family, catalog) if not is_inside(each.place, passage_lines)),
         created=known.created,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step
-from thumbindex.serve.sentences import HIGH_RATIO, deduplicated, ratio
+from thumbindex.serve.sentences import deduplicated, is_much, ratio
 from thumbindex.study.evaluate import Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
@@ -69,7 +69,7 @@ def disagreement_payload(other: Disagreement) -> dict[str, Any]:
 def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
     """Return how many candidates came to deduplication and were left, and whether it took out too many."""
     came, left = deduplicated(trace)
-    return {"in": came, "out": left, "ratio": round(ratio(trace), 4), "warning": ratio(trace) > HIGH_RATIO}
+    return {"in": came, "out": left, "ratio": round(ratio(trace), 4), "warning": is_much(trace)}
 
 
 def step_payload(step: Step) -> dict[str, Any]:

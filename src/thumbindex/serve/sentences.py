@@ -18,6 +18,9 @@ DEDUPLICATING = ("variants", "dedup_known", "dedup_hash", "deduplicate", "dedup_
 HIGH_RATIO = 0.30
 """The share of candidates above which deduplication is warned of; 5 to 20 % is healthy (spec/dedup.md, section 3)."""
 
+FEWEST_CANDIDATES = 10
+"""Of fewer than these, a share that was taken out is not warned of."""
+
 _DOING = {
     "read": ("read", "files"),
     "words": ("indexed", "files"),
@@ -91,12 +94,16 @@ def ratio(trace: Sequence[Step]) -> float:
     return (came - left) / came if came else 0.0
 
 
+def is_much(trace: Sequence[Step]) -> bool:
+    """Tell whether deduplication took out so much that the notes repeat themselves; a share of a few candidates says nothing."""
+    return ratio(trace) > HIGH_RATIO and deduplicated(trace)[0] >= FEWEST_CANDIDATES
+
+
 def deduplication(trace: Sequence[Step]) -> str:
     """Say what deduplication took out, and warn where that is much."""
     came, left = deduplicated(trace)
-    share = ratio(trace)
-    much = " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them" if share > HIGH_RATIO else ""
-    return f"deduplication: {came:,} → {left:,} candidates ({share:.0%}){much}"
+    much = " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them" if is_much(trace) else ""
+    return f"deduplication: {came:,} → {left:,} candidates ({ratio(trace):.0%}){much}"
 
 
 def how_far(progress: Progress) -> str:

@@ -62,7 +62,8 @@ def print_found(found: DuplicatesFound, grey: bool) -> None:
     share = f"{(found.merged + found.flagged) / found.chunks:.0%}" if found.chunks else "none"
     more = "" if grey or not found.flagged else " (--grey lists them)"
     merged, flagged = f"{found.merged:,} merged", f"{found.flagged:,} for you to decide{more}"
-    print_line(f"{len(found.clusters):,} clusters; of {found.chunks:,} chunks {merged}, {flagged}: {share}")
+    clusters = f"{len(found.clusters):,} cluster{'' if len(found.clusters) == 1 else 's'}"
+    print_line(f"{clusters}; of {found.chunks:,} chunks {merged}, {flagged}: {share}")
 
 
 def print_cluster(cluster: Cluster) -> None:
