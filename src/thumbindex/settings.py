@@ -243,6 +243,14 @@ class FuseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadingsSettings:
+    """Sections of a document whose headings hold the query's words come before its others."""
+
+    enabled: bool = _on()
+    weight: float = setting(0.4, "what a heading with all of the query's words adds to a chunk's share of its document's best one", least=0)
+
+
+@dataclass(frozen=True, slots=True)
 class RecencySettings:
     """Newer documents gain a little."""
 
@@ -368,6 +376,7 @@ class QuerySettings:
     aggregate: AggregateSettings = field(default_factory=AggregateSettings)
     salience: SalienceSettings = field(default_factory=SalienceSettings)
     fuse: FuseSettings = field(default_factory=FuseSettings)
+    headings: HeadingsSettings = field(default_factory=HeadingsSettings)
     recency: RecencySettings = field(default_factory=RecencySettings)
     normalize: NormalizeSettings = field(default_factory=NormalizeSettings)
     confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)

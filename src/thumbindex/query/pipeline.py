@@ -21,6 +21,7 @@ from thumbindex.query.diversify import diversify
 from thumbindex.query.expand import expand
 from thumbindex.query.families import as_families
 from thumbindex.query.fuse import first_list, fuse
+from thumbindex.query.headings import headings
 from thumbindex.query.normalize import normalize
 from thumbindex.query.parents import as_passages, is_inside, parents
 from thumbindex.query.recency import recency
@@ -45,6 +46,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("aggregate", aggregate),
     ("salience", salience),
     ("fuse", fuse),
+    ("headings", headings),
     ("recency", recency),
     ("normalize", normalize),
     ("confidence", confidence),

@@ -1,0 +1,42 @@
+import pytest
+
+from thumbindex.model import Query
+from thumbindex.query.headings import coverage, headings
+from thumbindex.query.stage import Search, Tools
+from thumbindex.settings import HeadingsSettings, QuerySettings
+from thumbindex.testing import document, memory_snapshot
+
+PAGE = "# Sync\n\nAll of it in short.\n\n## Limits\n\nFour of them.\n\n## Storage limits\n\nTen gigabytes."
+
+
+def ordered(candidates, query: str, *scores: float, page: str = PAGE, settings: QuerySettings | None = None) -> list[tuple[int, float]]:
+    snapshot = memory_snapshot([document("a.md", page), document("b.md", "# Other\n\nSomething else.")])
+    search = headings(Search(Query(query), query, candidates=candidates(snapshot, *scores)), Tools(snapshot, settings or QuerySettings()))
+    return [(each.id, round(each.score, 3)) for each in search.candidates]
+
+
+def test_the_section_whose_headings_hold_more_of_the_words_comes_first_with_the_best_one_s_score(candidates) -> None:
+    found = ordered(candidates, "what are the storage limits", 0.9, 0.8, 0.8, 0.3)
+    assert ([n for n, _ in found], found[0]) == ([2, 0, 1, 3], (2, 0.9))
+
+
+def test_documents_stay_where_they_are(candidates) -> None:
+    assert ordered(candidates, "storage limits", 0.5, 0.4, 0.4, 0.6)[0] == (3, 0.6)
+
+
+def test_without_a_word_in_any_heading_nothing_moves(candidates) -> None:
+    assert ordered(candidates, "how much is free", 0.9, 0.8, 0.7, 0.3) == [(0, 0.9), (1, 0.8), (2, 0.7), (3, 0.3)]
+
+
+@pytest.mark.parametrize("query", ["", "of the"])
+def test_a_query_without_words_that_say_something_moves_nothing(candidates, query: str) -> None:
+    assert ordered(candidates, query, 0.9, 0.8, 0.7, 0.3)[0] == (0, 0.9)
+
+
+def test_a_weight_of_nothing_moves_nothing(candidates) -> None:
+    settings = QuerySettings(headings=HeadingsSettings(weight=0.0))
+    assert [n for n, _ in ordered(candidates, "storage limits", 0.9, 0.8, 0.7, 0.3, settings=settings)] == [0, 1, 2, 3]
+
+
+def test_endings_do_not_count() -> None:
+    assert coverage(("Storing a file", "Limit"), frozenset({"stor", "limit", "size", "day"})) == 0.5
