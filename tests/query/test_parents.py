@@ -48,6 +48,11 @@ def test_siblings_add_their_ranks_and_copies() -> None:
     assert (passage.sources, passage.cluster_size, passage.also_in) == ({"search_vector": 1, "search_code": 2}, 2, (Place("", "b.md", 3, 3),))
 
 
+def test_another_version_that_says_otherwise_is_a_disagreement_of_the_passage() -> None:
+    passage = passages_of([candidate(0, also_in=(3,), variants=((3, "`1` against `2`"),))], CATALOG.sections(ALL))[0]
+    assert [(each.place.path, each.differs) for each in passage.disagrees] == [("b.md", "`1` against `2`")]
+
+
 def test_a_copy_inside_the_passage_is_no_other_place() -> None:
     passage = passages_of([candidate(0, also_in=(1,), cluster_size=2)], CATALOG.sections(ALL))[0]
     assert (passage.also_in, passage.cluster_size) == ((), 1)

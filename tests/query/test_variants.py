@@ -1,5 +1,6 @@
 import pytest
 
+from thumbindex.index.union import unite
 from thumbindex.model import Query
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.variants import is_named, variants
@@ -28,6 +29,17 @@ def test_the_version_that_the_query_names_is_shown(candidates) -> None:
     assert grouped(candidates, *pages("5.1/x.md", "7.6/x.md"), query="archive in 5.1?") == [("5.1/x.md", ("7.6/x.md",))]
 
 
+@pytest.mark.parametrize(("query", "shown"), [("days to keep", "7.6/x.md"), ('"30 days"', "5.1/x.md"), ("keep it for 30 days", "5.1/x.md")])
+def test_the_version_that_holds_what_is_asked_for_to_the_letter_is_shown(candidates, query: str, shown: str) -> None:
+    assert grouped(candidates, *pages("5.1/x.md", "7.6/x.md"), query=query)[0][0] == shown
+
+
+def test_versions_that_say_otherwise_are_named_with_the_words(candidates) -> None:
+    snapshot = memory_snapshot(pages("5.1/x.md", "7.6/x.md"))
+    (found,) = variants(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot)).candidates
+    assert found.variants == ((0, "`31 day` against `30 day`"),)
+
+
 def test_the_language_of_the_query_is_shown(candidates) -> None:
     text = "# T\n\nRun `tool build --all --fast` in the folder of your project and wait for the result {}."
     both = [document("de/x.md", text.format("bitte")), document("en/x.md", text.format("please"))]
@@ -43,6 +55,15 @@ def test_without_versions_the_newest_is_shown(candidates) -> None:
 
 def test_a_number_that_differs_between_languages_or_projects_keeps_both(candidates) -> None:
     assert [len(grouped(candidates, *pages(*paths))) for paths in (("de/x.md", "en/x.md"), ("one/x.md", "two/x.md"))] == [2, 2]
+
+
+@pytest.mark.parametrize(("folders", "shown"), [(("work", "backup"), "work/x.md"), (("v7.6", "v5.1"), "v7.6/x.md")])
+def test_a_page_that_stands_at_one_path_in_two_folders_is_one_result(candidates, folders: tuple[str, str], shown: str) -> None:
+    both = [document("x.md", PAGE.format(30), folder=folder, date=f"202{n}-01-01") for n, folder in enumerate(reversed(folders))]
+    snapshot = unite([memory_snapshot([each]) for each in both])
+    (found,) = variants(Search(Query("archive"), "archive", candidates=candidates(snapshot)), Tools(snapshot)).candidates
+    kept = snapshot.catalog.documents[found.document]
+    assert (f"{kept.folder}/{kept.path}", len(found.also_in)) == (shown, 1)
 
 
 def test_two_pages_that_share_a_name_are_two_pages(candidates) -> None:

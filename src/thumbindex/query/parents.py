@@ -77,7 +77,7 @@ def _place_of(child: Candidate, catalog: Catalog) -> Place:
 
 def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:
     """Return what the children disagree with; a text that is gone meanwhile disagrees with nothing."""
-    found = [(n, differs, place) for child in family for n, differs in child.disagrees for place in catalog.places([n])]
+    found = [(n, differs, place) for child in family for n, differs in (*child.disagrees, *child.variants) for place in catalog.places([n])]
     return [Disagreement(place, day_of(catalog.documents[catalog.document_of(n)]).isoformat(), differs) for n, differs, place in found]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from thumbindex.model import Candidate, ChunkId, DocumentId
+from thumbindex.model import Candidate, ChunkId, Document, DocumentId
 from thumbindex.ports import Catalog
 from thumbindex.query.alike import near_copies
 from thumbindex.query.contradict import disagreement
@@ -18,6 +19,7 @@ from thumbindex.query.merge import Group, gather, newness, told_apart
 from thumbindex.query.parallel import difference, kinship, path_keys, version_of
 from thumbindex.query.reading import DATE, NUMBER, reading
 from thumbindex.query.stage import Search, Tools
+from thumbindex.query.terms import QUOTED, is_identifier, tokens
 from thumbindex.query.translations import Pair, translations
 from thumbindex.text import STOP_WORDS, words
 
@@ -34,9 +36,9 @@ def variants(search: Search, tools: Tools) -> Search:
     near = {tuple(sorted((candidates[a].document, candidates[b].document))) for a, b in near_copies(candidates, tools)}
     same, translated = frozenset[Pair](), frozenset[Pair]()
     among: set[DocumentId] = set()
-    for pair in parallel_documents({each.document: documents[each.document].path for each in candidates}):
+    for pair in parallel_documents({each.document: place_of(documents[each.document]) for each in candidates}):
         own = counterparts(*pair, tools) if pair in near else frozenset()
-        if not own and kinship(*(documents[each].path for each in pair)) == "language":
+        if not own and kinship(*(place_of(documents[each]) for each in pair)) == "language":
             own = translations(*pair, tools.snapshot.catalog)
             translated |= own
         same |= own
@@ -47,8 +49,15 @@ def variants(search: Search, tools: Tools) -> Search:
     groups = []
     for members in grouped([candidates[n] for n in at], same, translated, tools):
         found = [candidates[at[n]] for n in members]
-        groups.append(Group(tuple(at[n] for n in members), first_of(found, search.text, tools.snapshot.catalog), "a variant"))
+        shown = first_of(found, search.text, tools.snapshot.catalog)
+        otherwise = tuple((each.id, differs) for each in found if (differs := disagreement(shown.chunk.text, each.chunk.text)))
+        groups.append(Group(tuple(at[n] for n in members), replace(shown, variants=(*shown.variants, *otherwise)), "a variant"))
     return gather(search, tools, groups)
+
+
+def place_of(document: Document) -> str:
+    """Return where a document is, by its folder's name, too: two folders have files of one path."""
+    return f"{document.folder}/{document.path}"
 
 
 def parallel_documents(paths: dict[DocumentId, str]) -> list[tuple[DocumentId, DocumentId]]:
@@ -107,7 +116,7 @@ def are_variants(first: Candidate, second: Candidate, tools: Tools) -> bool:
     documents, duplicates = tools.snapshot.catalog.documents, tools.snapshot.duplicates
     if duplicates.verdict(first.id, second.id) == "apart":
         return False
-    kind = kinship(documents[first.document].path, documents[second.document].path)
+    kind = kinship(place_of(documents[first.document]), place_of(documents[second.document]))
     texts = first.chunk.text, second.chunk.text
     if kind == "language":
         return numbers(texts[0]) == numbers(texts[1]) and not disagreement(*texts)
@@ -128,18 +137,29 @@ def without(text: str, path: str) -> str:
 
 
 def first_of(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> Candidate:
-    """Return which of several variants, best first, is shown: the one that the query names, that is in its words, the highest, the newest."""
-    documents = [catalog.documents[each.document] for each in candidates]
-    parts = parts_of([each.path for each in documents])
-    asked = set(words(query))
-    in_languages = any(kinship(a.path, b.path) == "language" for a, b in combinations(documents, 2))
+    """Return which of several variants, best first, is shown.
 
-    def claim(at: int) -> tuple[bool, int, tuple[int, ...], tuple[int, float], int]:
+    The one that the query names, that holds what it asks for to the letter, that is in its words, the highest version, the newest.
+    """
+    documents = [catalog.documents[each.document] for each in candidates]
+    places = [place_of(each) for each in documents]
+    parts = parts_of(places)
+    asked, exact = set(words(query)), exact_in(query)
+    in_languages = any(kinship(a, b) == "language" for a, b in combinations(places, 2))
+
+    def claim(at: int) -> tuple[bool, int, int, tuple[int, ...], tuple[int, float], int]:
+        held = sum(each in candidates[at].chunk.text.casefold() for each in exact)
         spoken = len(asked & set(words(candidates[at].chunk.text))) if in_languages else 0
         newer = (0, 0.0) if in_languages else newness(documents[at])
-        return is_named(parts[at], query), spoken, version_of(parts[at]), newer, -at
+        return is_named(parts[at], query), held, spoken, version_of(parts[at]), newer, -at
 
     return candidates[max(range(len(candidates)), key=claim)]
+
+
+def exact_in(query: str) -> frozenset[str]:
+    """Return what a query asks for to the letter: quoted phrases, numbers and identifiers; only some versions of a page may hold it."""
+    quoted = QUOTED.findall(query)
+    return frozenset(each.casefold() for each in (*quoted, *(token for token in tokens(query) if is_identifier(token) or token.isdecimal())))
 
 
 def parts_of(paths: Sequence[str]) -> list[str]:
