@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from filelock import FileLock
 from thumbindex.config import load_config
 from thumbindex.errors import UsageError
 from thumbindex.index.at_work import at_work
+from thumbindex.index.keyword_files import counted_files
 from thumbindex.index.locking import locked
+from thumbindex.index.stamp import read_stamp, write_stamp
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.library.freshness import UNTENDED_SECONDS, Awaited
@@ -139,6 +142,19 @@ def test_a_folder_that_is_gone_is_named_and_not_waited_for(reader: Library, vaul
     assert time.monotonic() - began < 5
     assert answer.freshness == Freshness(gone=("vault",))
     assert "apples.md" in paths(answer)
+
+
+def test_a_folder_that_holds_nothing_any_more_is_gone_and_not_changed(reader: Library, vault: Path) -> None:
+    vault.rename(vault.with_name("elsewhere"))
+    vault.mkdir()
+    assert ask(reader, "apples", 30).freshness == Freshness(gone=("vault",))
+
+
+def test_while_words_of_a_large_file_come_in_it_is_chunks_that_are_counted(reader: Library) -> None:
+    place = reader.opened[0].places
+    shown = read_stamp(place.keyword)
+    write_stamp(place.keyword, replace(shown, behind=1), counted_files(place.keyword))
+    assert Awaited(reader._readers[0]).progress() == Progress("vault", "chunks", 1, 2)
 
 
 def test_words_that_are_read_and_cannot_be_searched_yet_are_waited_for(reader: Library) -> None:

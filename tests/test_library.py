@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -117,14 +118,15 @@ def test_a_rebuild_asks_no_model_and_gives_the_same_index(library):
     assert (report.embedded, dump(library)) == (0, before)
 
 
-def test_edits_that_leave_size_and_time_alone_are_found_with_verify(library, vault):
+@pytest.mark.skipif(sys.platform == "win32", reason="no time there that whoever writes cannot set back")
+def test_an_edit_that_leaves_size_and_time_as_they_were_is_found(library, vault):
     library.index()
     path = vault / "code.md"
     facts = path.stat()
     with path.open("r+", encoding="utf-8") as file:
         file.write("# Core")
     os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    assert (library.index().changed, library.index(verify=True).changed) == (0, 1)
+    assert library.index().changed == 1
 
 
 def test_words_are_found_before_there_are_vectors(library):

@@ -155,6 +155,7 @@ class FileState:
     mtime_ns: int
     inode: int
     digest: str = ""  # sha256 hex of the bytes; empty until read
+    ctime_ns: int = 0  # of the last change of the file or its facts, which no program can set back; on Windows, of its creation
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +231,7 @@ class Candidate:
     also_in: tuple[ChunkId, ...] = ()  # duplicates that it stands for
     cluster_size: int = 1
     disagrees: tuple[tuple[ChunkId, str], ...] = ()  # near copies that say otherwise, and in which words, its own first
+    variants: tuple[tuple[ChunkId, str], ...] = ()  # of those in `also_in`: other versions that say otherwise, in the same form
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,8 +420,8 @@ class IngestionCounts:
 class Progress:
     """How far a run of indexing is.
 
-    `phase` is "words", "vectors", "waiting" while another process writes, and before all others "repairing" or, for an index of an
-    earlier version, "migrating": how many of the old vectors were looked at.
+    `phase` is "words" (files), "chunks" while the words of large files come last, "vectors", "waiting" while another process writes, and
+    before all others "repairing" or, for an index of an earlier version, "migrating": how many of the old vectors were looked at.
     """
 
     folder: str

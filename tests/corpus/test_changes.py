@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -6,7 +7,8 @@ from thumbindex.corpus.changes import Comparison, find_changes
 from thumbindex.model import Changes, FileState
 
 NOW = 1_000_000_000_000
-OLD = FileState("a.md", 5, 1_000, 7, "digest-a")
+BARE = FileState("a.md", 5, 1_000, 7)
+OLD = replace(BARE, digest="digest-a")
 
 
 def never(path: str) -> str:
@@ -22,13 +24,15 @@ def compare(known: list[FileState], present: list[FileState], read: Callable[[st
 
 
 def test_nothing_is_read_when_nothing_changed() -> None:
-    bare = FileState("a.md", 5, 1_000, 7)
-    assert compare([OLD], [bare]) == Comparison(Changes(unchanged=1), (OLD,))
+    assert compare([OLD], [BARE]) == Comparison(Changes(unchanged=1), (OLD,))
 
 
-@pytest.mark.parametrize("now", [FileState("a.md", 6, 1_000, 7), FileState("a.md", 5, 2_000, 7), FileState("a.md", 5, 1_000, 8)])
+@pytest.mark.parametrize(
+    "now",
+    [FileState("a.md", 6, 1_000, 7), FileState("a.md", 5, 2_000, 7), FileState("a.md", 5, 1_000, 8), FileState("a.md", 5, 1_000, 7, ctime_ns=9)],
+)
 def test_where_a_fact_differs_the_digest_decides(now: FileState) -> None:
-    same = FileState(now.path, now.size, now.mtime_ns, now.inode, "digest-a")
+    same = replace(now, digest="digest-a")
     assert compare([OLD], [now], digests(a="digest-a")) == Comparison(Changes(unchanged=1), (same,), ("a.md",))
     assert compare([OLD], [now], digests(a="other")).changes == Changes(changed=("a.md",))
 
@@ -56,9 +60,8 @@ def test_a_fresh_file_that_stayed_as_it_was_is_trusted_from_the_second_look_on()
 
 
 def test_verify_reads_everything_and_finds_a_change_that_left_all_facts_alone() -> None:
-    bare = FileState("a.md", 5, 1_000, 7)
-    assert compare([OLD], [bare], digests(a="other"), verify=True).changes == Changes(changed=("a.md",))
-    assert compare([OLD], [bare], digests(a="digest-a"), verify=True) == Comparison(Changes(unchanged=1), (OLD,))
+    assert compare([OLD], [BARE], digests(a="other"), verify=True).changes == Changes(changed=("a.md",))
+    assert compare([OLD], [BARE], digests(a="digest-a"), verify=True) == Comparison(Changes(unchanged=1), (OLD,))
 
 
 def test_a_file_that_cannot_be_read_any_more_counts_as_changed() -> None:

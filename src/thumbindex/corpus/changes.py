@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 from thumbindex.model import Changes, FileState
 
+NOT_KEPT = -1
+"""Stands for the time of a file that was written just before: it is no file's, so that the digest decides."""
+
 _FRESH_NS = 2_000_000_000  # the coarsest clock of a file system in use (FAT) ticks every two seconds
 
 
@@ -36,10 +39,10 @@ def find_changes(
     added, changed, touched = [], [], []
     for state in present:
         before = known.get(state.path)
-        kept = replace(state, mtime_ns=-1) if state.mtime_ns > now_ns - _FRESH_NS else state
+        kept = replace(state, mtime_ns=NOT_KEPT) if max(state.mtime_ns, state.ctime_ns) > now_ns - _FRESH_NS else state
         if before is None:
             added.append(state.path)
-        elif not verify and _facts(before) == _facts(state):
+        elif not verify and facts_of(before) == facts_of(state):
             kept = before
         else:
             digest = read_digest(state.path)
@@ -54,5 +57,6 @@ def find_changes(
     return Comparison(Changes(tuple(added), tuple(changed), tuple(removed), same), tuple(states), tuple(touched))
 
 
-def _facts(state: FileState) -> tuple[int, int, int]:
-    return state.size, state.mtime_ns, state.inode
+def facts_of(state: FileState) -> tuple[int, int, int, int]:
+    """Return what is the same while nobody writes to a file; its time alone can be set back by whoever writes."""
+    return state.size, state.mtime_ns, state.inode, state.ctime_ns

@@ -180,7 +180,7 @@ def _add(state: _Walk, path: str, real: str, rules: Rules, facts: Callable[[], o
     if found.st_size > state.settings.max_file_bytes:
         state.problems.append(too_large(path, found.st_size, state.settings))
         return
-    state.files[real] = FileState(path, found.st_size, found.st_mtime_ns, found.st_ino)
+    state.files[real] = FileState(path, found.st_size, found.st_mtime_ns, found.st_ino, ctime_ns=found.st_ctime_ns)
 
 
 def _is_document(state: _Walk, path: str) -> bool:

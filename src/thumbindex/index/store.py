@@ -94,7 +94,7 @@ class Store(StoredDuplicates):
         facts = json.dumps({name: getattr(document, name) for name in _FACTS}, ensure_ascii=False, sort_keys=True)
         row, keys = self.last_row + 1, parsed.keys or digests(parsed)
         modified = float(document.modified)
-        values = (row, state.path, state.size, state.mtime_ns, _signed(state.inode), state.digest, document.title, modified, facts)
+        values = (row, state.path, state.size, state.mtime_ns, _signed(state.inode), state.digest, document.title, modified, facts, state.ctime_ns)
         self._insert("documents", [values])
         self._insert("sections", [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections])
         self._insert(
@@ -110,11 +110,11 @@ class Store(StoredDuplicates):
     def touch_document(self, state: FileState, modified: float) -> None:
         """Refresh the file state of a document whose text is as it was."""
         for old in self._whole(self._rows(f"SELECT {DOCUMENT}, sum FROM documents WHERE path = ?", (state.path,)), "a document"):
-            facts = (state.size, state.mtime_ns, _signed(state.inode), state.digest, old[6], float(modified), old[8])
+            facts = (state.size, state.mtime_ns, _signed(state.inode), state.digest, old[6], float(modified), old[8], state.ctime_ns)
             check = row_sum(old[0], old[1], *facts)
             self._counting.add("documents", [(old[-1],)], -1)
             self._counting.add("documents", [(check,)])
-            names = "size = ?, mtime_ns = ?, inode = ?, digest = ?, title = ?, modified = ?, facts = ?, sum = ?"
+            names = "size = ?, mtime_ns = ?, inode = ?, digest = ?, title = ?, modified = ?, facts = ?, ctime_ns = ?, sum = ?"
             self._write(f"UPDATE documents SET {names} WHERE id = ?", (*facts, check, old[0]))
 
     def documents(self, rows: Sequence[int] | None = None) -> list[tuple[int, str, str, float, str]]:
@@ -218,8 +218,8 @@ def _aliases(facts: str) -> tuple[str, ...]:
 
 
 def _state(row: Row) -> FileState:
-    _, path, size, mtime, inode, digest, *_ = row
-    return FileState(path, size, mtime, inode % 2**64, digest)
+    _, path, size, mtime, inode, digest, _, _, _, ctime, *_ = row
+    return FileState(path, size, mtime, inode % 2**64, digest, ctime)
 
 
 def _signed(inode: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from thumbindex.index.checksum import as_number, row_sum
 from thumbindex.index.database import Database, Row
 
-DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts"
+DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts, ctime_ns"
 
 
 SUMMED = ("digests", "repeats", "boosts")

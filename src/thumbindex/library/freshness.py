@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
-from thumbindex.corpus.changes import find_changes
+from thumbindex.corpus.changes import NOT_KEPT, facts_of, find_changes
 from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
-from thumbindex.library.indexing import Listing, keep_unlisted
+from thumbindex.library.indexing import Listing, keep_unlisted, refuse_empty
 from thumbindex.library.others import is_tended
 from thumbindex.library.reader import Reader
 from thumbindex.model import FileState, Freshness, Problem, Progress
@@ -92,7 +94,11 @@ class Awaited:
         self._total = len(self.missing)
 
     def progress(self) -> Progress:
-        """Tell how many of the paths are indexed."""
+        """Tell how many of the paths are indexed; where all are, of how many chunks the words are known: a large file has many."""
+        if not self.missing and self._store and (stamp := read_stamp(self._reader.folder.places.keyword)) and stamp.behind:
+            with suppress(StorageError):  # it is just being put in the place of another
+                chunks = self._store.count_chunks()
+                return Progress(self.name, "chunks", chunks - stamp.behind, chunks)
         return Progress(self.name, "words", self._total - len(self.missing), self._total)
 
     def is_shown(self) -> bool:
@@ -158,8 +164,10 @@ def find_differing(reader: Reader) -> Differing:
     known = _manifest(reader)
     comparison = find_changes(known, states, lambda path: read_digest(folder.root, path, settings), now_ns=now)
     changes = keep_unlisted(comparison, Listing(problems, {})).changes
+    if changes.removed:
+        refuse_empty(folder.root, len(known))
     digests = {state.path: state.digest for state in comparison.states}
-    facts = {state.path: FileState(state.path, state.size, state.mtime_ns, state.inode, digests[state.path]) for state in states}
+    facts = {state.path: replace(state, digest=digests[state.path]) for state in states}
     unreadable = {path for path in _reported(reader, known) & set(changes.added) if isinstance(read_bytes(folder.root, path, settings), Problem)}
     found: Differing = {path: facts[path] for path in (*changes.added, *changes.changed) if path not in unreadable}
     return found | dict.fromkeys(changes.removed)
@@ -168,8 +176,8 @@ def find_differing(reader: Reader) -> Differing:
 def _shows(recorded: FileState | None, wanted: FileState | None) -> bool:
     if recorded is None or wanted is None:
         return recorded is wanted
-    same_facts = (recorded.size, recorded.mtime_ns, recorded.inode) == (wanted.size, wanted.mtime_ns, wanted.inode)
-    return same_facts or (bool(wanted.digest) and wanted.digest == recorded.digest)
+    kept = wanted if recorded.mtime_ns != NOT_KEPT else replace(wanted, mtime_ns=NOT_KEPT)  # written just before it was indexed
+    return facts_of(recorded) == facts_of(kept) or (bool(wanted.digest) and wanted.digest == recorded.digest)
 
 
 def _manifest(reader: Reader) -> Mapping[str, FileState]:

@@ -216,7 +216,7 @@ def _catch_up(folder: Folder, run: Run) -> Applied:
         time.sleep(TURN_SECONDS)
         with open_writer(folder, run) as writer:
             behind, chunks = writer.catch_up(CHUNKS_A_SLICE), writer.store.count_chunks()
-        run.tell(Progress(folder.name, "words", chunks - behind, chunks))
+        run.tell(Progress(folder.name, "chunks", chunks - behind, chunks))
     return Applied(0, behind)
 
 
