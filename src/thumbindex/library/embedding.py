@@ -80,7 +80,7 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
         store = writer.store
         known, fingerprint = store.meta("model"), store.meta("fingerprint")
         wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
-        if wanted and not store.pending(fingerprint) and not _vocabulary_due(folder, writer) and store.meta("calibration_due") != "yes":
+        if wanted and not store.pending(fingerprint) and not _vocabulary_due(folder, writer) and not _calibration_due(store):
             if store.embedded_to(fingerprint) < store.last_row:
                 with store.transaction():
                     store.note_embedded(fingerprint)
@@ -115,7 +115,7 @@ def _finish(folder: Folder, embedder: Embedder) -> int:
         writer.sync_vectors(embedder.fingerprint, embedder.dimensions, at_leisure=False)
         drop_orphans(writer, embedder)
         terms = frequent_words(folder, writer) if _vocabulary_due(folder, writer) else None
-        titles = some_titles(writer.store) if writer.store.meta("calibration_due") == "yes" else None
+        titles = some_titles(writer.store) if _calibration_due(writer.store) else None
     asked = 0
     if terms is not None:
         asked += embed_missing(folder, embedder, {text_key(term): term for term in terms}, embedder.embed_passages)
@@ -148,6 +148,11 @@ def embed_missing(folder: Folder, embedder: Embedder, texts: Mapping[bytes, str]
 
 def _embed_queries(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     return np.stack([embedder.embed_query(text) for text in texts])
+
+
+def _calibration_due(store: Store) -> bool:
+    """Tell whether the index is to be measured: much of it is new, or what was measured was lost with a damaged file."""
+    return store.meta("calibration_due") != "no" and store.count_chunks() > 0
 
 
 def _vocabulary_due(folder: Folder, writer: Writer) -> bool:
