@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, reduce
@@ -75,7 +75,10 @@ def load_config(
 def with_folder_file(config: Config, folder: str | Path) -> Config:
     """Return the configuration that holds for a folder: its own `thumbindex.toml` over all but what `--config` and `--set` say."""
     own = Path(folder) / FOLDER_FILE
-    if not own.is_file():
+    try:
+        if not own.is_file():
+            return config
+    except OSError:  # a folder that may not be looked into: whoever walks it says so
         return config
     values = {key: value for key, value in _read_layer(own, only=HARMLESS).items() if key not in config.pinned}
     changed: Config = _apply(config, values)
@@ -112,17 +115,20 @@ def compute_on_one_thread() -> None:
         os.environ.setdefault(name, "1")
 
 
-def resolve_folders(config: Config, names: Sequence[str | Path] = ()) -> tuple[tuple[str, Path], ...]:
+def resolve_folders(
+    config: Config, names: Sequence[str | Path] = (), is_known: Callable[[Path], bool] = lambda _: False
+) -> tuple[tuple[str, Path], ...]:
     """Return (name, absolute root) of each folder: configured names or paths; none gives the configured ones, else the current folder.
 
-    A folder is known by its configured name, else by its directory's; two of one name are told apart by a number. Raises UnknownFolderError.
+    A folder is known by its configured name, else by its directory's; two of one name are told apart by a number. Raises UnknownFolderError
+    for a folder that is not there, unless it `is_known`: a drive that is not mounted just now comes back.
     """
     configured = {name: Path(path).expanduser().resolve() for name, path in config.folders.items()}
     wanted = list(names) or list(configured) or [Path.cwd()]
     found: dict[str, Path] = {}
     for each in wanted:
         root = configured.get(str(each)) or Path(each).expanduser().resolve()
-        if not root.is_dir():
+        if not root.is_dir() and not is_known(root):
             raise UnknownFolderError(_no_folder(str(each), root, sorted(configured)))
         if root not in found.values():
             name = next((name for name, path in configured.items() if path == root), root.name or "root")
@@ -305,6 +311,8 @@ def _check_order(config: Config) -> None:
 
 
 def _no_folder(given: str, root: Path, configured: Sequence[str]) -> str:
+    if root.exists():
+        return f"{given}: that is a file: name the folder that holds it; `query --path` asks of single files."
     near = get_close_matches(given, configured, n=1)
     known = f"did you mean `{near[0]}`?" if near else f"configured folders: {', '.join(configured) or 'none'}."
     return f"{given}: there is no folder {root}: {known}"

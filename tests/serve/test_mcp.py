@@ -1,6 +1,7 @@
 """The server as a client sees it, through the SDK's client in memory."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -71,6 +72,17 @@ async def test_a_question_is_answered_with_citations(server: Server) -> None:
     assert f"## 1. {found['citation']}\n" in text
     assert "the newer note wins" in found["text"]
     assert "index: 3 documents; vectors: " in text
+
+
+async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() -> None:
+    def fail() -> Library:
+        raise ZeroDivisionError("of nothing")
+
+    background = Background(Opening(), lambda _: fail(), command=[])
+    async with Client(build_server(background, (("vault", Path("/vault")),))) as client:
+        result = await client.call_tool("query", {"query": "x"})
+    assert result.is_error
+    assert re.search(r"^Unexpected ZeroDivisionError: of nothing \(test_mcp\.py:\d+\)\. Please report", result.content[0].text)
 
 
 async def test_nonsense_gets_an_honest_nothing_found(server: Server) -> None:

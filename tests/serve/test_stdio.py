@@ -127,6 +127,22 @@ def test_a_signal_ends_the_server_within_two_seconds(command: list[str], environ
         assert process.wait(2) == -number
 
 
+@pytest.mark.anyio
+async def test_a_server_whose_folder_is_away_when_it_starts_answers_from_its_index_and_takes_it_up_again(
+    living: tuple[list[str], Path], environment: dict[str, str]
+) -> None:
+    command, root = living
+    async with Client(StdioServerParameters(command=command[0], args=command[1:], env=environment)) as client:
+        await client.call_tool("query", {"query": "press the green button", "wait_fresh": 30})
+    root.rename(root.with_name("elsewhere"))
+    async with Client(StdioServerParameters(command=command[0], args=command[1:], env=environment)) as client:
+        away = await client.call_tool("query", {"query": "press the green button"})
+        (root.with_name("elsewhere") / "new.md").write_text("# New\n\nWritten while it was away.\n", encoding="utf-8")
+        root.with_name("elsewhere").rename(root)
+        back = await client.call_tool("query", {"query": "written while it was away", "wait_fresh": 30})
+    assert (away.structured_content["results"][0]["path"], back.structured_content["results"][0]["path"]) == ("sync.md", "new.md")
+
+
 def test_nothing_but_the_protocol_is_ever_written_to_stdout(command: list[str], environment: dict[str, str], tmp_path: Path) -> None:
     noisy = tmp_path / "noisy.py"
     noisy.write_text(

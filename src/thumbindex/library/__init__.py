@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from thumbindex.config import load_config, offline, resolve_folders, with_folder_file
+from thumbindex.config import load_config, offline, with_folder_file
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, IndexOutdatedError, ModelError, UnknownFolderError, UsageError
@@ -21,7 +21,7 @@ from thumbindex.index.writer import Writer, delete_index
 from thumbindex.library.answering import answer, checked
 from thumbindex.library.duplicates import Duplicated
 from thumbindex.library.embedding import embed_folder
-from thumbindex.library.folders import Folder, find_indexes, place_of
+from thumbindex.library.folders import Folder, find_folders, find_indexes, place_of
 from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, index_folders
 from thumbindex.library.news import News
@@ -87,7 +87,8 @@ class Library(Duplicated):
             raise UsageError(f"Folders are a list: Library.open([{folders!r}]).")
         config = config or load_config()
         directory = str(index) if index is not None else config.index.directory
-        found = [Folder(name, root, place_of(directory, root), with_folder_file(config, root)) for name, root in resolve_folders(config, folders)]
+        roots = find_folders(config, folders, directory)
+        found = [Folder(name, root, place_of(directory, root), with_folder_file(config, root)) for name, root in roots]
         return cls(found, found[0].config if len(found) == 1 else config, embedder, reranker, wait_for_models)
 
     @classmethod

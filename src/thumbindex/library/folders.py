@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from thumbindex.config import resolve_folders
 from thumbindex.index.location import index_location, index_parent, refuse_network_drive
 from thumbindex.index.snapshot import Places
 from thumbindex.index.writer import indexed_root
@@ -26,6 +28,11 @@ def place_of(directory: str, root: Path) -> Places:
     location = index_location(directory, root)
     refuse_network_drive(location)
     return Places(location)
+
+
+def find_folders(config: Config, names: Sequence[str | Path], directory: str) -> tuple[tuple[str, Path], ...]:
+    """Return name and absolute root of each folder; one that is away just now will do where it has an index. Raises UnknownFolderError."""
+    return resolve_folders(config, names, lambda root: place_of(directory, root).store.exists())
 
 
 def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
@@ -14,11 +15,14 @@ from mcp.shared.exceptions import MCPError
 
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.serve.background import Background
+from thumbindex.serve.outcome import unforeseen
 from thumbindex.serve.replies import Reply, reply_outline, reply_query, reply_read, reply_related, reply_status
 from thumbindex.serve.resources import TEMPLATE, complete, list_page, parse_uri, resource_uri
 from thumbindex.serve.seat import Seat, seated
 from thumbindex.serve.tools import TOOLS, check_arguments
 from thumbindex.serve.waiting import Waiting, in_thread
+
+_LOG = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -82,7 +86,7 @@ def instructions(folders: Sequence[tuple[str, Path]]) -> str:
 
 def _first_level(root: Path) -> str:
     try:
-        names = sorted(each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
+        names = sorted(each.name for each in root.iterdir() if each.is_dir() and not each.is_symlink() and not each.name.startswith("."))
     except OSError:
         return "cannot be read"
     more = f" and {len(names) - _TOP_SHOWN} more" if len(names) > _TOP_SHOWN else ""
@@ -119,6 +123,9 @@ class _Desk:
             reply = await in_thread(lambda waiting: self._background.mended(lambda: tool(arguments, waiting), waiting.is_over), ctx.session)
         except ThumbindexError as error:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
+        except Exception as error:  # a model that asked can tell its user more than a broken request could
+            _LOG.exception("A tool failed")
+            return types.CallToolResult(content=[types.TextContent(type="text", text=unforeseen(error))], is_error=True)
         return types.CallToolResult(content=[types.TextContent(type="text", text=reply.text)], structured_content=reply.structured)
 
     async def list_resources(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:

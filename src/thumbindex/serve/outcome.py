@@ -58,6 +58,11 @@ def _outcome(command: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FOUND
     except Exception as error:  # the program's one report of what nobody foresaw
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        say_error(f"Unexpected {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno}). Please report this as a bug.")
+        say_error(unforeseen(error))
         return FAILURE
+
+
+def unforeseen(error: Exception) -> str:
+    """Say what nobody foresaw, and where, in one sentence."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"Unexpected {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno}). Please report this as a bug."

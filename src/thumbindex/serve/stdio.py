@@ -6,12 +6,14 @@ import io
 import os
 import signal
 import sys
+from pathlib import Path
 
 import anyio
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from thumbindex.config import compute_on_one_thread, resolve_folders
+from thumbindex.errors import UnknownFolderError
 from thumbindex.serve.background import Background
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
@@ -22,7 +24,7 @@ def serve_stdio(opening: Opening) -> int:
     """Serve one client until its end of standard input closes; the process ends here."""
     protocol = _claim_output()
     compute_on_one_thread()  # the child that indexes, too
-    folders = resolve_folders(opening.load(), opening.folder)
+    folders = _folders(opening)
     background = Background(opening)
     # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
@@ -34,6 +36,17 @@ def serve_stdio(opening: Opening) -> int:
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)
+
+
+def _folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
+    try:
+        return resolve_folders(opening.load(), opening.folder)
+    except UnknownFolderError:
+        # Imported here: only for a folder that is away; what has an index of it is answered, and it may come back.
+        from thumbindex.library.folders import find_folders
+
+        config = opening.load()
+        return find_folders(config, opening.folder, str(opening.index or config.index.directory))
 
 
 async def _serve(server: Server[Seat], protocol: io.TextIOWrapper) -> None:

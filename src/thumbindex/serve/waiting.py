@@ -10,7 +10,6 @@ import anyio
 from anyio.to_thread import run_sync
 from mcp.server.session import ServerSession
 
-from thumbindex.errors import ThumbindexError
 from thumbindex.model import Progress
 from thumbindex.serve.sentences import how_far
 
@@ -62,12 +61,12 @@ class Waiting:
 async def in_thread(work: Callable[[Waiting], Result], session: ServerSession) -> Result:
     """Do work in a thread while its progress is reported; whoever cancels is answered at once, and the thread is told."""
     waiting = Waiting()
-    failure: ThumbindexError | None = None
+    failure: Exception | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(_report, waiting, session)
         try:
             result = await run_sync(work, waiting, abandon_on_cancel=True)
-        except ThumbindexError as error:  # raised below: out of a task group it would come wrapped
+        except Exception as error:  # raised below: out of a task group it would come wrapped
             failure = error
         finally:
             waiting.end()
