@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from thumbindex.serve.cli import app
+import sys
 
 
 def main() -> None:
     """Run the command line."""
+    try:
+        # Imported here: an interruption while modules are being read is one, too.
+        from thumbindex.serve.cli import app
+    except KeyboardInterrupt:
+        sys.exit(130)
     app()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -114,6 +115,19 @@ def test_a_forgotten_index_is_gone_and_the_notes_are_not(run: Run, vault: Path, 
     assert checked(run("forget", "--json", *elsewhere), "status")["folders"][0]["index"]["documents"] == 3
     assert checked(run("status", "--json", *elsewhere), "status")["folders"][0]["indexed"] is False
     assert (vault / "sync.md").is_file()
+
+
+def test_the_version_is_told(run: Run) -> None:
+    assert re.fullmatch(r"thumbindex \d+\.\d+\.\d+\n", run("--version").stdout)
+
+
+def test_where_filters_let_nothing_through_an_empty_answer_names_them(run: Run) -> None:
+    said = run("query", "green button", "--tag", "nosuch", "--since", "2099-01-01").stdout
+    assert "Searched was only what --tag and --since let through." in said
+
+
+def test_a_file_is_no_folder_and_is_told_from_one_that_is_not_there(run: Run, vault: Path) -> None:
+    assert "sync.md: that is a file" in run("query", "x", "--folder", str(vault / "sync.md")).stderr
 
 
 def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_path: Path) -> None:

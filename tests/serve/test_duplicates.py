@@ -135,6 +135,13 @@ def test_pairs_from_a_file_are_decided_and_bad_lines_survived(run: Run, tmp_path
     assert run("judge", str(pairs)).stdout == out.read_text(encoding="utf-8")
 
 
+def test_pairs_are_not_overwritten_with_their_decisions(run, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text(json.dumps({"id": "1", "a": "x", "b": "x"}), encoding="utf-8")
+    result = run("judge", str(pairs), "--out", str(pairs))
+    assert (result.exit_code, "name another one" in result.stderr, json.loads(pairs.read_text())["a"]) == (2, True, "x")
+
+
 def test_a_file_of_pairs_without_a_pair_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
     assert run("judge", str(tmp_path / "empty.jsonl")).exit_code == run("judge", str(tmp_path / "none.jsonl")).exit_code == 2

@@ -20,7 +20,10 @@ def index_location(directory: str, root: Path) -> Path:
     """Return the folder that holds the index of `root`: a readable name and a digest of the absolute path."""
     parent = index_parent(directory)
     if parent == root or parent.is_relative_to(root):
-        raise UsageError(f"The index directory {parent} lies inside the indexed folder {root}: choose another one with --index.")
+        raise UsageError(
+            f"The index directory {parent} lies inside the folder {root}, which is to be indexed: "
+            "name another folder with --folder (without it, it is the current one), or another index directory with --index."
+        )
     name = re.sub(r"[^\w.-]+", "-", root.name).strip("-")[:40] or "root"
     return parent / f"{name}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
 

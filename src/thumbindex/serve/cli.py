@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +45,19 @@ _WAIT_FRESH = (
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"thumbindex {version('thumbindex')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    _: Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and end.")] = False,
+) -> None:
+    """Answer questions from folders of Markdown with the right passages, cited to the line."""
+
+
 @app.command()
 @reported
 @takes_opening
@@ -52,7 +66,7 @@ def index(
     opening: Opening,
     words_only: Annotated[bool, typer.Option("--words-only", help="Leave the vectors for later: keywords and links answer at once.")] = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Read every file again; texts that have a vector keep it.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare every file's digest, not only size, times and inode.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare every file's digest, not its facts alone, and read the whole index.")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Bring the index up to date, vectors too."""
@@ -92,7 +106,8 @@ def query(
     if as_json:
         print_json(answer_payload(answer))
     else:
-        print_answer(answer, explain, several=len(library.folders) > 1)
+        narrowed = [f"--{name}" for name, given in (("tag", filters.tag), ("path", filters.path), ("since", filters.since)) if given]
+        print_answer(answer, explain, several=len(library.folders) > 1, narrowed=narrowed)
     return FOUND if answer.answerable else NOT_FOUND
 
 

@@ -13,7 +13,7 @@ import typer
 
 from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, Verdict
-from thumbindex.serve.opening import Opening
+from thumbindex.serve.opening import Opening, open_models
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.progress import ProgressDisplay
@@ -154,10 +154,12 @@ def judge(
     out: Annotated[Path | None, typer.Option("--out", metavar="DECISIONS.jsonl", help="Written anew; without it, standard output.")] = None,
 ) -> int:
     """Decide pairs of texts from a file, by the same rules: {"id", "merge", "zone", "rule"} a line."""
+    if out is not None and out.resolve() == pairs.resolve():
+        raise UsageError(f"{out}: that is the file of the pairs: name another one for the decisions.")
     rows = list(_read_pairs(pairs))
     if not rows:
         raise UsageError(f'{pairs}: there is no pair in it: give a JSON object {{"id", "a", "b"}} a line.')
-    with open_for(ctx, opening) as library:
+    with (ctx.obj or open_models)(opening) as library:
         judged = library.judge_pairs([(row["a"], row["b"]) for row in rows])
     lines = [{"id": row["id"], "merge": j.zone == "same", "zone": j.zone, "rule": j.rule} for row, j in zip(rows, judged, strict=True)]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)

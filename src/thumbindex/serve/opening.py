@@ -47,6 +47,13 @@ def open_library(opening: Opening) -> Library:
     return Library.open(opening.folder, index=opening.index, config=opening.load(), wait_for_models=False)
 
 
+def open_models(opening: Opening) -> Library:
+    """Open no folder at all: for what needs but the models and settings of an opening."""
+    from thumbindex.library import Library
+
+    return Library((), opening.load())
+
+
 def open_everywhere(opening: Opening) -> Library:
     """Open the indexes in the index directory: those that the opening names by folder path or name, else all."""
     from thumbindex.library import Library

@@ -39,11 +39,11 @@ _BIN_SECONDS = 0.05
 _WIDEST_BAR = 60
 
 
-def print_answer(answer: Answer, explain: bool = False, several: bool = False) -> None:
+def print_answer(answer: Answer, explain: bool = False, several: bool = False, narrowed: Sequence[str] = ()) -> None:
     """Print the passages, best first, with the lines that matched marked by `>`, and what the answer stood on; `several` folders are named."""
     if answer.corrected:
         _say(f"Searched for: {answer.corrected}", "italic")
-    _say(f"{confidence(answer)}\n", "dim" if answer.answerable else "bold")
+    _say(f"{confidence(answer, narrowed)}\n", "dim" if answer.answerable else "bold")
     for passage in answer.passages:
         _print_passage(passage, several)
     if explain:

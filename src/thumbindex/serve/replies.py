@@ -63,7 +63,8 @@ def reply_query(
     explain = bool(arguments.get("explain"))
     several = len(library.folders) > 1
     doing = progress()
-    head, end = _head(answer, several), foot(answer, doing, is_loading=not library.models_ready)
+    narrowed = [f"`{name}`" for name in ("tag", "path", "since") if arguments.get(name)]
+    head, end = _head(answer, several, narrowed), foot(answer, doing, is_loading=not library.models_ready)
     frame = _frame(answer, doing)
     shown = fit_passages(
         answer.passages,
@@ -150,7 +151,7 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
     for each in structured["folders"]:
         each["skipped"] = each["skipped"][:_DROPPED_SHOWN]
     lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
-    lines += [f"skipped {problem.path}: {problem.reason}" for each in folders for problem in each.problems[:_DROPPED_SHOWN]]
+    lines += [f"{problem.path}: {problem.reason}" for each in folders for problem in each.problems[:_DROPPED_SHOWN]]
     doing = progress or [each.progress for each in folders if each.progress and each.progress.total]
     lines += [indexing(doing)] if doing else []
     return Reply("\n".join([*lines, *notes]), structured)
@@ -163,11 +164,11 @@ def passage_text(passage: Passage, several: bool = False) -> str:
     return f"## {passage.rank}. {folder}{passage.citation}\n{passage.text}{known}"
 
 
-def _head(answer: Answer, several: bool) -> str:
+def _head(answer: Answer, several: bool, narrowed: Sequence[str]) -> str:
     corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
     advice = "" if answer.answerable else " Say so, or try other words."
     lacking = up_to_date(answer.freshness, several)
-    return f"{corrected}{confidence(answer)}{advice}{f' {lacking}' if lacking else ''}"
+    return f"{corrected}{confidence(answer, narrowed)}{advice}{f' {lacking}' if lacking else ''}"
 
 
 def _frame(answer: Answer, doing: Sequence[Progress]) -> dict[str, Any]:

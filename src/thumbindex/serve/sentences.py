@@ -24,16 +24,18 @@ FEWEST_CANDIDATES = 10
 _DOING = {
     "read": ("read", "files"),
     "words": ("indexed", "files"),
+    "chunks": ("indexed", "passages, those of large files last"),
     "vectors": ("embedded", "texts"),
     "repairing": ("repairing the index: looked at", "old vectors"),
     "migrating": ("migrating the index: looked at", "old vectors"),
 }
 
 
-def confidence(answer: Answer) -> str:
-    """Say how many passages there are and how sure the answer is."""
+def confidence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
+    """Say how many passages there are and how sure the answer is; where there are none, by which filters the search was `narrowed`."""
     if not answer.answerable:
-        return "Nothing found: no passage is close enough to this query."
+        less = f" Searched was only what {' and '.join(narrowed)} let through." if narrowed else ""
+        return f"Nothing found: no passage is close enough to this query.{less}"
     number = len(answer.passages)
     doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
     return f"{number} passage{'s' if number != 1 else ''}, confidence {answer.confidence_level} ({answer.confidence:.2f}){doubt}"
