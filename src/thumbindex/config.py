@@ -78,9 +78,9 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
     if not own.is_file():
         return config
     values = {key: value for key, value in _read_layer(own, only=HARMLESS).items() if key not in config.pinned}
-    changed: Config = _apply(config, values)
-    _check_order(changed)
-    return changed
+    own_config: Config = _apply(config, values)
+    _check_order(own_config)
+    return own_config
 
 
 def user_config_file() -> Path:
@@ -134,6 +134,12 @@ def resolve_folders(config: Config, names: Sequence[str | Path] = ()) -> tuple[t
 def settings() -> Mapping[Key, Setting]:
     """Return every setting by its dotted key, in the order of `config.toml`."""
     return {each.key: each for each in _walk(Config, "")}
+
+
+def changed(config: Config) -> dict[Key, Any]:
+    """Return the settings that are not at their defaults, by their dotted keys."""
+    now = {key: _read(config, key) for key in settings()}
+    return {key: value for key, value in now.items() if value != settings()[key].default}
 
 
 def _walk(table: Any, prefix: str) -> Iterator[Setting]:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.study.evaluate import Found, Label, LabeledQuery, load_queries, plain_heading, score_query, score_run, write_run
+from thumbindex.study.measures import Found, plain_heading, score_query, score_run
+from thumbindex.study.queries import Label, LabeledQuery, load_queries
+from thumbindex.study.run_file import write_run
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "eval"
 
