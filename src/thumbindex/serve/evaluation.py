@@ -47,7 +47,7 @@ def evaluate_queries(
 ) -> int:
     """Ask labeled queries and measure the answers: quality, latency and tokens."""
     # Imported here: `--help` and the handshake must not pay for numpy.
-    from thumbindex.study.baseline import read_baseline
+    from thumbindex.study.baseline import check_baseline, read_baseline
     from thumbindex.study.record import record
     from thumbindex.study.report import tables
 
@@ -56,7 +56,8 @@ def evaluate_queries(
         check_ids(sets)
     if report:
         _make_folder(report)
-    earlier = read_baseline(baseline) if baseline else None
+    if earlier := read_baseline(baseline) if baseline else None:
+        check_baseline(earlier, sets)  # before anything is opened: an index may have to be made
     with _sources(sets, opening, lambda which: open_for(ctx, which), with_vocabulary=ablate) as sources:
         findings = _find(sources, limit, earlier, ablate)
     if run:
@@ -73,11 +74,9 @@ def evaluate_queries(
 def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_ablation: bool) -> Findings:
     """Ask the sources and compare: with an earlier run, and with each setting changed."""
     from thumbindex.study.ablation import ablate, variants
-    from thumbindex.study.baseline import check_baseline, compare_with
+    from thumbindex.study.baseline import compare_with
     from thumbindex.study.record import Findings
 
-    if earlier:
-        check_baseline(earlier, sources)
     configured = sources[0].library.config
     with ProgressDisplay() as show:
         evaluations = evaluate_all(sources, limit, show)

@@ -12,8 +12,8 @@ from typing import Any
 from thumbindex.errors import UsageError
 from thumbindex.study.ablation import main_values
 from thumbindex.study.bootstrap import Difference, compare
-from thumbindex.study.evaluate import Evaluation, Source
-from thumbindex.study.queries import digest_of
+from thumbindex.study.evaluate import Evaluation
+from thumbindex.study.queries import QuerySet, digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ def read_baseline(path: Path) -> Baseline:
     return Baseline(path, digests, values)
 
 
-def check_baseline(baseline: Baseline, sources: Sequence[Source]) -> None:
-    """Raise UsageError where a set is not the one that the baseline was asked: before hours of asking."""
-    for each in sources:
+def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
+    """Raise UsageError where a set is not the one that the baseline was asked."""
+    for each in sets:
         if each.name not in baseline.digests:
             held = ", ".join(baseline.digests) or "none"
             raise UsageError(f"{baseline.path}: the baseline holds no set {each.name}, only {held}: leave the set out, or make a baseline with it.")

@@ -1,0 +1,62 @@
+"""How queries are asked: as users ask for the cost, to the end for the quality."""
+
+from dataclasses import replace
+
+import pytest
+
+from thumbindex.config import load_config
+from thumbindex.errors import UsageError
+from thumbindex.library import Library
+from thumbindex.model import Progress
+from thumbindex.study.evaluate import Evaluation, Source, check_labels, evaluate, pooled, rank_all, to_the_end
+from thumbindex.study.queries import Label, LabeledQuery
+
+STRANGER = LabeledQuery("q9", "green", "keyword", (Label("elsewhere.md", None, 2),))
+
+
+def test_every_query_is_measured_with_what_its_answer_costs(library: Library, evaluation: Evaluation) -> None:
+    texts = {query.id: sum(len(each.text) for each in library.query(query.query).passages) for query in evaluation.queries}
+    assert {id_: each.tokens * 4 for id_, each in evaluation.asked.items()} == texts
+    assert all(each.seconds > 0 for each in evaluation.asked.values())
+    assert evaluation.scores["keyword"]["nDCG@10"] == 1.0
+    assert (evaluation.counts, evaluation.unanswered) == ({"ALL": 3, "keyword": 2, "question": 1}, 0)
+
+
+def test_tokens_are_those_of_the_configured_limit(library: Library, evaluation: Evaluation) -> None:
+    one = evaluate(library.answering_with(replace(library.config.query, limit=1)), evaluation.queries)
+    assert one.run == evaluation.run
+    assert sum(each.tokens for each in one.asked.values()) < sum(each.tokens for each in evaluation.asked.values())
+
+
+def test_a_ranking_goes_to_its_end_unless_the_caller_set_where_it_stops(library: Library) -> None:
+    assert to_the_end(library).config.query.confidence.minimum_relevance == 0.0
+    told = library.answering_with(library.config.query)
+    told.config = load_config(overrides=["query.confidence.minimum_relevance=0.9"])
+    assert to_the_end(told) is told
+
+
+def test_ranking_alone_gives_the_run_of_an_evaluation(library: Library, evaluation: Evaluation) -> None:
+    assert rank_all(library, evaluation.queries) == evaluation.run
+
+
+def test_progress_is_told_query_by_query(library: Library, evaluation: Evaluation) -> None:
+    told: list[Progress] = []
+    evaluate(library, evaluation.queries, show=told.append, name="mine")
+    assert [(each.folder, each.done, each.total) for each in told] == [("mine", 1, 3), ("mine", 2, 3), ("mine", 3, 3)]
+
+
+def test_each_query_of_several_sets_counts_once(evaluation: Evaluation) -> None:
+    lost = {query.id: {"nDCG@10": 0.0} for query in evaluation.queries[:1]}
+    other = replace(evaluation, name="other", queries=evaluation.queries[:1], measured=lost)
+    scores, counts = pooled([evaluation, other])
+    assert counts == {"ALL": 4, "keyword": 3, "question": 1}
+    assert scores["ALL"]["nDCG@10"] == pytest.approx(evaluation.scores["ALL"]["nDCG@10"] * 3 / 4)
+
+
+def test_labels_that_the_folder_lacks_are_counted(source: Source) -> None:
+    assert check_labels(replace(source, queries=(*source.queries, STRANGER))) == 1
+
+
+def test_a_set_of_another_folder_is_refused(library: Library) -> None:
+    with pytest.raises(UsageError, match=r"other\.manual: none of its 1 labeled paths is in vault"):
+        check_labels(Source("other.manual", library, (STRANGER,)))
