@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from thumbindex.study.baseline import Baseline
     from thumbindex.study.record import Findings
 
-_OF_INTEREST = ("corpus.", "encode.", "query.")
-"""Settings that change answers: a report names them, and no paths of whoever made it."""
+_OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
+"""Settings that change answers: a report names those, and not where things lie on the machine of whoever made it."""
 
 _WITH_VOCABULARY = Opening(overrides=("query.expand.enabled=true",))
 """An index holds the vocabulary that `expand` needs only where it was opened with `expand` on."""
