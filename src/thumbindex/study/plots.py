@@ -29,7 +29,7 @@ Point = tuple[str, float, float]
 def draw(folder: Path, findings: Findings) -> tuple[tuple[str, Path], ...]:
     """Draw what there is to draw into an existing folder; return titles and files. Raises UsageError where matplotlib is not installed."""
     drawings: list[tuple[str, str, Callable[[Any, Findings], None]]] = [("Quality by kind", "by-kind.png", _by_kind)]
-    if any(each.difference for each in findings.effects):
+    if _shown(findings):
         drawings.append(("What each setting does", "ablation.png", _waterfall))
     drawings.append(("Quality against latency", "latency.png", _against_latency))
     return tuple((title, _drawn(folder / name, title, findings, drawing)) for title, name, drawing in drawings)
@@ -41,7 +41,7 @@ def _drawn(path: Path, title: str, findings: Findings, drawing: Callable[[Any, F
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UsageError("The plots are left out, since matplotlib is not installed: `pip install 'thumbindex[plots]'` brings it.") from error
-    rows = len(findings.effects) if drawing is _waterfall else 0
+    rows = len(_shown(findings)) if drawing is _waterfall else 0
     figure = Figure(figsize=(_WIDTH, max(_HEIGHT, _ROW * rows)), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(title)
@@ -70,7 +70,7 @@ def _by_kind(axes: Any, findings: Findings) -> None:
 
 def _waterfall(axes: Any, findings: Findings) -> None:
     """Draw a bar a variant, from the configuration as it is to where the variant gets, largest loss first; colored where it is no noise."""
-    effects = sorted((each for each in findings.effects if each.difference), key=_change, reverse=True)
+    effects = sorted(_shown(findings), key=_change, reverse=True)
     intervals = [each.difference.interval for each in effects if each.difference]
     start = pooled(findings.evaluations)[0]["ALL"][MAIN]
     colors = [GRAY if not each.certain else GREEN if each.mean > 0 else ORANGE for each in intervals]
@@ -78,21 +78,23 @@ def _waterfall(axes: Any, findings: Findings) -> None:
     axes.barh(range(len(effects)), [each.mean for each in intervals], left=start, xerr=spans, color=colors, ecolor="#555555", capsize=2)
     axes.axvline(start, color="black", linewidth=0.8)
     axes.set_yticks(range(len(effects)), [each.variant.name for each in effects], fontsize=8)
-    axes.set_xlabel(f"{MAIN}; the line is the configuration as it is, whiskers are 95 % intervals of the difference")
+    axes.set_ylim(-0.7, len(effects) - 0.3)
+    axes.set_xlabel(f"{MAIN}; the line is the configuration as it is, gray what lies within the noise")
 
 
 def _against_latency(axes: Any, findings: Findings) -> None:
     """Draw a point a configuration, a point a set where there is one configuration; named where nothing is both better and faster."""
     here = "as configured" if len(findings.evaluations) > 1 or findings.effects else findings.evaluations[0].name
     points = [_point(here, findings.evaluations)]
-    points += [_point(each.variant.name, each.evaluations) for each in findings.effects if each.difference]
+    points += [_point(each.variant.name, each.evaluations) for each in _shown(findings)]
     if not findings.effects and len(findings.evaluations) > 1:
         points += [_point(each.name, [each]) for each in findings.evaluations]
-    named = {points[0], *(points if not findings.effects else undominated(points))}
+    named = list(dict.fromkeys([points[0], *(undominated(points) if findings.effects else points)]))
     axes.scatter([ms for _, ms, _ in points], [value for *_, value in points], color=[BLUE if each in named else GRAY for each in points], s=18)
     axes.scatter(*points[0][1:], color=ORANGE, s=36)
-    for name, ms, value in named:
-        axes.annotate(name, (ms, value), xytext=(4, 4), textcoords="offset points", fontsize=8)
+    for number, (name, ms, value) in enumerate(named):  # by turns above and below: neighbors on the front are often close
+        axes.annotate(name, (ms, value), xytext=(4, 5 if number % 2 else -11), textcoords="offset points", fontsize=8)
+    axes.margins(y=0.15)
     axes.set_xlabel("p50 of an answer as users get it, milliseconds")
     axes.set_ylabel(MAIN)
 
@@ -108,6 +110,11 @@ def undominated(points: Sequence[Point]) -> list[Point]:
 
 def _point(name: str, evaluations: Sequence[Evaluation]) -> Point:
     return name, cost_of(evaluations).p50, pooled(evaluations)[0]["ALL"][MAIN]
+
+
+def _shown(findings: Findings) -> list[Effect]:
+    """Return the variants that found anything: one that found nothing would squeeze all others into a corner."""
+    return [each for each in findings.effects if each.difference and each.difference.after > 0]
 
 
 def _change(effect: Effect) -> float:
