@@ -37,7 +37,7 @@ _WITH_VOCABULARY = Opening(overrides=("query.expand.enabled=true",))
 def evaluate_queries(
     ctx: typer.Context,
     opening: Opening,
-    queries: Annotated[list[Path], typer.Argument(metavar="QUERIES.jsonl…", help="Labeled queries; NAME.KIND.jsonl is asked of the folder NAME.")],
+    queries: Annotated[list[Path], typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries; NAME.KIND.jsonl is asked of the folder NAME.")],
     run: Annotated[Path | None, typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")] = RANKED_PASSAGES,
     ablate: Annotated[bool, typer.Option("--ablate", help="Ask again with each stage switched, each retriever alone, each alternative.")] = False,
