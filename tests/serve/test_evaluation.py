@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
@@ -65,17 +67,21 @@ def test_tables_show_sets_and_kinds(run: Run) -> None:
 
 
 def test_a_report_holds_all_and_serves_as_a_baseline(run: Run, tmp_path: Path) -> None:
-    first = run("cats.manual.jsonl", "--report", "made/report", "--ablate", "--json")
+    first = run("cats.manual.jsonl", "--report", "made/report", "--json")
     page = (tmp_path / "made" / "report" / "report.md").read_text(encoding="utf-8")
     assert told(first) == json.loads((tmp_path / "made" / "report" / "report.json").read_text(encoding="utf-8"))
-    assert "| without search_keyword | 1.000 |" in page
+    assert "| cats.manual | 1 | 1.000 |" in page
     again = told(run("cats.manual.jsonl", "--baseline", "made/report/report.json", "--set", "query.limit=1", "--json"))
     assert [(each["name"], each["difference"]) for each in again["baseline"]] == [("cats.manual", 0.0)]
     assert again["settings"] == {"query.limit": 1}
 
 
-def test_an_ablation_has_the_vocabulary_that_expand_needs_and_compares_with_what_is_configured(run: Run) -> None:
+def test_an_ablation_has_the_vocabulary_that_expand_needs_and_compares_with_what_is_configured(
+    run: Run, open_fake: Callable[[Opening], Library]
+) -> None:
     found = told(run("cats.manual.jsonl", "--ablate", "--json"))
+    with open_fake(Opening(("cats",), Path("index"))) as library, closing(Store(library.opened[0].places.store, read_only=True)) as store:
+        assert "purrs" in store.meta("vocabulary")
     assert found["settings"] == {}
     names = [each["name"] for each in found["ablation"]]
     assert {"with expand", "search_vector alone", "fuse.method=rrf", "with rerank"} <= set(names)
