@@ -2,14 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-faults soak storm lint docs clean
+.PHONY: demo test test-faults soak storm lint docs frozen clean
 .DEFAULT_GOAL := demo
 
 # torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,plots]'
 	touch $@
 
 # Index this project's own documentation and ask it a question.
@@ -40,6 +40,10 @@ lint: .venv/installed
 # Write config.toml and docs/configuration.md from the settings' one place.
 docs: .venv/installed
 	$(BIN)/python -m thumbindex.reference
+
+# Write the figures anew below which answers must not fall (tests/study/frozen.json).
+frozen: .venv/installed
+	$(BIN)/python tests/study/test_frozen.py
 
 clean:
 	rm -rf .venv .cache build dist

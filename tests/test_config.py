@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.config import load_config, offline, resolve_folders, with_folder_file
+from thumbindex.config import changed, load_config, offline, resolve_folders, with_folder_file
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.reference import render_config, render_page
 from thumbindex.settings import Config
@@ -152,3 +152,11 @@ def test_an_unknown_folder_names_the_nearest(tmp_path: Path) -> None:
 def test_the_environment_can_forbid_the_network(monkeypatch: pytest.MonkeyPatch, value: str, forbidden: bool) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
     assert offline() is forbidden
+
+
+def test_what_is_not_at_its_default_is_told_by_its_key() -> None:
+    assert changed(Config()) == {}
+    assert changed(load_config(user_file=NOWHERE, overrides=["query.fuse.k=3", "corpus.exclude=a/**"])) == {
+        "corpus.exclude": ("a/**",),
+        "query.fuse.k": 3,
+    }

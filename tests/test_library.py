@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -391,3 +392,13 @@ def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Lib
         library.index()
     assert paths(library, "apples cellar")[:1] == ["fruit/apples.md"]
     assert library.index(rebuild=True).removed == 3
+
+
+def test_other_settings_answer_over_the_same_open_index(library: Library) -> None:
+    library.index()
+    now = library.config.query
+    other = library.answering_with(replace(now, limit=1, rerank=replace(now.rerank, enabled=True)))
+    other.load_models()
+    stages = [[step.stage for step in each.query("apples and pears").trace] for each in (library, other)]
+    assert ["rerank" in each for each in stages] == [False, True]
+    assert [len(each.query("apples and pears").passages) for each in (library, other)] == [2, 1]

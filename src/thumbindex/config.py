@@ -81,9 +81,9 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
     except OSError:  # a folder that may not be looked into: whoever walks it says so
         return config
     values = {key: value for key, value in _read_layer(own, only=HARMLESS).items() if key not in config.pinned}
-    changed: Config = _apply(config, values)
-    _check_order(changed)
-    return changed
+    own_config: Config = _apply(config, values)
+    _check_order(own_config)
+    return own_config
 
 
 def user_config_file() -> Path:
@@ -140,6 +140,12 @@ def resolve_folders(
 def settings() -> Mapping[Key, Setting]:
     """Return every setting by its dotted key, in the order of `config.toml`."""
     return {each.key: each for each in _walk(Config, "")}
+
+
+def changed(config: Config) -> dict[Key, Any]:
+    """Return the settings that are not at their defaults, by their dotted keys."""
+    now = {key: _read(config, key) for key in settings()}
+    return {key: value for key, value in now.items() if value != settings()[key].default}
 
 
 def _walk(table: Any, prefix: str) -> Iterator[Setting]:

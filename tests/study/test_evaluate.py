@@ -1,99 +1,62 @@
-"""Measures of a run, alone and against the scorer of the evaluation sets."""
+"""How queries are asked: as users ask for the cost, to the end for the quality."""
 
-import json
-import random
-import subprocess
-import sys
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
+from thumbindex.config import load_config
 from thumbindex.errors import UsageError
-from thumbindex.study.evaluate import Found, Label, LabeledQuery, load_queries, plain_heading, score_query, score_run, write_run
+from thumbindex.library import Library
+from thumbindex.model import Progress
+from thumbindex.study.evaluate import Evaluation, Source, check_labels, evaluate, pooled, rank_all, to_the_end
+from thumbindex.study.queries import Label, LabeledQuery
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "eval"
-
-
-def asked(*relevant: Label, ignore: tuple[str, ...] = ()) -> LabeledQuery:
-    return LabeledQuery("q", "text", "question", relevant, ignore)
-
-
-def ranked(*places: str) -> tuple[Found, ...]:
-    return tuple(Found(path, tuple(headings.split(" > ")) if headings else ()) for path, _, headings in (place.partition("#") for place in places))
+STRANGER = LabeledQuery("q9", "green", "keyword", (Label("elsewhere.md", None, 2),))
 
 
-def test_the_right_document_first_is_perfect() -> None:
-    measured = score_query(asked(Label("a.md", None, 2)), ranked("a.md"))
-    assert measured == {"nDCG@10": 1.0, "MRR@10": 1.0, "R@5": 1.0, "R@10": 1.0, "S@1": 1.0}
+def test_every_query_is_measured_with_what_its_answer_costs(library: Library, evaluation: Evaluation) -> None:
+    texts = {query.id: sum(len(each.text) for each in library.query(query.query).passages) for query in evaluation.queries}
+    assert {id_: each.tokens * 4 for id_, each in evaluation.asked.items()} == texts
+    assert all(each.seconds > 0 for each in evaluation.asked.values())
+    assert evaluation.scores["keyword"]["nDCG@10"] == 1.0
+    assert (evaluation.counts, evaluation.unanswered) == ({"ALL": 3, "keyword": 2, "question": 1}, 0)
 
 
-def test_a_rank_starts_at_1() -> None:
-    measured = score_query(asked(Label("b.md", None, 2)), ranked("a.md", "b.md"))
-    assert (measured["MRR@10"], measured["S@1"], round(measured["nDCG@10"], 4)) == (0.5, 0.0, 0.6309)
+def test_tokens_are_those_of_the_configured_limit(library: Library, evaluation: Evaluation) -> None:
+    one = evaluate(library.answering_with(replace(library.config.query, limit=1)), evaluation.queries)
+    assert one.run == evaluation.run
+    assert sum(each.tokens for each in one.asked.values()) < sum(each.tokens for each in evaluation.asked.values())
 
 
-def test_several_passages_of_a_document_count_once() -> None:
-    measured = score_query(asked(Label("b.md", None, 1)), ranked("a.md", "a.md", "a.md", "b.md"))
-    assert measured["MRR@10"] == 0.5
+def test_a_ranking_goes_to_its_end_unless_the_caller_set_where_it_stops(library: Library) -> None:
+    assert to_the_end(library).config.query.confidence.minimum_relevance == 0.0
+    told = library.answering_with(library.config.query)
+    told.config = load_config(overrides=["query.confidence.minimum_relevance=0.9"])
+    assert to_the_end(told) is told
 
 
-def test_a_grade_of_2_weighs_three_times_a_grade_of_1() -> None:
-    labels = (Label("a.md", None, 2), Label("b.md", None, 1))
-    swapped = score_query(asked(*labels), ranked("b.md", "a.md"))["nDCG@10"]
-    assert swapped == pytest.approx((1 + 3 * 0.63093) / (3 + 1 * 0.63093), abs=1e-4)
+def test_ranking_alone_gives_the_run_of_an_evaluation(library: Library, evaluation: Evaluation) -> None:
+    assert rank_all(library, evaluation.queries) == evaluation.run
 
 
-def test_an_ignored_path_is_taken_out_unless_it_is_labeled() -> None:
-    labels = Label("b.md", None, 2)
-    assert score_query(asked(labels, ignore=("a.md",)), ranked("a.md", "b.md"))["S@1"] == 1.0
-    assert score_query(asked(labels, ignore=("b.md",)), ranked("b.md"))["S@1"] == 1.0
+def test_progress_is_told_query_by_query(library: Library, evaluation: Evaluation) -> None:
+    told: list[Progress] = []
+    evaluate(library, evaluation.queries, show=told.append, name="mine")
+    assert [(each.folder, each.done, each.total) for each in told] == [("mine", 1, 3), ("mine", 2, 3), ("mine", 3, 3)]
 
 
-def test_a_section_is_found_among_the_raw_passages() -> None:
-    query = asked(Label("a.md", "Set `up` [sync](x.md)", 2))
-    measured = score_query(query, ranked("a.md#A > Other", "a.md#A > set up sync > Deeper"))
-    assert (measured["sec@1"], measured["sec@3"], measured["sec@10"]) == (0.0, 1.0, 1.0)
+def test_each_query_of_several_sets_counts_once(evaluation: Evaluation) -> None:
+    lost = {query.id: {"nDCG@10": 0.0} for query in evaluation.queries[:1]}
+    other = replace(evaluation, name="other", queries=evaluation.queries[:1], measured=lost)
+    scores, counts = pooled([evaluation, other])
+    assert counts == {"ALL": 4, "keyword": 3, "question": 1}
+    assert scores["ALL"]["nDCG@10"] == pytest.approx(evaluation.scores["ALL"]["nDCG@10"] * 3 / 4)
 
 
-def test_headings_are_compared_as_a_reader_sees_them() -> None:
-    assert plain_heading("The [[note|**bold**]]  <b>Title</b> {#anchor}") == "the bold title"
+def test_labels_that_the_folder_lacks_are_counted(source: Source) -> None:
+    assert check_labels(replace(source, queries=(*source.queries, STRANGER))) == 1
 
 
-def test_a_query_that_is_missing_in_the_run_counts_as_0() -> None:
-    scores, counts = score_run({}, [asked(Label("a.md", None, 2))])
-    assert (scores["ALL"]["nDCG@10"], counts) == (0.0, {"ALL": 1, "question": 1})
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [("{", "not a labeled query"), ('{"id": 1}', "'query'|'relevant'"), ('{"id": 1, "query": "", "relevant": []}', "no relevant place")],
-)
-def test_a_broken_query_is_named_by_its_line(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "queries.jsonl"
-    path.write_text("\n" + line, encoding="utf-8")
-    with pytest.raises(UsageError, match=rf"queries.jsonl:2: .*({message})"):
-        load_queries(path)
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here")
-@pytest.mark.parametrize("with_headings", [True, False])
-def test_our_measures_are_those_of_the_shared_scorer(tmp_path: Path, with_headings: bool) -> None:
-    sets = [SHARED / "queries" / "dev" / name for name in ("devdocs.auto.jsonl", "obsidian-help.manual.jsonl")]
-    (tmp_path / "queries.jsonl").write_text("".join(each.read_text(encoding="utf-8") for each in sets), encoding="utf-8")
-    queries = load_queries(tmp_path / "queries.jsonl")
-    run = _random_run(queries, with_headings)
-    write_run(tmp_path / "run.jsonl", run)
-    command = [sys.executable, str(SHARED / "score.py"), str(tmp_path / "run.jsonl"), str(tmp_path / "queries.jsonl"), "--json"]
-    theirs = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    scores, counts = score_run(run, queries)
-    assert {kind: {"n": counts[kind], **{m: round(v, 4) for m, v in means.items()}} for kind, means in scores.items()} == theirs
-
-
-def _random_run(queries: tuple[LabeledQuery, ...], with_headings: bool) -> dict[str, tuple[Found, ...]]:
-    chance = random.Random(7)
-    labels = [label for query in queries for label in query.relevant]
-    run = {}
-    for query in queries[:-3]:
-        places = chance.sample([*query.relevant, *chance.sample(labels, 12)], 9)
-        run[query.id] = tuple(Found(each.path, ("Title", each.heading or "Other") if with_headings else ()) for each in places)
-    return run
+def test_a_set_of_another_folder_is_refused(library: Library) -> None:
+    with pytest.raises(UsageError, match=r"other\.manual: none of its 1 labeled paths is in vault"):
+        check_labels(Source("other.manual", library, (STRANGER,)))

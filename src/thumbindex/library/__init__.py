@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -42,7 +43,7 @@ from thumbindex.model import (
     Related,
 )
 from thumbindex.ports import Embedder, Reranker
-from thumbindex.settings import Config
+from thumbindex.settings import Config, QuerySettings
 
 _LOG = logging.getLogger(__name__)
 
@@ -247,6 +248,15 @@ class Library(Duplicated):
         return self._for_indexing[settings.model]
 
     # -------------------------------------------------------------- answering
+
+    def answering_with(self, settings: QuerySettings) -> Library:
+        """Return a library over the same open indexes and models that answers with other settings; closing one closes both.
+
+        A reranker that they turn on comes with `load_models`; `expand` needs a vocabulary, which is there where this library expands.
+        """
+        other = copy(self)
+        other.config = replace(self.config, query=settings)
+        return other
 
     def query(
         self,

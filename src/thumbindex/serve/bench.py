@@ -18,8 +18,8 @@ from thumbindex.serve.outcome import FOUND, reported
 from thumbindex.serve.payload import delays_payload
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_copies, print_delays, print_json, print_looks
-from thumbindex.study.evaluate import load_queries
 from thumbindex.study.freshness import Load, measure_freshness
+from thumbindex.study.queries import load_queries
 
 bench = typer.Typer(help="Measure on this machine, in a folder made up for it.", no_args_is_help=True, add_completion=False)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import date
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,15 +14,15 @@ from thumbindex.errors import IndexDamagedError, ModelError, StorageError, Unkno
 from thumbindex.model import Answer, Filters
 from thumbindex.serve.bench import bench
 from thumbindex.serve.duplicates import duplicates
+from thumbindex.serve.evaluation import evaluate_queries
 from thumbindex.serve.opening import Opening, open_everywhere
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
-from thumbindex.serve.payload import answer_payload, evaluation_payload, report_payload, status_payload
+from thumbindex.serve.payload import answer_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
-from thumbindex.serve.render import print_answer, print_evaluation, print_forgotten, print_json, print_report, print_status
+from thumbindex.serve.render import print_answer, print_forgotten, print_json, print_report, print_status
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.work import work_for_server
-from thumbindex.study.evaluate import evaluate, load_queries, write_run
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -164,33 +163,7 @@ def serve(
     return serve_stdio(opening)
 
 
-@app.command("eval")
-@reported
-@takes_opening
-def evaluate_queries(
-    ctx: typer.Context,
-    opening: Opening,
-    queries: Annotated[Path, typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries, one JSON object a line.")],
-    run: Annotated[Path | None, typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")] = 50,
-    as_json: JsonOption = False,
-) -> int:
-    """Ask labeled queries and measure the answers."""
-    labeled = load_queries(queries)
-    # a ranking is measured to its end: what users are spared for being weak is ranked here
-    opening = opening.over(Opening(overrides=("query.confidence.minimum_relevance=0",)))
-    with open_for(ctx, opening) as library:
-        with ProgressDisplay() as show:
-            library.index(progress=show, after_others=True)
-        library.load_models()
-        evaluation = evaluate(library, labeled, limit)
-    if run:
-        write_run(run, evaluation.run)
-    if as_json:
-        print_json(evaluation_payload(evaluation))
-    else:
-        print_evaluation(evaluation)
-    return FOUND
+app.command("eval")(evaluate_queries)
 
 
 @app.command(hidden=True)

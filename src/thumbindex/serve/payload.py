@@ -9,7 +9,6 @@ from typing import Any
 
 from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step
 from thumbindex.serve.sentences import deduplicated, is_much, ratio
-from thumbindex.study.evaluate import Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
 _PATHS_SHOWN = 20
@@ -155,14 +154,6 @@ def folder_payload(status: FolderStatus) -> dict[str, Any]:
         "updated": status.updated,
         "ingestion": [asdict(each) for each in status.ingestion],
     }
-
-
-def evaluation_payload(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what `eval --json` prints: the measures by kind are those of the scorer in `shared/eval`."""
-    scores = {
-        kind: {"n": evaluation.counts[kind], **{name: round(value, 4) for name, value in means.items()}} for kind, means in evaluation.scores.items()
-    }
-    return {"queries": len(evaluation.run), "unanswered": evaluation.unanswered, "seconds": round(evaluation.seconds, 3), "scores": scores}
 
 
 def delays_payload(measured: Delays) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from rich.text import Text
 from thumbindex.model import Answer, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step
 from thumbindex.serve.pack import match_lines
 from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, up_to_date
-from thumbindex.study.evaluate import MEASURES, Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
 if TYPE_CHECKING:
     from thumbindex.study.copies import Copies, Planted
     from thumbindex.study.duplicates import Looks
+    from thumbindex.study.report import ReportTable
 
 _PIPED_WIDTH = 160
 """Columns of a table that no terminal limits."""
@@ -117,15 +117,17 @@ def print_forgotten(folders: Sequence[FolderStatus]) -> None:
         _say("nothing to forget: there is no index of this folder")
 
 
-def print_evaluation(evaluation: Evaluation) -> None:
-    """Print the measures by kind of query."""
-    table = _table("kind", "n", *MEASURES)
-    for kind, means in evaluation.scores.items():
-        cells = (f"{means[name]:.3f}" if name in means else "-" for name in MEASURES)
-        table.add_row(kind, str(evaluation.counts[kind]), *cells)
-    _console().print(table)
-    each = evaluation.seconds / max(1, len(evaluation.run))
-    _say(f"{len(evaluation.run)} queries, {evaluation.unanswered} unanswered, {each * 1000:.0f} ms a query", "dim")
+def print_tables(tables: Sequence[ReportTable]) -> None:
+    """Print what an evaluation found, each table below its title."""
+    for each in tables:
+        _say(each.title, "bold")
+        table = _table(*each.columns)
+        for row in each.rows:
+            table.add_row(*map(_plain, row))
+        _console().print(table)
+        for note in each.notes:
+            _say(note, "dim")
+        _say("")
 
 
 def print_delays(measured: Delays) -> None:

@@ -1,212 +1,169 @@
-"""Ask a file of labeled queries and score the answers: nDCG, MRR, recall, success and section success, by kind of query."""
+"""Ask labeled queries and measure the answers: how good they are, how long they take, and how much text they bring."""
 
 from __future__ import annotations
 
-import json
-import math
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thumbindex.errors import UsageError
-from thumbindex.model import Answer, Passage
+from thumbindex.model import IndexState, Passage, Progress
+from thumbindex.study.measures import Found, Measured, by_kind, measure_run, plain_path
+from thumbindex.study.queries import LabeledQuery
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-MEASURES = ("nDCG@10", "MRR@10", "R@5", "R@10", "S@1", "sec@1", "sec@3", "sec@10")
-"""In the order in which they are shown."""
-
 LEAST_DOCUMENTS = 10
 """A run ranks at least so many documents where they exist: the measures look at the first ten."""
+
+RANKED_PASSAGES = 50
+"""Passages that a query is asked for where nobody says otherwise: ten documents have few more."""
+
+CHARACTERS_A_TOKEN = 4
+"""As a server's budget counts them (`serve.max_tokens`)."""
 
 _MOST_PASSAGES = 100
 """What one query may return at most (`query.limit`)."""
 
+_RANKED_TO_ITS_END = "query.confidence.minimum_relevance"
+"""What users are spared for being weak is ranked here, unless the caller set this key."""
 
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A place that answers a query: 2 fully, 1 in part."""
-
-    path: str
-    heading: str | None
-    grade: int
+Show = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class LabeledQuery:
-    """A query with the places that answer it."""
+class Source:
+    """Labeled queries, and the library that is to answer them; its vectors and models are ready."""
 
-    id: str
-    query: str
-    kind: str
-    relevant: tuple[Label, ...]
-    ignore: tuple[str, ...] = ()  # paths that are taken out of the run before scoring
+    name: str
+    library: Library
+    queries: tuple[LabeledQuery, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One ranked passage of a run."""
+class Asked:
+    """What one query brought: a long ranking to measure, and what an answer as users get it costs."""
 
-    path: str
-    heading_path: tuple[str, ...]
+    found: tuple[Found, ...]
+    seconds: float
+    tokens: float
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The run and its scores: measures by kind of query, `ALL` first."""
+    """The answers to a set of queries, measured."""
 
-    run: Mapping[str, tuple[Found, ...]]
-    scores: Mapping[str, Mapping[str, float]]
-    counts: Mapping[str, int]
-    unanswered: int
-    seconds: float
+    name: str
+    folders: tuple[str, ...]
+    index: IndexState
+    queries: tuple[LabeledQuery, ...]
+    asked: Mapping[str, Asked]  # by the query's id, like what follows
+    measured: Mapping[str, Measured]
+    seconds: float  # all in all
 
+    @property
+    def run(self) -> dict[str, tuple[Found, ...]]:
+        """The rankings, best passage first."""
+        return {query: each.found for query, each in self.asked.items()}
 
-def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
-    """Read queries in the format of `shared/eval`: one JSON object a line. Raises UsageError with path and line."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: the queries cannot be read ({error}): give a JSONL file with id, query, kind and relevant.") from error
-    queries = tuple(_read_query(line, f"{path}:{number}") for number, line in enumerate(lines, start=1) if line.strip())
-    if not queries:
-        raise UsageError(f"{path}: there is no query in it: give a JSONL file with id, query, kind and relevant.")
-    return queries
+    @property
+    def scores(self) -> dict[str, dict[str, float]]:
+        """The mean of each measure by kind of query, `ALL` first."""
+        return pooled([self])[0]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of queries by kind."""
+        return pooled([self])[1]
+
+    @property
+    def unanswered(self) -> int:
+        """How many queries nothing was found for."""
+        return sum(not each.found for each in self.asked.values())
 
 
 def evaluate(
     library: Library,
     queries: Sequence[LabeledQuery],
-    limit: int = 50,
-    progress: Callable[[int, int], None] | None = None,
+    limit: int = RANKED_PASSAGES,
+    show: Show = lambda _: None,
+    name: str = "queries",
 ) -> Evaluation:
-    """Ask every query for `limit` passages and score the answers; the library has its vectors and models ready."""
-    run: dict[str, tuple[Found, ...]] = {}
+    """Ask every query twice, as users do and for `limit` passages, and measure; the library has its vectors and models ready.
+
+    The short question is timed and comes first, so that nothing is warm that a user would find cold. One that opens the index goes before and is
+    not timed.
+    """
+    long = to_the_end(library)
+    index = library.query(queries[0].query).index
+    asked: dict[str, Asked] = {}
     started = perf_counter()
     for number, query in enumerate(queries, start=1):
-        run[query.id] = tuple(Found(each.path, each.heading_path) for each in _ask(library, query.query, limit))
-        if progress:
-            progress(number, len(queries))
+        asked[query.id] = _ask(library, long, query.query, limit)
+        show(Progress(name, "asking", number, len(queries)))
     seconds = perf_counter() - started
-    scores, counts = score_run(run, queries)
-    return Evaluation(run, scores, counts, sum(not found for found in run.values()), seconds)
+    measured = measure_run({query: each.found for query, each in asked.items()}, queries)
+    return Evaluation(name, tuple(name for name, _ in library.folders), index, tuple(queries), asked, measured, seconds)
 
 
-def write_run(path: Path, run: Mapping[str, Iterable[Found]]) -> None:
-    """Write a run as JSONL, one query a line, best passage first."""
-    rows = [{"id": name, "results": [{"path": each.path, "heading_path": list(each.heading_path)} for each in found]} for name, found in run.items()]
-    try:
-        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: the run cannot be written ({error.strerror}): name another file with --run.") from error
+def rank_all(library: Library, queries: Sequence[LabeledQuery], limit: int = RANKED_PASSAGES) -> dict[str, tuple[Found, ...]]:
+    """Return each query's ranking by its id, and measure no cost: half the time of `evaluate`."""
+    long = to_the_end(library)
+    return {query.id: _rank(long, query.query, limit) for query in queries}
 
 
-def score_run(run: Mapping[str, Sequence[Found]], queries: Sequence[LabeledQuery]) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
-    """Return the mean of each measure and the number of queries, for `ALL` and by kind; a query that is missing in the run counts as 0."""
-    with_sections = any(each.heading_path for found in run.values() for each in found)
-    groups: dict[str, list[dict[str, float]]] = {"ALL": []}
-    for query in queries:
-        measured = score_query(query, run.get(query.id, ()), with_sections)
-        groups["ALL"].append(measured)
-        groups.setdefault(query.kind, []).append(measured)
-    order = ["ALL", *sorted(set(groups) - {"ALL"})]
-    return {kind: _means(groups[kind]) for kind in order}, {kind: len(groups[kind]) for kind in order}
+def evaluate_all(sources: Sequence[Source], limit: int = RANKED_PASSAGES, show: Show = lambda _: None) -> tuple[Evaluation, ...]:
+    """Evaluate each source after the other."""
+    return tuple(evaluate(each.library, each.queries, limit, show, each.name) for each in sources)
 
 
-def score_query(query: LabeledQuery, found: Sequence[Found], with_sections: bool = True) -> dict[str, float]:
-    """Measure one ranking: nDCG with gain 2^grade - 1 (Järvelin & Kekäläinen 2002), MRR, recall, success; sections where labels name headings."""
-    grades: dict[str, int] = {}
-    for label in query.relevant:
-        path = plain_path(label.path)
-        grades[path] = max(grades.get(path, 0), label.grade)
-    ignored = {plain_path(path) for path in query.ignore} - grades.keys()
-    kept = [(plain_path(each.path), each) for each in found if plain_path(each.path) not in ignored]
-    ranking = list(dict.fromkeys(path for path, _ in kept))
-    measured = _document_measures(ranking, grades)
-    if with_sections and any(label.heading for label in query.relevant):
-        hits = [_is_section_hit(path, each, query.relevant) for path, each in kept[:10]]
-        measured |= {f"sec@{depth}": float(any(hits[:depth])) for depth in (1, 3, 10)}
-    return measured
+def pooled(evaluations: Sequence[Evaluation]) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
+    """Return the mean of each measure and the number of queries over several sets, for `ALL` and by kind; each query counts once."""
+    return by_kind([(query.kind, each.measured[query.id]) for each in evaluations for query in each.queries])
 
 
-def plain_path(path: str) -> str:
-    """Return a path as it is compared: composed Unicode, forward slashes, no leading `./`."""
-    return unicodedata.normalize("NFC", path.replace("\\", "/")).removeprefix("./")
+def to_the_end(library: Library) -> Library:
+    """Return a library that leaves nothing out of a ranking for being weak, unless its configuration was told to."""
+    settings = library.config.query
+    if _RANKED_TO_ITS_END in library.config.pinned:
+        return library
+    return library.answering_with(replace(settings, confidence=replace(settings.confidence, minimum_relevance=0.0)))
 
 
-def plain_heading(heading: str) -> str:
-    """Return a heading as it is compared: what a reader sees, without marks, anchors or case."""
-    text = unicodedata.normalize("NFKC", heading)
-    for pattern, replacement in _HEADING_MARKS:
-        text = pattern.sub(replacement, text)
-    return " ".join(text.split()).casefold()
+def check_labels(source: Source) -> int:
+    """Return how many labeled paths the folders lack; raise UsageError where they lack all, since every score would be 0."""
+    known = {plain_path(entry.path) for entry in source.library.outline()}
+    wanted = {plain_path(label.path) for query in source.queries for label in query.relevant}
+    folders = ", ".join(name for name, _ in source.library.folders)
+    if not wanted & known:
+        raise UsageError(
+            f"{source.name}: none of its {len(wanted):,} labeled paths is in {folders}: give the folder that the set belongs to with --folder;"
+            f" of several, a set named {source.name.partition('.')[0]}.KIND.jsonl is asked of the one named {source.name.partition('.')[0]}."
+        )
+    return len(wanted - known)
 
 
-_HEADING_MARKS = (
-    (re.compile(r"\[\[(?:[^\]|]*\|)?([^\]]*)\]\]"), r"\1"),
-    (re.compile(r"!?\[([^\]]*)\]\([^)]*\)"), r"\1"),
-    (re.compile(r"\s*\{\s*[#.:%][^}]*\}\s*$"), ""),
-    (re.compile(r"<[^>]+>"), ""),
-    (re.compile(r"[`*_#\\]"), ""),
-)
+def _ask(library: Library, long: Library, text: str, limit: int) -> Asked:
+    began = perf_counter()
+    answer = library.query(text)
+    seconds = perf_counter() - began
+    return Asked(_rank(long, text, limit), seconds, sum(len(each.text) for each in answer.passages) / CHARACTERS_A_TOKEN)
 
 
-def _ask(library: Library, text: str, limit: int) -> list[Passage]:
+def _rank(library: Library, text: str, limit: int) -> tuple[Found, ...]:
     """Return up to `limit` passages, and the best one of each further document while there are too few documents."""
-    answer: Answer = library.query(text, limit=min(limit, _MOST_PASSAGES))
-    passages = list(answer.passages)
-    if len(passages) < limit or len({each.path for each in passages}) >= LEAST_DOCUMENTS or limit >= _MOST_PASSAGES:
-        return passages
-    seen = {each.path for each in passages}
-    for each in library.query(text, limit=_MOST_PASSAGES).passages:
-        if each.path not in seen and len(seen) < LEAST_DOCUMENTS:
-            seen.add(each.path)
-            passages.append(each)
-    return passages
+    passages = list(library.query(text, limit=limit).passages)
+    documents = {each.path for each in passages}
+    if len(passages) >= limit and len(documents) < LEAST_DOCUMENTS and limit < _MOST_PASSAGES:
+        passages += _further(library.query(text, limit=_MOST_PASSAGES).passages, documents)
+    return tuple(Found(each.path, each.heading_path) for each in passages)
 
 
-def _read_query(line: str, where: str) -> LabeledQuery:
-    try:
-        row: dict[str, Any] = json.loads(line)
-        labels = tuple(Label(each["path"], each.get("heading"), int(each.get("grade", 1))) for each in row["relevant"])
-        query = LabeledQuery(str(row["id"]), row["query"], row.get("kind", "unknown"), labels, tuple(row.get("ignore", ())))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{where}: not a labeled query ({error!r}): each line needs id, query, kind and relevant.") from error
-    if not labels:
-        raise UsageError(f"{where}: the query has no relevant place: recall cannot be measured; leave it out.")
-    return query
-
-
-def _document_measures(ranking: Sequence[str], grades: Mapping[str, int]) -> dict[str, float]:
-    first_ten = ranking[:10]
-    gained = _discounted(grades.get(path, 0) for path in first_ten)
-    ideal = _discounted(sorted(grades.values(), reverse=True)[:10])
-    first = next((rank for rank, path in enumerate(first_ten, start=1) if path in grades), None)
-    return {
-        "nDCG@10": gained / ideal if ideal else 0.0,
-        "MRR@10": 1 / first if first else 0.0,
-        "R@5": len(grades.keys() & set(ranking[:5])) / len(grades),
-        "R@10": len(grades.keys() & set(first_ten)) / len(grades),
-        "S@1": float(first == 1),
-    }
-
-
-def _discounted(grades: Iterable[int]) -> float:
-    return math.fsum((2**grade - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1))
-
-
-def _is_section_hit(path: str, found: Found, labels: Sequence[Label]) -> bool:
-    headings = {plain_heading(each) for each in found.heading_path}
-    return any(
-        path == plain_path(label.path) and (plain_heading(label.heading) in headings if label.heading else label.grade == 2) for label in labels
-    )
-
-
-def _means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    columns = {name: [each[name] for each in measured if name in each] for name in MEASURES}
-    return {name: sum(values) / len(values) for name, values in columns.items() if values}
+def _further(passages: Sequence[Passage], documents: Set[str]) -> list[Passage]:
+    first: dict[str, Passage] = {}
+    for each in passages:
+        if each.path not in documents:
+            first.setdefault(each.path, each)
+    return list(first.values())[: LEAST_DOCUMENTS - len(documents)]

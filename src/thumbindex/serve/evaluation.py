@@ -1,0 +1,145 @@
+"""`thumbindex eval`: ask labeled queries and measure the answers, each setting alone and against an earlier run if that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thumbindex.config import changed, resolve_folders
+from thumbindex.errors import UsageError
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.options import JsonOption, open_for, takes_opening
+from thumbindex.serve.outcome import FOUND, reported, say_error
+from thumbindex.serve.progress import ProgressDisplay
+from thumbindex.serve.render import print_json, print_tables
+from thumbindex.study.evaluate import RANKED_PASSAGES, Source, check_labels, evaluate_all
+from thumbindex.study.queries import QuerySet, load_set
+from thumbindex.study.run_file import check_ids, write_run
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+    from thumbindex.study.baseline import Baseline
+    from thumbindex.study.record import Findings
+
+_OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
+"""Settings that change answers: a report names those, and not where things lie on the machine of whoever made it."""
+
+_WITH_VOCABULARY = Opening(overrides=("query.expand.enabled=true",))
+"""An index holds the vocabulary that `expand` needs only where it was opened with `expand` on."""
+
+
+@reported
+@takes_opening
+def evaluate_queries(
+    ctx: typer.Context,
+    opening: Opening,
+    queries: Annotated[list[Path], typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries; NAME.KIND.jsonl is asked of the folder NAME.")],
+    run: Annotated[Path | None, typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")] = RANKED_PASSAGES,
+    ablate: Annotated[bool, typer.Option("--ablate", help="Ask again with each stage switched, each retriever alone, each alternative.")] = False,
+    baseline: Annotated[Path | None, typer.Option("--baseline", metavar="RUN.json", help="Compare with what an earlier run wrote.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", metavar="DIR", help="Write report.md, report.json and plots here.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Ask labeled queries and measure the answers: quality, latency and tokens."""
+    # Imported here: `--help` and the handshake must not pay for numpy.
+    from thumbindex.study.baseline import check_baseline, read_baseline
+    from thumbindex.study.record import record
+    from thumbindex.study.report import tables
+
+    sets = _load_sets(queries)
+    if run:
+        check_ids(sets)
+    if report:
+        _make_folder(report)
+    if earlier := read_baseline(baseline) if baseline else None:
+        check_baseline(earlier, sets)  # before anything is opened: an index may have to be made
+    with _sources(sets, opening, lambda which: open_for(ctx, which), with_vocabulary=ablate) as sources:
+        findings = _find(sources, limit, earlier, ablate)
+    if run:
+        write_run(run, {query: found for each in findings.evaluations for query, found in each.run.items()})
+    if report:
+        _write(report, findings)
+    if as_json:
+        print_json(record(findings))
+    else:
+        print_tables(tables(findings))
+    return FOUND
+
+
+def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_ablation: bool) -> Findings:
+    """Ask the sources and compare: with an earlier run, and with each setting changed."""
+    from thumbindex.study.ablation import ablate, variants
+    from thumbindex.study.baseline import compare_with
+    from thumbindex.study.record import Findings
+
+    configured = sources[0].library.config
+    with ProgressDisplay() as show:
+        evaluations = evaluate_all(sources, limit, show)
+        effects = ablate(sources, evaluations, variants(configured.query), limit, show) if with_ablation else ()
+    differing = {str(key): value for key, value in changed(configured).items() if key.startswith(_OF_INTEREST)}
+    return Findings(evaluations, differing, compare_with(earlier, evaluations) if earlier else (), effects)
+
+
+def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:
+    sets = [load_set(path) for path in paths]
+    names = [each.name for each in sets]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"Two query sets are called {twice}: rename the file of one, since results are told by set.")
+    return sets
+
+
+@contextmanager
+def _sources(
+    sets: Sequence[QuerySet], opening: Opening, open_it: Callable[[Opening], Library], with_vocabulary: bool = False
+) -> Iterator[tuple[Source, ...]]:
+    """Open what the sets are asked of, each library once, indexed and with its models: the folder of a set's name, else all folders together."""
+    folders = dict(resolve_folders(opening.load(), opening.folder))
+    with ExitStack() as opened:
+        libraries: dict[str, Library] = {}
+        sources = []
+        for each in sets:
+            own = each.folder if each.folder in folders else ""
+            if own not in libraries:
+                which = Opening((str(folders[own]),)).over(opening) if own else opening
+                libraries[own] = _open_ready(which, open_it, opened, with_vocabulary)
+            sources.append(Source(each.name, libraries[own], each.queries))
+        for source in sources:
+            if missing := check_labels(source):
+                say_error(f"{source.name}: {missing:,} labeled paths are not in the index: queries that only they answer count as 0.")
+        yield tuple(sources)
+
+
+def _open_ready(opening: Opening, open_it: Callable[[Opening], Library], opened: ExitStack, with_vocabulary: bool) -> Library:
+    """Open, bring up to date and load the models; the settings are the caller's, whatever the index needed to be opened with."""
+    own = opened.enter_context(open_it(opening))
+    library = opened.enter_context(open_it(_WITH_VOCABULARY.over(opening))) if with_vocabulary else own
+    with ProgressDisplay() as show:
+        library.index(progress=show, after_others=True)
+    library.load_models()
+    asked = library.answering_with(own.config.query)
+    asked.load_models()
+    return asked
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path}: the report's folder cannot be made ({error.strerror}): name another one with --report.") from error
+
+
+def _write(folder: Path, findings: Findings) -> None:
+    from thumbindex.study.plots import draw
+    from thumbindex.study.report import write_report
+
+    try:
+        plots = draw(folder, findings)
+    except UsageError as error:
+        say_error(str(error))
+        plots = ()
+    write_report(folder, findings, plots)

@@ -1,0 +1,146 @@
+"""What a run of `eval` found, as tables for people, and as a Markdown page that holds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from thumbindex.errors import UsageError
+from thumbindex.study.bootstrap import Difference
+from thumbindex.study.evaluate import Evaluation, pooled
+from thumbindex.study.measures import MAIN, MEASURES
+from thumbindex.study.record import Findings, cost_of, record
+
+_COST = ("p50 ms", "p95 ms", "tokens")
+_CHANGE = ("difference", "95 % interval", "verdict")
+
+_MISSING = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table with what is to be known to read it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def tables(findings: Findings) -> tuple[ReportTable, ...]:
+    """Return the tables of a run, in the order in which they are read."""
+    return tuple(_tables(findings))
+
+
+def render_markdown(findings: Findings, plots: Sequence[tuple[str, Path]] = ()) -> str:
+    """Return the page; `plots` are titles and files that lie beside it."""
+    changed = [f"`{key} = {json.dumps(value, ensure_ascii=False)}`" for key, value in findings.settings.items()]
+    told = f"Settings that are not at their defaults: {', '.join(changed)}." if changed else "All settings are at their defaults."
+    parts = ["# Evaluation", "", told, ""]
+    parts += [f"- {_about(each)}" for each in findings.evaluations]
+    for table in tables(findings):
+        parts += ["", f"## {table.title}", "", *_lines(table)]
+    for title, path in plots:
+        parts += ["", f"![{title}]({path.name})"]
+    return "\n".join(parts) + "\n"
+
+
+def write_report(folder: Path, findings: Findings, plots: Sequence[tuple[str, Path]] = ()) -> tuple[Path, Path]:
+    """Write `report.md` and `report.json` into an existing folder and return their paths. Raises UsageError where that cannot be."""
+    page, data = folder / "report.md", folder / "report.json"
+    try:
+        page.write_text(render_markdown(findings, plots), encoding="utf-8")
+        data.write_text(json.dumps(record(findings), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{folder}: the report cannot be written ({error.strerror}): name another folder with --report.") from error
+    return page, data
+
+
+def verdict(difference: Difference) -> str:
+    """Say whether a difference is more than noise."""
+    if not difference.interval.certain:
+        return "within the noise" if difference.better or difference.worse else "no change"
+    return "better" if difference.interval.mean > 0 else "worse"
+
+
+def _tables(findings: Findings) -> Iterator[ReportTable]:
+    yield _by_set(findings.evaluations)
+    yield _by_kind(findings.evaluations)
+    if findings.baseline:
+        yield _since(findings.baseline)
+    if findings.effects:
+        yield _by_setting(findings)
+
+
+def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
+    groups = [(each.name, [each]) for each in evaluations]
+    if len(groups) > 1:
+        groups.insert(0, ("ALL", list(evaluations)))
+    rows = [(name, *_quality(group), *_cost(group), f"{sum(each.unanswered for each in group):,}") for name, group in groups]
+    note = "Latency and tokens are those of an answer as users get it (`query.limit` passages); quality is measured on a longer ranking."
+    return ReportTable("By set", ("set", "n", *MEASURES, *_COST, "unanswered"), tuple(rows), (note,))
+
+
+def _by_kind(evaluations: Sequence[Evaluation]) -> ReportTable:
+    scores, counts = pooled(evaluations)
+    rows = [(kind, f"{counts[kind]:,}", *_cells(means)) for kind, means in scores.items()]
+    return ReportTable("By kind of query", ("kind", "n", *MEASURES), tuple(rows))
+
+
+def _since(baseline: Sequence[Difference]) -> ReportTable:
+    rows = [(d.name, f"{d.queries:,}", f"{d.before:.3f}", f"{d.after:.3f}", *_change(d), f"{d.better:,}", f"{d.worse:,}") for d in baseline]
+    columns = ("set", "n", "before", "now", *_CHANGE, "queries better", "worse")
+    return ReportTable(f"{MAIN} since the baseline", columns, tuple(rows), ("The interval is that of a paired bootstrap over queries.",))
+
+
+def _by_setting(findings: Findings) -> ReportTable:
+    default = ("as configured", *_effect_cells(findings.evaluations), "", "", "")
+    rows = [(each.variant.name, *_effect_cells(each.evaluations), *_change(each.difference)) for each in findings.effects if each.difference]
+    notes = [f"{each.variant.name} was not asked: {each.refusal}" for each in findings.effects if each.refusal]
+    columns = ("configuration", MAIN, "S@1", "sec@1", "sec@3", *_COST, *_CHANGE)
+    return ReportTable("Each setting alone", columns, (default, *rows), tuple(notes))
+
+
+def _effect_cells(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    means = pooled(evaluations)[0]["ALL"]
+    return (*(f"{means[name]:.3f}" if name in means else _MISSING for name in (MAIN, "S@1", "sec@1", "sec@3")), *_cost(evaluations))
+
+
+def _quality(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    scores, counts = pooled(evaluations)
+    return (f"{counts['ALL']:,}", *_cells(scores["ALL"]))
+
+
+def _cells(means: dict[str, float]) -> tuple[str, ...]:
+    return tuple(f"{means[name]:.3f}" if name in means else _MISSING for name in MEASURES)
+
+
+def _cost(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    cost = cost_of(evaluations)
+    return (f"{cost.p50:.0f}", f"{cost.p95:.0f}", f"{cost.tokens:,.0f}")
+
+
+def _change(difference: Difference) -> tuple[str, ...]:
+    interval = difference.interval
+    return (f"{interval.mean:+.3f}", f"[{interval.low:+.3f}, {interval.high:+.3f}]", verdict(difference))
+
+
+def _about(each: Evaluation) -> str:
+    index = each.index
+    vectors = "" if not index.pending else f", {index.pending:,} of them without vectors"
+    where = ", ".join(each.folders)
+    return f"{each.name} asked of {where}: {index.documents:,} documents, {index.chunks:,} chunks{vectors}; model {index.model or 'none'}"
+
+
+def _lines(table: ReportTable) -> Iterator[str]:
+    yield _row(table.columns)
+    yield _row(("---", *("---:" for _ in table.columns[1:])))
+    yield from map(_row, table.rows)
+    for note in table.notes:
+        yield f"\n{note}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"

@@ -1,0 +1,51 @@
+"""What a file of labeled queries may hold, and what makes two sets the same."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from thumbindex.errors import UsageError
+from thumbindex.study.queries import Label, LabeledQuery, digest_of, load_queries, load_set
+
+FIRST = LabeledQuery("1", "green", "keyword", (Label("a.md", None, 2),))
+SECOND = LabeledQuery("2", "red", "keyword", (Label("b.md", "Red", 1),))
+
+
+def row(name: str) -> str:
+    return json.dumps({"id": name, "query": "text", "relevant": [{"path": "a.md"}]})
+
+
+def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_dot(tmp_path: Path) -> None:
+    (tmp_path / "notes.manual.jsonl").write_text(row("1"), encoding="utf-8")
+    found = load_set(tmp_path / "notes.manual.jsonl")
+    assert (found.name, found.folder, found.queries[0].kind) == ("notes.manual", "notes", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not a labeled query"),
+        ('{"id": 1}', "'query'|'relevant'"),
+        ('{"id": 1, "query": "", "relevant": []}', "no relevant place"),
+        ('{"id": 1, "query": " ", "relevant": [{"path": "a.md"}]}', "no text"),
+    ],
+)
+def test_a_broken_query_is_named_by_its_line(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "queries.jsonl"
+    path.write_text("\n" + line, encoding="utf-8")
+    with pytest.raises(UsageError, match=rf"queries.jsonl:2: .*({message})"):
+        load_queries(path)
+
+
+def test_an_id_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "queries.jsonl").write_text(f"{row('1')}\n{row('1')}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"queries.jsonl:2: the id '1' is there twice"):
+        load_queries(tmp_path / "queries.jsonl")
+
+
+def test_a_digest_knows_queries_and_labels_in_any_order() -> None:
+    relabeled = replace(SECOND, relevant=(Label("b.md", None, 1),))
+    assert digest_of([FIRST, SECOND]) == digest_of([SECOND, FIRST])
+    assert len({digest_of([FIRST]), digest_of([SECOND]), digest_of([relabeled]), digest_of([replace(FIRST, query="blue")])}) == 4
