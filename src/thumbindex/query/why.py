@@ -83,12 +83,12 @@ def _in_answer(wanted: Collection[ChunkId], seen: Seen, answer: Search, tools: T
     places = tools.snapshot.catalog.places(sorted(wanted))
     for passage in answer.passages:
         if any(is_inside(place, _lines(passage)) for place in places):
-            return "shown", "", f"it is passage {passage.rank} of {len(answer.passages)}: {passage.citation}", passage.rank
+            return "shown", "", f"passage {passage.rank} of {len(answer.passages)}, {passage.citation}", passage.rank
     for passage in answer.passages:
         if any(place in passage.also_in for place in places):
             gone = [(stage, said.reason) for stage, n, said in dropped_since(seen, tools) if n in wanted]
             stage, how = gone[-1] if gone else ("parents", "what it says stands there too")
-            return "copy", stage, f"passage {passage.rank} names it as a copy: {passage.citation} ({stage}: {how})", passage.rank
+            return "copy", stage, f"passage {passage.rank}, {passage.citation} ({stage}: {how})", passage.rank
     return None
 
 
@@ -193,7 +193,7 @@ _NOTHING = {"search_vector": "was not asked, for want of a model or of vectors"}
 
 def out_of_reach(found: Why) -> str:
     """Say how far each retriever was from a note that none of them found."""
-    return f"no retriever found it: {'; '.join(map(_how_far, found.reaches))}"
+    return "; ".join(map(_how_far, found.reaches)) or "no retriever is switched on"
 
 
 def _how_far(reach: Reach) -> str:
