@@ -10,7 +10,7 @@ from thumbindex.model import Edge, Evidence, Explanation, Reach, Standpoint, Ter
 _FATES = {
     "shown": "is in the answer",
     "copy": "is named beside a copy",
-    "dropped": "was found and taken out",
+    "dropped": "was found",
     "not_found": "was not found",
     "filtered": "was not searched",
     "not_indexed": "is not in the index",
@@ -65,7 +65,7 @@ def fate(found: Why, several: bool = False) -> str:
     """Say what became of a note, and why."""
     heading = f"#{found.heading}" if found.heading else ""
     folder = f"{found.folder}: " if several and found.folder else ""
-    by = f" by {found.stage}" if found.fate == "dropped" else ""
+    by = f", but {found.stage} left it out" if found.fate == "dropped" else ""
     return f"{folder}{found.path}{heading} {_FATES[found.fate]}{by}: {found.reason}"
 
 

@@ -16,7 +16,7 @@ _STRING: Schema = {"type": "string"}
 _STRINGS: Schema = {"type": "array", "items": _STRING}
 _ARRAY: Schema = {"type": "array"}
 _NUMBER: Schema = {"type": "integer"}
-_FOLDER: Schema = {"type": "string", "description": "Needed only where two folders have this path"}
+_FOLDER: Schema = {"type": "string", "description": "Where two folders have this path"}
 _PATH: Schema = {"type": "string", "description": "As given in citations"}
 
 _QUERY_INPUT: Schema = {
@@ -26,9 +26,9 @@ _QUERY_INPUT: Schema = {
     "folder": {**_STRINGS, "description": "Only these folders"},
     "path": {**_STRINGS, "description": "Only paths matching a glob, as guides/**"},
     "tag": {**_STRINGS, "description": "Only documents with all these tags"},
-    "since": {"type": "string", "format": "date", "description": "Only documents of this date or later"},
-    "explain": {"type": "boolean", "description": "Add how each result came to its place"},
-    "why": {"type": "string", "description": "Instead: why this path (or path#heading) is not in the answer"},
+    "since": {"type": "string", "format": "date", "description": "Only of this date or later"},
+    "explain": {"type": "boolean", "description": "Add how each result came up"},
+    "why": {"type": "string", "description": "Instead: why this path (or path#heading) is no answer"},
     "wait_fresh": {"type": "number", "minimum": 0, "maximum": 60, "description": "Seconds to wait for files just saved to be indexed"},
 }
 
