@@ -108,7 +108,7 @@ def test_why_a_note_is_no_answer_is_said_first_and_shown_stage_by_stage(run: Run
     lines = result.stdout.splitlines()
     assert result.exit_code == 0
     assert lines[0].startswith("plugins/canvas.md was found, but ")
-    assert ["search_vector", "search_keyword"] == [line.split()[0] for line in lines[3:5]]
+    assert [line.split()[0] for line in lines[3:5]] == ["search_vector", "search_keyword"]
     assert "missing: press, green, button" in result.stdout
 
 
