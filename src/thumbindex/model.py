@@ -232,6 +232,7 @@ class Candidate:
     cluster_size: int = 1
     disagrees: tuple[tuple[ChunkId, str], ...] = ()  # near copies that say otherwise, and in which words, its own first
     variants: tuple[tuple[ChunkId, str], ...] = ()  # of those in `also_in`: other versions that say otherwise, in the same form
+    reranked: float | None = None  # the reranker's own score, where it has read this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +264,61 @@ class Disagreement:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one retriever says of a text: of the best chunk that it found there."""
+
+    retriever: str
+    rank: int  # of the chunk, from 1
+    found: int  # how many chunks it found
+    score: float  # on the retriever's own scale
+    line: int  # where the chunk begins
+    weight: float  # the retriever's share in fusion
+    document_rank: int | None = None  # of the chunk's document among those that it scored
+    document_score: float | None = None
+    coverage: float = 0.0  # share of the query's idf that the chunk's words carry
+
+
+@dataclass(frozen=True, slots=True)
+class TermFields:
+    """In which fields one of the query's terms stands; in none where it is missing."""
+
+    term: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A link over which a document was reached."""
+
+    path: str  # of the document that had been found
+    rank: int  # that one's place among those whose links were followed
+    backwards: bool  # the reached document links to that one, and not the other way round
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Where one stage left a text: its rank from 1, among how many, and its score."""
+
+    stage: str
+    rank: int
+    size: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How a passage came to its place."""
+
+    evidence: tuple[Evidence, ...]
+    terms: tuple[TermFields, ...]  # all of the query's
+    cosine: float | None  # of the chunk that matched; None without its vector or the query's
+    edges: tuple[Edge, ...]
+    effects: tuple[Effect, ...]  # of the stages since fusion that changed something
+    copies: tuple[tuple[str, Dropped], ...]  # by stage, what was taken out for it
+    reranked: float | None  # the reranker's score
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
     """What is returned: a section, cited to the line, with the chunk that matched marked in it."""
 
@@ -285,6 +341,7 @@ class Passage:
     created: str = ""  # ISO day, the earliest of all places
     status: str = ""  # from front matter: of all places' the most conservative
     owner: str = ""  # from front matter: of the place that was active last
+    explanation: Explanation | None = None  # where it was asked for
 
     @property
     def citation(self) -> str:
@@ -367,6 +424,60 @@ class IndexReport:
     generation: int
     left: int = 0  # files that are left for another run: large ones, or what an interruption left
     mended: tuple[str, ...] = ()  # what was damaged or of an earlier version, and what was done about it
+
+
+# ------------------------------------------------------------------ why a note is not among the answers
+
+
+Fate = Literal["shown", "copy", "dropped", "not_found", "filtered", "not_indexed"]
+"""What became of a note: shown; named beside a copy of it; found and taken out; found by nothing; not searched; not in the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standpoint:
+    """Where a note stood after one stage, by its best chunk: at which rank from 1 (None where it is not there), among how many."""
+
+    stage: str
+    rank: int | None
+    size: int
+    score: float | None = None
+    line: int | None = None  # where that chunk begins
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far one retriever was from a note: its rank in an endless list (None where it is in none), and where the list was cut."""
+
+    retriever: str
+    rank: int | None
+    score: float | None
+    line: int | None  # where its best chunk begins
+    taken: int  # how many chunks were taken
+    last: float | None  # the score of the last one that was taken
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What became of one note, or of what stands under one of its headings, when a question was asked."""
+
+    query: str
+    corrected: str | None
+    folder: str
+    path: str
+    heading: str  # empty for the whole note
+    fate: Fate
+    stage: str  # that took it out; empty where none did
+    reason: str  # in words, a sentence
+    rank: int | None = None  # of the passage that shows it, or names it beside a copy
+    chunks: int = 0  # that were looked for
+    without_vector: int = 0  # of those
+    cosine: float | None = None  # the best of its chunks'
+    standpoints: tuple[Standpoint, ...] = ()
+    reaches: tuple[Reach, ...] = ()
+    terms: tuple[TermFields, ...] = ()
+    notes: tuple[str, ...] = ()  # what else is to be known, in words
+    answerable: bool = False
+    confidence: float = 0.0
 
 
 # ------------------------------------------------------------------ what says the same

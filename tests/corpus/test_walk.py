@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.corpus.walk import walk
+from thumbindex.corpus.walk import walk, why_left_out
 from thumbindex.errors import UnknownFolderError
 from thumbindex.settings import CorpusSettings
 
@@ -154,3 +154,57 @@ def test_a_glob_over_what_is_left_out_anyway_is_not_named(tmp_path: Path) -> Non
 def test_globs_of_folders_are_met_by_what_is_in_them(tmp_path: Path) -> None:
     plant(tmp_path, "guides/a.md", "b.md")
     assert (paths(tmp_path, include=("guides/",)), reasons(tmp_path, include=("guides/",))) == (["guides/a.md"], [])
+
+
+def why(root: Path, path: str, **settings: object) -> str | None:
+    return why_left_out(root, path, CorpusSettings(**settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("a.md", None),
+        ("b.md", "it is ignored by .gitignore, line 3: b.*"),
+        ("drafts/deep/c.md", "its folder drafts is ignored by .gitignore, line 4: drafts/"),
+        ("sub/d.md", "it is ignored by sub/.thumbindexignore, line 1: d.md"),
+        ("sub/b.md", None),
+        (".obsidian/e.md", "its folder .obsidian is hidden, as its name begins with a dot (corpus.hidden reads such)"),
+        ("notes.txt", "it is not Markdown: corpus.extensions names .md, .markdown, .mdx"),
+        ("sub", "it is a folder, not a document"),
+        ("nowhere.md", "there is no such file"),
+    ],
+)
+def test_what_leaves_a_path_out_is_named_with_its_file_and_line(tmp_path: Path, path: str, reason: str | None) -> None:
+    plant(tmp_path, "a.md", "b.md", "drafts/deep/c.md", "sub/d.md", "sub/b.md", ".obsidian/e.md", "notes.txt")
+    (tmp_path / ".gitignore").write_text("# mine\n\nb.*\ndrafts/\n")
+    (tmp_path / "sub/.thumbindexignore").write_text("d.md\n!b.md\n")
+    assert why(tmp_path, path) == reason
+
+
+def test_globs_and_the_maximum_that_leave_a_path_out_are_named(tmp_path: Path) -> None:
+    plant(tmp_path, "docs/a.md", "old/b.md")
+    assert why(tmp_path, "old/b.md", include=("docs/**",)) == "it matches no glob of corpus.include: docs/**"
+    assert why(tmp_path, "old/b.md", exclude=("x.md", "old/")) == "its folder old is left out by corpus.exclude: old/"
+    plant(tmp_path, "docs/a.md", text="x" * 11)
+    assert why(tmp_path, "docs/a.md", max_file_bytes=10) == "11 bytes, more than corpus.max_file_bytes (10): left out"
+
+
+def test_a_symlink_is_named_for_what_it_leads_to(tmp_path: Path) -> None:
+    root = plant(tmp_path / "vault", "a.md", ".store/b.md")
+    plant(tmp_path, "secret/s.md")
+    (root / "also.md").symlink_to(root / "a.md")
+    (root / "shown").symlink_to(root / ".store")
+    (root / "out.md").symlink_to(tmp_path / "secret/s.md")
+    assert why(root, "also.md") == "it is a symlink to a note that is listed once, by its own path a.md"
+    assert why(root, "shown/b.md") is None
+    assert why(root, "out.md") == "symlink that leads out of the folder: not followed"
+
+
+@pytest.mark.parametrize("settings", [{}, {"hidden": True}, {"exclude": ("c/",)}, {"include": ("c/**", "/*.md")}])
+def test_a_path_has_a_reason_exactly_where_the_walk_leaves_it_out(tmp_path: Path, settings: dict[str, object]) -> None:
+    planted = ["a.md", ".h/b.md", "c/d.md", "c/.e.md", "c/f.txt", "g/h.md", "g/i.md"]
+    plant(tmp_path, *planted)
+    (tmp_path / ".gitignore").write_text("*.md\n!c/**\n!a.md\n")
+    (tmp_path / "g/.gitignore").mkdir()
+    listed = set(paths(tmp_path, **settings))
+    assert {path for path in planted if why(tmp_path, path, **settings) is None} == listed

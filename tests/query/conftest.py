@@ -62,6 +62,12 @@ def knowing() -> Callable[..., Snapshot]:
 
 
 @pytest.fixture
+def settings_of() -> Callable[..., QuerySettings]:
+    """Return a function that gives the defaults with some stages switched off, and some tables' keys set."""
+    return settings_with
+
+
+@pytest.fixture
 def ask() -> Callable[..., tuple[Search, tuple[Step, ...]]]:
     """Return a function that asks documents (or a snapshot) a question and gives the search and its trace."""
 

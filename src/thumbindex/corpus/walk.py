@@ -16,8 +16,18 @@ from thumbindex.errors import UnknownFolderError
 from thumbindex.model import FileState, Problem
 from thumbindex.settings import CorpusSettings
 
-Rules = tuple[tuple[str, GitIgnoreSpec], ...]
-"""The ignore rules in force with the folder of each (its path and a slash, empty at the root), outermost first."""
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The ignore rules of one folder; its patterns are the lines, in order."""
+
+    prefix: str  # the folder's path and a slash, empty at the root
+    spec: GitIgnoreSpec
+    lines: tuple[tuple[str, int, str], ...]  # ignore file, line from 1, and what stands there
+
+
+Rules = tuple[Rule, ...]
+"""The ignore rules in force, outermost first."""
 
 _NEVER = ".git"  # holds no document, even where hidden folders are read
 
@@ -36,6 +46,8 @@ class _Walk:
     links: list[tuple[str, str, Rules]] = field(default_factory=list)  # path in the folder, real path, rules: looked at last
     twice: list[tuple[str, str]] = field(default_factory=list)  # symlinks to notes that are listed by their real path, with that
     unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)  # globs that have met nothing so far, by setting and text
+    asked: frozenset[str] | None = None  # the paths that are looked at, where that is not all of them, with the folders on the way
+    reasons: dict[str, str] = field(default_factory=dict)  # why one that was asked for is left out
 
 
 def walk(root: Path, settings: CorpusSettings) -> tuple[tuple[FileState, ...], tuple[Problem, ...]]:
@@ -48,15 +60,47 @@ def walk(root: Path, settings: CorpusSettings) -> tuple[tuple[FileState, ...], t
     if not os.path.isdir(real):  # noqa: PTH112  (the walk works on texts, ten times as fast as on Path objects)
         raise UnknownFolderError(f"no folder at {root}: check the path, or the configuration's [folders]")
     state = _Walk(real, settings, _spec(settings.include), _spec(settings.exclude), unmatched=_globs(settings))
-    _list(state, "", real, ())
+    _go(state)
+    found = sorted(state.files.values(), key=lambda file: file.path)
+    return tuple(found), tuple(sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path))
+
+
+def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
+    """Say in words why a walk does not list a path of the folder; None where it lists it. It is a walk that looks at nothing beside the path.
+
+    Raises UnknownFolderError where there is no such folder.
+    """
+    real = os.path.realpath(root)
+    if not os.path.isdir(real):  # noqa: PTH112
+        raise UnknownFolderError(f"no folder at {root}: check the path, or the configuration's [folders]")
+    target = os.path.realpath(os.path.join(real, path))  # noqa: PTH118
+    own = os.path.relpath(target, real).replace(os.sep, "/")  # a symlink's file may be listed by this one
+    on_the_way = frozenset(part for each in (path, own) for part in _with_folders(each))
+    state = _Walk(real, settings, _spec(settings.include), _spec(settings.exclude), asked=on_the_way)
+    _go(state)
+    if any(file.path == path for file in state.files.values()):
+        return None
+    if target in state.files:
+        return f"it is a symlink to a note that is listed once, by its own path {state.files[target].path}"
+    known = {problem.path: f": {problem.reason}" for problem in state.problems} | {each: f" {reason}" for each, reason in state.reasons.items()}
+    reasons = (f"{'it' if part == path else f'its folder {part}'}{known[part]}".removeprefix("it: ") for part in _with_folders(path) if part in known)
+    return next(reasons, "it is a folder, not a document" if os.path.isdir(target) else "there is no such file")  # noqa: PTH112
+
+
+def _with_folders(path: str) -> list[str]:
+    """Return a path after the folders that it is in, outermost first."""
+    parts = path.split("/")
+    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
+
+
+def _go(state: _Walk) -> None:
+    _list(state, "", state.root, ())
     while state.links:  # after the real paths, which win
         path, target, rules = state.links.pop(0)
         if os.path.isdir(target):  # noqa: PTH112
             _list(state, path + "/", target, rules)
         else:
             _add_link(state, path, target, rules)
-    found = sorted(state.files.values(), key=lambda file: file.path)
-    return tuple(found), tuple(sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path))
 
 
 def _spec(lines: Sequence[str]) -> GitIgnoreSpec:
@@ -75,6 +119,8 @@ def _list(state: _Walk, prefix: str, real: str, rules: Rules) -> None:
         rules = (*rules, *_own_rules(state, prefix, real, entries))
         for entry in entries:
             path = prefix + entry.name
+            if state.asked is not None and path not in state.asked:
+                continue
             if state.unmatched:
                 _match(state, path, entry)
             if entry.is_symlink():
@@ -108,17 +154,18 @@ def _readable_name(state: _Walk, prefix: str, name: str) -> bool:
     return True
 
 
-def _own_rules(state: _Walk, prefix: str, real: str, entries: Sequence[os.DirEntry[str]]) -> Iterator[tuple[str, GitIgnoreSpec]]:
+def _own_rules(state: _Walk, prefix: str, real: str, entries: Sequence[os.DirEntry[str]]) -> Iterator[Rule]:
     there = {entry.name: entry.path for entry in entries if entry.name in state.settings.ignore_files}
-    lines: list[str] = []
+    lines: list[tuple[str, int, str]] = []
     for name in state.settings.ignore_files:
         if name in there:
             try:
-                lines += Path(there[name]).read_text("utf-8-sig", "replace").splitlines()
+                text = Path(there[name]).read_text("utf-8-sig", "replace")
+                lines += [(prefix + name, number, line) for number, line in enumerate(text.splitlines(), 1) if line]
             except OSError as error:
                 state.problems.append(Problem(prefix + name, None, f"ignore rules cannot be read: {error.strerror or error}"))
     if lines:
-        yield prefix, _spec(lines)
+        yield Rule(prefix, _spec([line for *_, line in lines]), tuple(lines))
 
 
 def _note_link(state: _Walk, path: str, link: str, rules: Rules) -> None:
@@ -176,6 +223,7 @@ def _add(state: _Walk, path: str, real: str, rules: Rules, facts: Callable[[], o
         state.problems.append(Problem(path, None, f"cannot be read: {error.strerror or error}"))
         return
     if not stat.S_ISREG(found.st_mode):
+        _note(state, path, "is no regular file")
         return
     if found.st_size > state.settings.max_file_bytes:
         state.problems.append(too_large(path, found.st_size, state.settings))
@@ -184,20 +232,51 @@ def _add(state: _Walk, path: str, real: str, rules: Rules, facts: Callable[[], o
 
 
 def _is_document(state: _Walk, path: str) -> bool:
-    return path.lower().endswith(state.settings.extensions)
+    found = path.lower().endswith(state.settings.extensions)
+    if not found and state.asked is not None:
+        _note(state, path, f"is not Markdown: corpus.extensions names {', '.join(state.settings.extensions)}")
+    return found
 
 
 def _left_out(state: _Walk, path: str, rules: Rules) -> bool:
     """Tell whether a file, or a folder (its path ends with a slash), is hidden, ignored or excluded."""
+    by = _decisive(state, path, rules)
+    if by is not None and state.asked is not None:
+        _note(state, path, _in_words(state, path, by))
+    return by is not None
+
+
+def _decisive(state: _Walk, path: str, rules: Rules) -> str | Rule | None:
+    """Return what leaves a path out, a setting by its name or ignore rules; None where nothing does."""
     name = path.rstrip("/").rpartition("/")[2]
     if name == _NEVER or (name.startswith(".") and not state.settings.hidden):
-        return True
+        return "hidden"
     if state.settings.include and not path.endswith("/") and not state.include.match_file(path):
-        return True
+        return "include"
     if state.settings.exclude and state.exclude.match_file(path):
-        return True
-    for prefix, spec in reversed(rules):  # the innermost rule that matches decides, as in git
-        decision = spec.check_file(path[len(prefix) :]).include
+        return "exclude"
+    for rule in reversed(rules):  # the innermost rule that matches decides, as in git
+        decision = rule.spec.check_file(path[len(rule.prefix) :]).include
         if decision is not None:
-            return decision
-    return False
+            return rule if decision else None
+    return None
+
+
+def _note(state: _Walk, path: str, reason: str) -> None:
+    """Keep why a path is left out, where that was asked; the first reason counts."""
+    if state.asked is not None:
+        state.reasons.setdefault(path.rstrip("/"), reason)
+
+
+def _in_words(state: _Walk, path: str, by: str | Rule) -> str:
+    """Say what leaves a path out."""
+    if isinstance(by, Rule):
+        file, number, line = by.lines[by.spec.check_file(path[len(by.prefix) :]).index or 0]
+        return f"is ignored by {file}, line {number}: {line}"
+    if by == "exclude":
+        return f"is left out by corpus.exclude: {state.settings.exclude[state.exclude.check_file(path).index or 0]}"
+    if by == "include":
+        return f"matches no glob of corpus.include: {', '.join(state.settings.include)}"
+    if path.rstrip("/").rpartition("/")[2] == _NEVER:
+        return "is git's own, which holds no document"
+    return "is hidden, as its name begins with a dot (corpus.hidden reads such)"

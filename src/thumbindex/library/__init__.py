@@ -30,6 +30,7 @@ from thumbindex.library.others import announced, await_others
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
 from thumbindex.library.status import status_of
+from thumbindex.library.why import why
 from thumbindex.model import (
     Answer,
     Excerpt,
@@ -41,6 +42,7 @@ from thumbindex.model import (
     Progress,
     Query,
     Related,
+    Why,
 )
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.settings import Config, QuerySettings
@@ -268,6 +270,7 @@ class Library(Duplicated):
         tag: Sequence[str] = (),
         since: date | None = None,
         wait_fresh: float = 0.0,
+        explain: bool = False,
         progress: Callable[[Progress], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
         attended: Callable[[], bool] = lambda: False,
@@ -276,7 +279,8 @@ class Library(Duplicated):
 
         With `wait_fresh` (seconds, at most 60) whoever indexes is waited for until the words of all that is on disk now can be searched;
         the answer comes when the time is up or `interrupted` says so, too, and its `freshness` tells what is missing. Where nobody has
-        indexed for three seconds, and `attended` does not say that somebody is about to, it comes then.
+        indexed for three seconds, and `attended` does not say that somebody is about to, it comes then. With `explain` each passage says
+        how it came to its place.
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
@@ -287,8 +291,29 @@ class Library(Duplicated):
         if freshness:
             self.refresh()
         self._models_for_query()
-        found = answer(query, self._readers, self.config.query, self._embedder, self._reranker)
+        found = answer(query, self._readers, self.config.query, self._embedder, self._reranker, explain=explain)
         return replace(found, freshness=freshness)
+
+    def why(
+        self,
+        path: str,
+        text: str,
+        *,
+        limit: int | None = None,
+        folder: Sequence[str] = (),
+        glob: Sequence[str] = (),
+        tag: Sequence[str] = (),
+        since: date | None = None,
+    ) -> Why:
+        """Tell why a note (`path#heading` too) is, or is not, among the answers to a question with this limit and these filters.
+
+        `glob` is what `query` takes as `path`. Indexes nothing, and takes longer than the question: retrievers are asked again without limits.
+        """
+        self._known(folder)
+        limit = self.config.query.limit if limit is None else limit
+        query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since)))
+        self._models_for_query()
+        return why(path, query, self._readers, self.config.query, self._embedder, self._reranker)
 
     def read(self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None) -> Excerpt:
         """Return a document's lines: all of them, those under a heading (`path#heading` will do), or a range."""

@@ -14,6 +14,7 @@ from thumbindex.index.union import unite
 from thumbindex.library.reader import Reader
 from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
+from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
@@ -26,13 +27,15 @@ ATTEMPTS = 3
 """How often a question is asked where texts that it found were replaced meanwhile: in a vault that never rests, an answer comes all the same."""
 
 
-def answer(query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Answer:
-    """Ask the folders' snapshots as one and write down what the answer stood on."""
+def answer(
+    query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, *, explain: bool = False
+) -> Answer:
+    """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`, how each passage came to its place."""
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
     opened = {reader: reader.opened() for reader in readers if reader.indexed}
     for _ in range(ATTEMPTS):
         lost = {reader: each.catalog.lost for reader, each in opened.items()}
-        found = _answer(query, list(opened.values()), settings, embedder, reranker)
+        found = _answer(query, list(opened.values()), settings, embedder, reranker, explain)
         newer = {reader: each if each.catalog.lost == lost[reader] else reader.newer(each) for reader, each in opened.items()}
         if all(newer[reader] is each for reader, each in opened.items()):
             break
@@ -40,16 +43,26 @@ def answer(query: Query, readers: Sequence[Reader], settings: QuerySettings, emb
     return found
 
 
-def _answer(query: Query, opened: Sequence[Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Answer:
+def _answer(
+    query: Query, opened: Sequence[Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
+) -> Answer:
     state = _total([_state(each, embedder) for each in opened])
     if not opened:
         return Answer(query.text, None, Search(query, query.text).kind, False, 0.0, "low", (), (), state)
-    made_by = embedder.fingerprint if embedder else next((each.fingerprint for each in opened if each.fingerprint), "")
-    snapshots = [usable(each.snapshot, each.fingerprint, made_by) for each in opened]
-    search, trace = run(_without_folder(query, len(snapshots)), Tools(unite(snapshots), settings, embedder, reranker), time.perf_counter)
+    tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
+    watch = (lambda stage, search: seen.append((stage, search))) if explain else (lambda stage, search: None)
+    search, trace = run(without_folder(query, len(opened)), tools, time.perf_counter, watch)
     corrected = search.text if search.text != query.text else None
     passages = search.passages if search.answerable else ()
+    passages = explained(passages, seen, tools) if explain else passages
     return Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
+
+
+def tools_over(opened: Sequence[Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Tools:
+    """Return what stages need to ask some folders' snapshots as one."""
+    made_by = embedder.fingerprint if embedder else next((each.fingerprint for each in opened if each.fingerprint), "")
+    snapshots = [usable(each.snapshot, each.fingerprint, made_by) for each in opened]
+    return Tools(unite(snapshots), settings, embedder, reranker)
 
 
 def checked(query: Query) -> Query:
@@ -102,7 +115,7 @@ def usable(snapshot: Snapshot, fingerprint: str, made_by: str) -> Snapshot:
     return snapshot if fingerprint == made_by else replace(snapshot, vector=NoVectors(), vocabulary=None)
 
 
-def _without_folder(query: Query, folders: int) -> Query:
+def without_folder(query: Query, folders: int) -> Query:
     """Drop the folder filter: the other folders were left out already."""
     filters = Filters((), query.filters.path, query.filters.tag, query.filters.since)
     return replace(query, filters=filters) if folders else query

@@ -64,9 +64,14 @@ STAGES: tuple[tuple[str, Stage], ...] = (
 """Every stage in the order of the run; its name is its module, its function, its table and its step in the trace."""
 
 
-def run(query: Query, tools: Tools, clock: Callable[[], float]) -> tuple[Search, tuple[Step, ...]]:
+Watch = Callable[[str, Search], None]
+"""Is told a stage's name, and the search as that stage left it; "" before the first one."""
+
+
+def run(query: Query, tools: Tools, clock: Callable[[], float], watch: Watch = lambda stage, search: None) -> tuple[Search, tuple[Step, ...]]:
     """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did."""
     search, steps = begin(query, tools), []
+    watch("", search)
     for name, stage in STAGES:
         if getattr(tools.settings, name).enabled:
             began = clock()
@@ -75,6 +80,9 @@ def run(query: Query, tools: Tools, clock: Callable[[], float]) -> tuple[Search,
             search = after
         elif name == "fuse":  # without it, the later stages still need candidates
             search = first_list(search, tools)
+        else:
+            continue
+        watch(name, search)
     return finish(search, tools), tuple(steps)
 
 

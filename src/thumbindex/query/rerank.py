@@ -28,7 +28,8 @@ def blend(top: Sequence[Candidate], scores: Sequence[float], rest: Sequence[Cand
     Both scores are in 0 to 1 and taken as they are: stretching them to the range in the top would make a winner of nonsense.
     """
     blended = best_first(
-        replace(each, score=(1 - weight) * each.score + weight * min(max(score, 0.0), 1.0)) for each, score in zip(top, scores, strict=True)
+        replace(each, score=(1 - weight) * each.score + weight * min(max(score, 0.0), 1.0), reranked=score)
+        for each, score in zip(top, scores, strict=True)
     )
     lowest = blended[-1].score
     return (*blended, *(replace(each, score=min(each.score, lowest)) for each in rest))

@@ -41,11 +41,16 @@ def spread(seeds: Sequence[DocumentId], graph: LinkGraph, settings: SearchGraphS
     """Give each neighbor of the seeds the sum of 1 / rank of the seeds that it hangs on; a hub's neighbors are bounded."""
     scores: dict[DocumentId, float] = defaultdict(float)
     for rank, seed in enumerate(seeds, 1):
-        linked = graph.linked(seed) if settings.direction != "in" else ()
-        linking = graph.linking(seed) if settings.direction != "out" else ()
-        for neighbor in sorted({*linked, *linking})[: settings.neighbors]:
+        for neighbor in neighbors(seed, graph, settings):
             scores[neighbor] += 1 / rank
     return dict(scores)
+
+
+def neighbors(seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings) -> list[DocumentId]:
+    """Return the documents one link away, in the direction that is followed, ascending."""
+    linked = graph.linked(seed) if settings.direction != "in" else ()
+    linking = graph.linking(seed) if settings.direction != "out" else ()
+    return sorted({*linked, *linking})[: settings.neighbors]
 
 
 def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
@@ -16,12 +15,13 @@ from thumbindex.serve.bench import bench
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries
 from thumbindex.serve.opening import Opening, open_everywhere
-from thumbindex.serve.options import JsonOption, open_for, takes_opening
+from thumbindex.serve.options import JsonOption, open_for, read_since, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_answer, print_forgotten, print_json, print_report, print_status
 from thumbindex.serve.tools import replace_surrogates
+from thumbindex.serve.why import why
 from thumbindex.serve.work import work_for_server
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ app = typer.Typer(
 
 app.add_typer(bench, name="bench")
 app.add_typer(duplicates, name="duplicates")
+app.command()(why)
 
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
@@ -86,7 +87,7 @@ def query(
     opening: Opening,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The question. Text that begins with a dash follows `--`.")],
     limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages returned.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did, and how each passage came to its place.")] = False,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only documents with this tag; repeatable, all must be there.")] = None,
     path: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="Only documents at these paths; repeatable.")] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only documents of this date (YYYY-MM-DD) or later.")] = None,
@@ -97,10 +98,12 @@ def query(
     """Find the passages that answer a question."""
     if not text.strip():
         raise UsageError("The query is empty: say what to look for.")
-    filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_date(since))
+    filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=read_since(since))
     asked = replace_surrogates(text)
     with open_for(ctx, opening) as library:
-        ask = partial(library.query, asked, limit=limit, path=filters.path, tag=filters.tag, since=filters.since, wait_fresh=wait_fresh)
+        ask = partial(
+            library.query, asked, limit=limit, path=filters.path, tag=filters.tag, since=filters.since, wait_fresh=wait_fresh, explain=explain
+        )
         answer = _answer(library, ask, wait)
     if as_json:
         print_json(answer_payload(answer))
@@ -214,10 +217,3 @@ def _make_ready(library: Library, wait: bool) -> None:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
         say_error(f"{error} Answering from what was indexed before.")
-
-
-def _read_date(written: str | None) -> date | None:
-    try:
-        return date.fromisoformat(written) if written else None
-    except ValueError as error:
-        raise UsageError(f"--since {written}: not a date: write it as 2026-01-31.") from error

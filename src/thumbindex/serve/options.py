@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thumbindex.errors import UsageError
 from thumbindex.serve.opening import Opening, open_library
 
 if TYPE_CHECKING:
@@ -49,3 +51,11 @@ def open_for(ctx: typer.Context, opening: Opening) -> Library:
     """Open with what the caller of the program brought along (a test brings models of its own)."""
     opener: Callable[[Opening], Library] = ctx.obj or open_library
     return opener(opening)
+
+
+def read_since(written: str | None) -> date | None:
+    """Read the date of `--since`; raise UsageError for what is none."""
+    try:
+        return date.fromisoformat(written) if written else None
+    except ValueError as error:
+        raise UsageError(f"--since {written}: not a date: write it as 2026-01-31.") from error

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step
+from thumbindex.serve.explained import explanation_payload
 from thumbindex.serve.sentences import deduplicated, is_much, ratio
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
@@ -52,7 +53,7 @@ def passage_payload(passage: Passage) -> dict[str, Any]:
         "created": passage.created,
         "status": passage.status,
         "owner": passage.owner,
-    }
+    } | ({"explanation": explanation_payload(passage.explanation)} if passage.explanation else {})
 
 
 def dedup_payload(passage: Passage) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from thumbindex.model import Answer, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step
+from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step, Why
+from thumbindex.serve.explained import as_rows, explanation_rest, fate, until_lost, why_rest
 from thumbindex.serve.pack import match_lines
 from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, up_to_date
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
@@ -180,7 +181,46 @@ def _print_passage(passage: Passage, several: bool) -> None:
         _say(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
     for line in beside(passage):
         _say(f"  {line}", "bold" if line.startswith("these two") else "dim")
+    if passage.explanation:
+        _print_explanation(passage.explanation)
     _say("")
+
+
+def _print_explanation(found: Explanation) -> None:
+    """Print what each retriever said of a passage, where each stage left it, and the rest in words."""
+    table = _table("  retriever", "rank", "score", "weight", "document")
+    for name, *cells in as_rows(found):
+        table.add_row(f"  {name}", *cells)
+    _console().print(table)
+    table = _table("  stage", "rank", "score")
+    for each in found.effects:
+        table.add_row(f"  {each.stage}", f"{each.rank} of {each.size}", f"{each.score:.3f}")
+    _console().print(table)
+    for line in explanation_rest(found):
+        _say(f"  {line}", "dim")
+
+
+def print_why(found: Why, several: bool = False) -> None:
+    """Print what became of a note, where it stood after each stage, and how far each retriever was from it."""
+    _say(f"{fate(found, several)}\n", "bold")
+    if found.standpoints:
+        table = _table("stage", "rank", "score", "line")
+        for each in until_lost(found.standpoints):
+            rank = "-" if each.rank is None else f"{each.rank}"
+            table.add_row(each.stage, f"{rank} of {each.size}", _number(each.score), "-" if each.line is None else str(each.line))
+        _console().print(table)
+        table = _table("without limits", "rank", "score", "taken", "the last one's score")
+        for reach in found.reaches:
+            table.add_row(
+                reach.retriever, "-" if reach.rank is None else str(reach.rank), _number(reach.score), str(reach.taken), _number(reach.last)
+            )
+        _console().print(table)
+    for line in why_rest(found):
+        _say(line)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _print_problems(problems: Sequence[Problem]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
 from thumbindex.model import Answer, OutlineEntry, Passage, Progress
+from thumbindex.serve.explained import explanation_lines, why_lines, why_payload
 from thumbindex.serve.pack import CHARACTERS_A_TOKEN, fit_passages
 from thumbindex.serve.payload import (
     dedup_payload,
@@ -58,9 +59,11 @@ def reply_query(
 
     `attended` says that somebody indexes, or is about to.
     """
+    if "why" in arguments:
+        return reply_why(library, arguments)
     asked = {name: value for name, value in arguments.items() if name in _ASKED}
-    answer = library.query(arguments["query"], progress=tell, interrupted=interrupted, attended=attended, **asked)
     explain = bool(arguments.get("explain"))
+    answer = library.query(arguments["query"], explain=explain, progress=tell, interrupted=interrupted, attended=attended, **asked)
     several = len(library.folders) > 1
     doing = progress()
     narrowed = [f"`{name}`" for name in ("tag", "path", "since") if arguments.get(name)]
@@ -84,6 +87,15 @@ def reply_query(
         steps = [f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in answer.trace]
         parts.append("\n".join([*steps, deduplication(answer.trace)]))
     return Reply("\n\n".join([*parts, end]), frame)
+
+
+def reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """Tell why a note is, or is not, among the answers to a question."""
+    filters = {name: arguments[name] for name in ("limit", "folder", "tag", "since") if name in arguments}
+    found = library.why(arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters)
+    loading = [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
+    structured = {"answerable": found.answerable, "results": [], "index": {}, "why": why_payload(found)}
+    return Reply("\n".join([*why_lines(found, len(library.folders) > 1), *loading]), structured)
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
@@ -160,7 +172,8 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
 def passage_text(passage: Passage, several: bool = False) -> str:
     """Return a passage under its citation; the folder is named where there are several."""
     folder = f"{passage.folder}: " if several else ""
-    known = "".join(f"\n({line})" for line in beside(passage))
+    explained = explanation_lines(passage.explanation) if passage.explanation else []
+    known = "".join(f"\n({line})" for line in (*beside(passage), *explained))
     return f"## {passage.rank}. {folder}{passage.citation}\n{passage.text}{known}"
 
 

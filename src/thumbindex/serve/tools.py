@@ -14,8 +14,9 @@ Schema = Mapping[str, Any]
 
 _STRING: Schema = {"type": "string"}
 _STRINGS: Schema = {"type": "array", "items": _STRING}
+_ARRAY: Schema = {"type": "array"}
 _NUMBER: Schema = {"type": "integer"}
-_FOLDER: Schema = {"type": "string", "description": "Needed only where two folders have this path"}
+_FOLDER: Schema = {"type": "string", "description": "Where two folders have this path"}
 _PATH: Schema = {"type": "string", "description": "As given in citations"}
 
 _QUERY_INPUT: Schema = {
@@ -25,8 +26,9 @@ _QUERY_INPUT: Schema = {
     "folder": {**_STRINGS, "description": "Only these folders"},
     "path": {**_STRINGS, "description": "Only paths matching a glob, as guides/**"},
     "tag": {**_STRINGS, "description": "Only documents with all these tags"},
-    "since": {"type": "string", "format": "date", "description": "Only documents of this date or later"},
-    "explain": {"type": "boolean", "description": "Add what each stage did"},
+    "since": {"type": "string", "format": "date", "description": "Only of this date or later"},
+    "explain": {"type": "boolean", "description": "Add how each result came up"},
+    "why": {"type": "string", "description": "Instead: why this path (or path#heading) is no answer"},
     "wait_fresh": {"type": "number", "minimum": 0, "maximum": 60, "description": "Seconds to wait for files just saved to be indexed"},
 }
 
@@ -82,7 +84,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
                 "results": _list({**_RESULT, **_COPIES}, *_RESULT),
                 "left_out": _NUMBER,
                 "index": {"type": "object"},
-                "trace": {"type": "array"},
+                "trace": _ARRAY,
             },
             "answerable",
             "results",
@@ -133,7 +135,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
         "title": "Index status",
         "description": "Tell how large and how far the index is, its model, and which files could not be read.",
         "inputSchema": _closed({}),
-        "outputSchema": _object({"folders": _list({}), "notes": _STRINGS, "progress": _list({})}, "folders"),
+        "outputSchema": _object({"folders": _ARRAY, "notes": _STRINGS, "progress": _ARRAY}, "folders"),
     },
 )
 """Names, descriptions and schemas: `tools/list`, less the annotations that all share."""

@@ -1,0 +1,152 @@
+"""Why a note is not among the answers: not on disk, left out, not indexed yet, kept out by a filter, or what the pipeline did with it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from thumbindex.corpus.changes import find_changes
+from thumbindex.corpus.read import read_bytes, read_digest
+from thumbindex.corpus.walk import why_left_out
+from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.library.answering import tools_over, without_folder
+from thumbindex.library.reader import Reader
+from thumbindex.library.reading import Found, find_document
+from thumbindex.model import ChunkId, DocumentId, FileState, Problem, Query, Why
+from thumbindex.ports import Embedder, Reranker
+from thumbindex.query import why as stages
+from thumbindex.query.pipeline import run
+from thumbindex.query.stage import Search, Tools
+from thumbindex.settings import QuerySettings
+
+Sought = tuple[Reader, str]
+"""A folder, and a path in it (`path#heading` too)."""
+
+
+def why(path: str, query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Why:
+    """Tell what became of a note when a question was asked, or why it is not in the index; the folders that the query names come first.
+
+    Raises UnknownPathError where there is no such file, UsageError where several folders have one or it has no such heading.
+    """
+    sought = places_of(path, readers)
+    if not sought:
+        roots = ", ".join(str(reader.folder.root) for reader in readers)
+        return _unindexed(query, "", path, f"it lies outside the folders that are searched: {roots}")
+    named = [each for each in sought if each[0].folder.name in query.filters.folder]
+    found = _indexed(named) or _indexed(sought)
+    if found is not None:
+        return _in_index(found, query, readers, settings, embedder, reranker)
+    for reader, wanted in (*named, *sought):
+        for own in (wanted, wanted.partition("#")[0]):
+            if own and os.path.lexists(reader.folder.root / own):
+                return _unindexed(query, reader.folder.name, own, reason_of(reader, own))
+    return _unknown(path, readers)
+
+
+def places_of(path: str, readers: Sequence[Reader]) -> list[Sought]:
+    """Return which folders a path may lie in, and as what; none where it is outside of all."""
+    if not Path(path).is_absolute():
+        own = os.path.normpath(path).replace(os.sep, "/")
+        return [] if own.split("/")[0] in {"..", "."} else [(reader, own) for reader in readers]
+    there = Path(os.path.normpath(path))
+    real = Path(os.path.realpath(there.parent)) / there.name
+    return [
+        (reader, each.relative_to(reader.folder.root).as_posix())
+        for reader in readers
+        for each in dict.fromkeys((there, real))
+        if reader.folder.root in each.parents
+    ]
+
+
+def _indexed(sought: Sequence[Sought]) -> Found | None:
+    found = []
+    for reader, path in sought:
+        try:
+            found.append(find_document(path, [reader]))
+        except UnknownPathError:
+            continue
+    if len(found) > 1:
+        names = ", ".join(each.reader.folder.name for each in found)
+        raise UsageError(f"{found[0].document.path!r} is in several folders ({names}): say which one with `folder`.")
+    return found[0] if found else None
+
+
+def _unknown(path: str, readers: Sequence[Reader]) -> Why:
+    find_document(path, readers)  # it is not there, and says what comes near
+    raise UnknownPathError(f"No document {path!r} in the index.")
+
+
+# ------------------------------------------------------------------ not in the index
+
+
+def _unindexed(query: Query, folder: str, path: str, reason: str) -> Why:
+    return Why(query.text, None, folder, path, "", "not_indexed", "", reason)
+
+
+def reason_of(reader: Reader, path: str) -> str:
+    """Say why a file of a folder is not in its index: a rule leaves it out, it cannot be read, or nobody has indexed it yet."""
+    folder = reader.folder
+    try:
+        left_out = why_left_out(folder.root, path, folder.config.corpus)
+    except UnknownFolderError as error:
+        return str(error)
+    if left_out:
+        return left_out
+    if not reader.indexed:
+        return f"there is no index of {folder.name} yet: `thumbindex index` makes one"
+    data = read_bytes(folder.root, path, folder.config.corpus)
+    said = [data.reason] if isinstance(data, Problem) else [each.reason for each in reader.store.problems() if each.path == path]
+    return said[0] if said else "the index does not know it yet: a server that runs takes it in by itself, else `thumbindex index` does"
+
+
+# ------------------------------------------------------------------ in the index
+
+
+def _in_index(
+    found: Found, query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None
+) -> Why:
+    name, path, names = found.reader.folder.name, found.document.path, query.filters.folder
+    if names and name not in names:
+        return Why(query.text, None, name, path, "", "filtered", "", f"the filter `folder` asks for {', '.join(names)}; it is in {name}")
+    opened = [reader.opened() for reader in readers if reader.indexed and (not names or reader.folder.name in names)]
+    tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
+    document = next(n for n, each in enumerate(tools.snapshot.catalog.documents) if (each.folder, each.path) == (name, path))
+    wanted = chunks_under(found.fragment, DocumentId(document), tools)
+    answer, _ = run(without_folder(query, len(opened)), tools, time.perf_counter, lambda stage, search: seen.append((stage, search)))
+    told = stages.why(found.document, found.fragment or "", wanted, seen, answer, tools)
+    return replace(told, notes=notes_on(found))
+
+
+def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:
+    """Return a document's chunks, or those that stand under a heading; raise UsageError where there is no such heading."""
+    ids = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
+    if heading is None:
+        return ids
+    chunks, wanted = tools.snapshot.catalog.chunks(ids), heading.lstrip("#").strip().casefold()
+    found = [n for n in ids if n in chunks and any(each.casefold() == wanted for each in chunks[n].heading_path)]
+    if not found:
+        known = list(dict.fromkeys(name for chunk in chunks.values() for name in chunk.heading_path))
+        near = get_close_matches(heading, known, n=3, cutoff=0.4) or known[:3]
+        raise UsageError(f"{tools.snapshot.catalog.documents[document].path} has no text under a heading {heading!r}. Nearest: {', '.join(near)}.")
+    return found
+
+
+def notes_on(found: Found) -> tuple[str, ...]:
+    """Say where the file on disk is another one than the index knows."""
+    folder, path = found.reader.folder, found.document.path
+    corpus = folder.config.corpus
+    try:
+        facts = (folder.root / path).stat()
+        left_out = why_left_out(folder.root, path, corpus)
+    except (OSError, UnknownFolderError):
+        return ("the file is not there any more: what is told is of what was read last",)
+    if left_out:
+        return (f"the next run of indexing leaves it out: {left_out}",)
+    state = FileState(path, facts.st_size, facts.st_mtime_ns, facts.st_ino)
+    known = found.reader.store.manifest([path])
+    differs = find_changes(known, [state], lambda each: read_digest(folder.root, each, corpus), now_ns=time.time_ns()).changes
+    return ("the file was changed since it was indexed: what is told is of what was read then",) if differs.changed else ()

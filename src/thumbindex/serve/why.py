@@ -1,0 +1,62 @@
+"""The command `why`: what became of a note when a question was asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thumbindex.errors import ModelError
+from thumbindex.serve.explained import why_payload
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.options import JsonOption, open_for, read_since, takes_opening
+from thumbindex.serve.outcome import FOUND, reported, say_error
+from thumbindex.serve.render import print_json, print_why
+from thumbindex.serve.tools import replace_surrogates
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+
+@reported
+@takes_opening
+def why(
+    ctx: typer.Context,
+    opening: Opening,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="The question that it should answer.")],
+    limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages that were asked for.")] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="As in `query`; repeatable.")] = None,
+    glob: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="As in `query`; repeatable.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="As in `query`.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Tell why a note is, or is not, among the answers to a question; indexes nothing."""
+    day = read_since(since)
+    with open_for(ctx, opening) as library:
+        _load_models(library)
+        found = library.why(named_here(path, library), replace_surrogates(text), limit=limit, glob=glob or (), tag=tag or (), since=day)
+        several = len(library.folders) > 1
+    if as_json:
+        print_json(why_payload(found))
+    else:
+        print_why(found, several)
+    return FOUND
+
+
+def _load_models(library: Library) -> None:
+    """Load the models where there are vectors to search, as `query` does."""
+    try:
+        if any(each.state.vectors for each in library.status()):
+            library.load_models()
+    except ModelError as error:
+        say_error(f"{error} Going on without it.")
+
+
+def named_here(path: str, library: Library) -> str:
+    """Return a path as it was given, or the whole of it where it names a file from the current directory and none in a folder."""
+    file, mark, heading = path.partition("#")
+    here = Path(file).absolute()
+    held = any((root / each).exists() for _, root in library.folders for each in (path, file))
+    return f"{here}{mark}{heading}" if here.exists() and not held else path

@@ -1,0 +1,127 @@
+"""Why a note is not among the answers: the stage and the reason, and how far it was."""
+
+from dataclasses import replace
+from datetime import date
+from itertools import count
+
+import pytest
+
+from thumbindex.model import ChunkId, Filters, Query, Why
+from thumbindex.query.pipeline import run
+from thumbindex.query.stage import Tools
+from thumbindex.query.why import why
+from thumbindex.testing import FakeEmbedder, document, memory_snapshot
+
+SYNC = [
+    document(f"{name}.md", f"# {name.title()}\n\nSync keeps {thing} equal.") for name, thing in (("a", "vaults"), ("b", "disks"), ("c", "phones"))
+]
+TREES = document("trees.md", "# Trees\n\nPlant oaks in spring.", tags=("garden",))
+
+
+@pytest.fixture
+def tell(settings_of):
+    """Ask, and return what became of the document at a path, or of one of its chunks."""
+
+    def ask_and_tell(path, text, documents=(*SYNC, TREES), *, limit=10, filters=None, known=None, embedder=None, only=None, **tables) -> Why:
+        snapshot, seen = memory_snapshot(documents, embedder), []
+        snapshot = known(snapshot) if known else snapshot
+        tools = Tools(snapshot, settings_of("", **tables), embedder)
+        answer, _ = run(Query(text, limit, filters or Filters()), tools, count().__next__, lambda stage, search: seen.append((stage, search)))
+        at = next(n for n, each in enumerate(snapshot.catalog.documents) if each.path == path)
+        wanted = [ChunkId(n) for n in snapshot.catalog.chunk_ids(at)] if only is None else [ChunkId(only)]
+        return why(snapshot.catalog.documents[at], "", wanted, seen, answer, tools)
+
+    return ask_and_tell
+
+
+def test_a_note_in_the_answer_is_told_with_its_passage(tell):
+    found = tell("trees.md", "plant oaks")
+    assert (found.fate, found.stage, found.rank, found.reason) == ("shown", "", 1, "passage 1 of 1, trees.md (lines 1-3)")
+
+
+def test_a_note_behind_the_limit_is_told_its_place(tell):
+    found = tell("c.md", "sync keeps vaults", limit=1)
+    assert (found.fate, found.stage) == ("dropped", "parents")
+    assert found.reason == "it is at place 3 of 3, and 1 was asked for: a higher limit shows it"
+
+
+def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
+    limits = {"search_keyword": {"limit": 1}, "search_code": {"limit": 1}}
+    found = tell("c.md", "sync vaults", **limits)
+    reach = next(each for each in found.reaches if each.retriever == "search_keyword")
+    assert (found.fate, reach.rank, reach.taken) == ("not_found", 3, 1)
+    assert reach.score < reach.last
+    assert "search_keyword has it at place 3 (" in found.reason
+
+
+def test_words_that_a_note_holds_and_lacks_are_told_apart(tell):
+    terms = {each.term: each.fields for each in tell("b.md", "sync vaults").terms}
+    assert (terms["sync"], terms["vaults"]) == (("body", "code"), ())
+
+
+def test_a_note_that_shares_no_word_is_told_so(tell):
+    found = tell("trees.md", "sync vaults")
+    assert found.reason.startswith(
+        "search_vector was not asked, for want of a model or of vectors; search_keyword finds none of the query's words in it; "
+    )
+
+
+def test_its_best_cosine_is_told_where_it_is_too_low_to_be_taken(tell):
+    found = tell("trees.md", "sync vaults", embedder=FakeEmbedder(), search_vector={"limit": 1}, aggregate={"enabled": False})
+    reach = next(each for each in found.reaches if each.retriever == "search_vector")
+    assert found.cosine == pytest.approx(reach.score, abs=1e-4)
+    assert (found.fate, reach.rank, reach.taken) == ("not_found", 4, 1)
+
+
+def test_an_answer_that_is_no_answer_leaves_out_every_note(tell):
+    found = tell("a.md", "sync zebras quagga okapi", confidence={"abstain": 0.9})
+    assert (found.fate, found.stage, found.answerable) == ("dropped", "confidence", False)
+    assert found.reason.endswith("is below 0.90: nothing in the index answers this")
+
+
+def test_a_copy_is_told_which_passage_names_it(tell):
+    twins = [document("first.md", "# One\n\nWater the garden twice."), document("second.md", "# Two\n\nWater the garden twice.")]
+    told = {path: tell(path, "water garden", twins) for path in ("first.md", "second.md")}
+    (copy,) = (each for each in told.values() if each.fate != "shown")
+    assert (copy.fate, copy.stage, copy.rank) == ("copy", "dedup_hash", 1)
+
+
+def test_a_note_that_fusion_left_behind_is_told_its_place_among_all_that_were_found(tell):
+    found = tell("d.md", "sync keeps equal", (*SYNC, document("d.md", "# D\n\nSync keeps tablets equal.")), limit=1, fuse={"limit": 1})
+    assert (found.fate, found.stage) == ("dropped", "fuse")
+    assert found.reason == "it is at place 4 of 4 that were found, and the first 3 were taken (query.fuse.limit)"
+
+
+def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
+    long = document("long.md", "# Long\n\nSync sync sync vaults.\n\nSync sync vaults.\n\n## More\n\nPlant a sync.")
+    found = tell("long.md", "sync vaults", (long, TREES), only=2, fuse={"chunks": 2})
+    assert (found.fate, found.stage, found.reason) == ("dropped", "fuse", "2 better chunks of its document were taken (query.fuse.chunks)")
+
+
+@pytest.mark.parametrize(
+    ("filters", "reason"),
+    [
+        (Filters(path=("guides/**",)), "the filter `path` does not match it: guides/**"),
+        (Filters(tag=("kitchen",)), "the filter `tag` asks for kitchen; its tags: garden"),
+        (Filters(path=("*.md",), since=date(2030, 1, 1)), "the filter `since` asks for 2030-01-01 or later; it is of 1970-01-01"),
+    ],
+)
+def test_the_filter_that_keeps_a_note_out_is_named(tell, filters, reason):
+    found = tell("trees.md", "plant oaks", filters=filters)
+    assert (found.fate, found.reason) == ("filtered", reason)
+
+
+def test_a_repeat_is_told_to_be_one(tell, knowing):
+    found = tell("trees.md", "plant oaks", known=lambda snapshot: knowing(snapshot, repeats=[3]))
+    assert (found.fate, found.reason) == ("filtered", "it only repeats other chunks of the document, which are found for it")
+
+
+def test_a_note_without_text_is_told_to_have_none(tell):
+    empty = replace(document("empty.md", "# Empty"), chunks=())
+    assert tell("empty.md", "sync", (*SYNC, empty)).reason == "it holds no text that could be found"
+
+
+def test_a_stage_after_which_a_note_is_gone_shows_no_rank(tell):
+    found = tell("c.md", "sync keeps vaults", limit=1)
+    by_stage = {each.stage: each.rank for each in found.standpoints}
+    assert (by_stage["search_keyword"], by_stage["fuse"], by_stage["parents"]) == (3, 3, None)

@@ -1,0 +1,153 @@
+"""How a result came to its place, and why a note did not come to one, on every surface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from thumbindex.errors import UsageError
+from thumbindex.library import Library
+from thumbindex.model import Dropped, Edge, Effect, Evidence, Explanation, Standpoint, TermFields
+from thumbindex.serve.cli import app
+from thumbindex.serve.explained import explanation_lines, explanation_payload, until_lost
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.replies import Reply, reply_query
+from thumbindex.serve.tools import TOOLS, check_arguments
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
+EVERYTHING = Explanation(
+    evidence=(Evidence("search_keyword", 2, 9, 7.5, 3, 0.4, 1, 9.0, 0.5),),
+    terms=(TermFields("green", ("title", "code")), TermFields("parse_json", ("code",)), TermFields("zebra", ())),
+    cosine=0.614,
+    edges=(Edge("home.md", 1, backwards=False), Edge("end.md", 3, backwards=True)),
+    effects=(Effect("fuse", 4, 9, 0.8), Effect("rerank", 1, 9, 0.9)),
+    copies=(("dedup_hash", Dropped("old.md", 7, "a byte-exact copy of new.md, line 7")),),
+    reranked=0.25,
+)
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(
+    library: Library, vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Run a command over the indexed vault."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def run_it(command: str, *arguments: str) -> Result:
+        return CliRunner().invoke(app, [command, "--folder", str(vault), "--index", str(indexes), *arguments], obj=open_fake)
+
+    return run_it
+
+
+def checked(result: Result, schema: str) -> Any:
+    """Return the JSON that a command printed; it fits its schema."""
+    payload = json.loads(result.stdout)
+    jsonschema.validate(payload, json.loads((SCHEMAS / f"{schema}.json").read_text(encoding="utf-8")))
+    return payload
+
+
+def asked(library: Library, **arguments: Any) -> Reply:
+    return reply_query(library, check_arguments("query", arguments))
+
+
+# ------------------------------------------------------------------ explain
+
+
+def test_an_explanation_says_all_of_it_in_a_few_lines() -> None:
+    assert explanation_lines(EVERYTHING) == [
+        "search_keyword rank 2 (7.50)",
+        "rank after fuse 4 → rerank 1",
+        "words: green (title), parse_json (as written); missing: zebra",
+        "cosine 0.61; reranker 0.25",
+        "linked from home.md (found as 1), links to end.md (found as 3)",
+        "dedup_hash took out old.md:7: a byte-exact copy of new.md, line 7",
+    ]
+
+
+def test_an_explanation_as_json_fits_its_schema() -> None:
+    schema = json.loads((SCHEMAS / "query.json").read_text(encoding="utf-8"))
+    jsonschema.validate(explanation_payload(EVERYTHING), schema["properties"]["results"]["items"]["properties"]["explanation"])
+
+
+def test_an_explained_result_shows_its_retrievers_and_stages_in_a_terminal(run: Run) -> None:
+    lines = [line.split() for line in run("query", "press the green button", "--limit", "1", "--explain").stdout.splitlines()]
+    assert ["retriever", "rank", "score", "weight", "document"] in lines
+    assert ["search_keyword", "1", "of"] in [line[:3] for line in lines]
+    assert ["words:", "press", "(body),", "green", "(body),", "button", "(body)"] in lines
+
+
+def test_explanations_come_as_json_only_where_they_were_asked_for(run: Run) -> None:
+    plain, explained = (checked(run("query", "green button", "--json", *given), "query")["results"][0] for given in ((), ("--explain",)))
+    assert "explanation" not in plain
+    assert explained["explanation"]["terms"] == {"green": ["body", "code"], "button": ["body", "code"]}
+    assert {name: value for name, value in explained.items() if name != "explanation"} == plain
+
+
+def test_a_model_that_asks_gets_the_explanation_as_text_and_as_data(library: Library) -> None:
+    plain, explained = (asked(library, query="green button", limit=1, **given) for given in ({}, {"explain": True}))
+    assert "(words: green (body), button (body))" in explained.text
+    assert explained.structured["results"][0]["explanation"]["evidence"][0]["retriever"] == "search_vector"
+    assert "explanation" not in json.dumps(plain.structured)
+
+
+# ------------------------------------------------------------------ why
+
+
+def test_why_a_note_is_no_answer_is_said_first_and_shown_stage_by_stage(run: Run) -> None:
+    result = run("why", "plugins/canvas.md", "press the green button", "--limit", "1")
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert lines[0].startswith("plugins/canvas.md was found, but ")
+    assert [line.split()[0] for line in lines[3:5]] == ["search_vector", "search_keyword"]
+    assert "missing: press, green, button" in result.stdout
+
+
+def test_why_as_json_fits_its_schema(run: Run) -> None:
+    found = checked(run("why", "sync.md#Set up", "press the green button", "--json"), "why")
+    assert (found["fate"], found["rank"], found["heading"]) == ("shown", 1, "Set up")
+    assert checked(run("why", "../secret.md", "secret", "--json"), "why")["fate"] == "not_indexed"
+
+
+def test_a_path_from_the_current_directory_is_understood(run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(vault / "plugins")
+    assert run("why", "canvas.md", "endless whiteboard").stdout.startswith("plugins/canvas.md is in the answer: passage 1 of ")
+
+
+def test_why_takes_the_filters_of_a_query(run: Run) -> None:
+    by_tag = run("why", "plugins/canvas.md", "whiteboard", "--tag", "guide")
+    by_path = run("why", "plugins/canvas.md", "whiteboard", "--path", "guides/*", "--since", "2000-01-01")
+    assert by_tag.stdout.startswith("plugins/canvas.md was not searched: the filter `tag` asks for guide; its tags: none\n")
+    assert by_path.stdout.startswith("plugins/canvas.md was not searched: the filter `path` does not match it: guides/*\n")
+    assert run("why", "plugins/canvas.md", "whiteboard", "--since", "soon").exit_code == 2
+
+
+def test_a_note_that_is_nowhere_is_wrong_use_and_names_the_nearest(run: Run) -> None:
+    result = run("why", "plugins/canvass.md", "whiteboard")
+    assert result.exit_code == 2
+    assert "Nearest: plugins/canvas.md, " in result.stderr
+
+
+def test_a_model_asks_why_as_an_argument_of_query(library: Library) -> None:
+    reply = asked(library, query="press the green button", why="plugins/canvas.md", path=["plugins/*"], limit=1)
+    assert reply.text.startswith("plugins/canvas.md ")
+    jsonschema.validate(reply.structured, next(tool["outputSchema"] for tool in TOOLS if tool["name"] == "query"))
+    assert reply.structured["results"] == []
+    assert reply.structured["why"]["path"] == "plugins/canvas.md"
+    with pytest.raises(UsageError, match=r"No document 'nowhere\.md' in the index"):
+        asked(library, query="x", why="nowhere.md")
+
+
+def test_stages_after_which_a_note_is_gone_are_shown_once() -> None:
+    found = [Standpoint("search_vector", 3, 9), Standpoint("fuse", 2, 9), Standpoint("diversify", None, 5), Standpoint("parents", None, 4)]
+    assert [each.stage for each in until_lost(found)] == ["search_vector", "fuse", "diversify"]
+    assert [each.stage for each in until_lost([replace(each, rank=None) for each in found])] == ["search_vector"]
