@@ -117,8 +117,8 @@ def test_a_forgotten_index_is_gone_and_the_notes_are_not(run: Run, vault: Path, 
     assert (vault / "sync.md").is_file()
 
 
-def test_the_version_is_told(run: Run) -> None:
-    assert re.fullmatch(r"thumbindex \d+\.\d+\.\d+\n", run("--version").stdout)
+def test_the_version_is_told() -> None:
+    assert re.fullmatch(r"thumbindex \d+\.\d+\.\d+\n", CliRunner().invoke(app, ["--version"]).stdout)
 
 
 def test_where_filters_let_nothing_through_an_empty_answer_names_them(run: Run) -> None:

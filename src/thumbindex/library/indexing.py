@@ -36,6 +36,9 @@ CHUNKS_A_SLICE = 500
 MOMENT_SECONDS = 0.01
 """Between two looks at files that cannot be read."""
 
+GONE_SECONDS = 0.03
+"""Between two looks at what is gone: who saves by removing and writing anew may be held up between the two."""
+
 TURN_SECONDS = 0.2
 """Between two slices: longer than another process that waits for the lock sleeps between two attempts."""
 
@@ -144,6 +147,7 @@ def gone_for_good(comparison: Comparison, folder: Folder) -> Comparison:
     """Take back removals of what a second walk finds: who saves or checks out may remove a file just before he writes it anew."""
     if not comparison.changes.removed:
         return comparison
+    time.sleep(GONE_SECONDS)
     there = {state.path for state in walk(folder.root, folder.config.corpus)[0]}
     return replace(comparison, changes=replace(comparison.changes, removed=tuple(path for path in comparison.changes.removed if path not in there)))
 
