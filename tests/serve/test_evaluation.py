@@ -73,7 +73,7 @@ def test_a_report_holds_all_and_serves_as_a_baseline(run: Run, tmp_path: Path) -
     assert "| cats.manual | 1 | 1.000 |" in page
     again = told(run("cats.manual.jsonl", "--baseline", "made/report/report.json", "--set", "query.limit=1", "--json"))
     assert [(each["name"], each["difference"]) for each in again["baseline"]] == [("cats.manual", 0.0)]
-    assert again["settings"] == {"query.limit": 1}
+    assert again["sets"][0]["settings"] == {"query.limit": 1}
 
 
 def test_an_ablation_has_the_vocabulary_that_expand_needs_and_compares_with_what_is_configured(
@@ -82,7 +82,7 @@ def test_an_ablation_has_the_vocabulary_that_expand_needs_and_compares_with_what
     found = told(run("cats.manual.jsonl", "--ablate", "--json"))
     with open_fake(Opening(("cats",), Path("index"))) as library, closing(Store(library.opened[0].places.store, read_only=True)) as store:
         assert "purrs" in store.meta("vocabulary")
-    assert found["settings"] == {}
+    assert found["sets"][0]["settings"] == {}
     names = [each["name"] for each in found["ablation"]]
     assert {"with expand", "search_vector alone", "fuse.method=rrf", "with rerank"} <= set(names)
     assert [each["name"] for each in found["ablation"] if "refusal" in each] == ["with deduplicate, method=exact_field"]

@@ -19,7 +19,7 @@ from thumbindex.study.report import render_markdown, tables, verdict, write_repo
 def findings(source: Source, evaluation: Evaluation) -> Findings:
     effects = ablate([source], [evaluation], [Variant("without search_keyword", {"search_keyword.enabled": False})])
     refused = Effect(Variant("with magic", {}), refusal="There is none.")
-    return Findings((evaluation,), {"query.limit": 3}, (compare("vault.manual", [1.0, 1.0], [1.0, 0.0]),), (*effects, refused))
+    return Findings((evaluation,), {"vault.manual": {"query.limit": 3}}, (compare("vault.manual", [1.0, 1.0], [1.0, 0.0]),), (*effects, refused))
 
 
 def test_a_report_has_a_table_for_each_question(findings: Findings) -> None:
@@ -35,8 +35,8 @@ def test_all_sets_come_first_where_there_are_several(evaluation: Evaluation) -> 
 
 def test_a_page_names_what_was_asked_and_what_could_not_be(findings: Findings) -> None:
     page = render_markdown(findings, [("A plot", Path("/there/plot.png"))])
-    assert "not at their defaults: `query.limit = 3`." in page
-    assert "- vault.manual asked of vault: 3 documents, 4 chunks; model fake\n" in page
+    asked = "vault.manual asked of vault: 3 documents, 4 chunks; model fake"
+    assert f"- {asked}; settings that are not at their defaults: `query.limit = 3`\n" in page
     assert "| vault.manual | 2 | 1.000 | 0.500 | -0.500 | [-1.000, +0.000] | within the noise | 0 | 1 |\n" in page
     assert "with magic was not asked: There is none.\n" in page
     assert "![A plot](plot.png)\n" in page

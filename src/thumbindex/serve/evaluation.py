@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -77,12 +77,15 @@ def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_
     from thumbindex.study.baseline import compare_with
     from thumbindex.study.record import Findings
 
-    configured = sources[0].library.config
     with ProgressDisplay() as show:
         evaluations = evaluate_all(sources, limit, show)
-        effects = ablate(sources, evaluations, variants(configured.query), limit, show) if with_ablation else ()
-    differing = {str(key): value for key, value in changed(configured).items() if key.startswith(_OF_INTEREST)}
-    return Findings(evaluations, differing, compare_with(earlier, evaluations) if earlier else (), effects)
+        effects = ablate(sources, evaluations, variants(sources[0].library.config.query), limit, show) if with_ablation else ()
+    settings = {each.name: _of_interest(each.library) for each in sources}
+    return Findings(evaluations, settings, compare_with(earlier, evaluations) if earlier else (), effects)
+
+
+def _of_interest(library: Library) -> dict[str, Any]:
+    return {str(key): value for key, value in changed(library.config).items() if key.startswith(_OF_INTEREST)}
 
 
 def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:

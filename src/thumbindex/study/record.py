@@ -20,7 +20,7 @@ class Findings:
     """The sets that were asked, what changed since a baseline, and what each setting does."""
 
     evaluations: tuple[Evaluation, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)  # those that are not at their defaults
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by set: those that are not at their defaults
     baseline: tuple[Difference, ...] = ()  # `ALL` first where there are several sets
     effects: tuple[Effect, ...] = ()
 
@@ -44,8 +44,7 @@ def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
 def record(findings: Findings) -> dict[str, Any]:
     """Return what `eval --json` prints (`docs/schema/eval.json`); the measures by kind are those of the scorer in `shared/eval`."""
     told: dict[str, Any] = _measured(findings.evaluations)
-    told["settings"] = {key: list(value) if isinstance(value, tuple) else value for key, value in findings.settings.items()}
-    told["sets"] = [_set(each) for each in findings.evaluations]
+    told["sets"] = [_set(each, findings.settings.get(each.name, {})) for each in findings.evaluations]
     if findings.baseline:
         told["baseline"] = [_difference(each) for each in findings.baseline]
     if findings.effects:
@@ -69,10 +68,11 @@ def _cost(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     return {"latency_ms": {"p50": round(cost.p50, 2), "p95": round(cost.p95, 2)}, "tokens": round(cost.tokens, 1)}
 
 
-def _set(evaluation: Evaluation) -> dict[str, Any]:
+def _set(evaluation: Evaluation, settings: Mapping[str, Any]) -> dict[str, Any]:
     index = {name: value for name, value in asdict(evaluation.index).items() if name != "generation"}
     by_query = {query: measured[MAIN] for query, measured in evaluation.measured.items()}
     about = {"name": evaluation.name, "digest": digest_of(evaluation.queries), "folders": list(evaluation.folders), "index": index}
+    about["settings"] = {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
     return {**about, **_measured([evaluation]), "by_query": by_query}
 
 

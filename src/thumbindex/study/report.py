@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from thumbindex.errors import UsageError
 from thumbindex.study.bootstrap import Difference
@@ -36,10 +37,7 @@ def tables(findings: Findings) -> tuple[ReportTable, ...]:
 
 def render_markdown(findings: Findings, plots: Sequence[tuple[str, Path]] = ()) -> str:
     """Return the page; `plots` are titles and files that lie beside it."""
-    changed = [f"`{key} = {json.dumps(value, ensure_ascii=False)}`" for key, value in findings.settings.items()]
-    told = f"Settings that are not at their defaults: {', '.join(changed)}." if changed else "All settings are at their defaults."
-    parts = ["# Evaluation", "", told, ""]
-    parts += [f"- {_about(each)}" for each in findings.evaluations]
+    parts = ["# Evaluation", "", *(f"- {_about(each, findings.settings.get(each.name, {}))}" for each in findings.evaluations)]
     for table in tables(findings):
         parts += ["", f"## {table.title}", "", *_lines(table)]
     for title, path in plots:
@@ -127,11 +125,13 @@ def _change(difference: Difference) -> tuple[str, ...]:
     return (f"{interval.mean:+.3f}", f"[{interval.low:+.3f}, {interval.high:+.3f}]", verdict(difference))
 
 
-def _about(each: Evaluation) -> str:
-    index = each.index
-    vectors = "" if not index.pending else f", {index.pending:,} of them without vectors"
-    where = ", ".join(each.folders)
-    return f"{each.name} asked of {where}: {index.documents:,} documents, {index.chunks:,} chunks{vectors}; model {index.model or 'none'}"
+def _about(each: Evaluation, settings: Mapping[str, Any]) -> str:
+    index, folders = each.index, ", ".join(each.folders)
+    vectors = f", {index.pending:,} of them without vectors" if index.pending else ""
+    held = f"{index.documents:,} documents, {index.chunks:,} chunks{vectors}; model {index.model or 'none'}"
+    changed = ", ".join(f"`{key} = {json.dumps(value, ensure_ascii=False)}`" for key, value in settings.items())
+    told = f"settings that are not at their defaults: {changed}" if changed else "all settings at their defaults"
+    return f"{each.name} asked of {folders}: {held}; {told}"
 
 
 def _lines(table: ReportTable) -> Iterator[str]:
