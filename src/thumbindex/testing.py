@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any
@@ -201,6 +201,12 @@ class MemoryKeywordIndex:
         of = {self._catalog.document_of(ChunkId(n)) for n in allowed}
         scores = {DocumentId(n): score for n, (score, _, _) in _bm25f(self._documents, terms, weights).items() if n in of and score > 0}
         return RankedList(tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores)
+
+    def holding(self, text: str, fields: Collection[str]) -> Mask:
+        """Tell which chunks hold all words of a text in any of the fields."""
+        wanted = [text] if "code" in fields else [_singular(word) for word in words(text)]
+        holds = [bool(wanted) and all(any(word in own[name] for name in fields) for word in wanted) for own in self._chunks]
+        return np.array(holds, dtype=np.bool_)
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written."""

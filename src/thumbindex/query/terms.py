@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from thumbindex.model import Term
-from thumbindex.text import STOP_WORDS, identifiers, split_identifier, words
+from thumbindex.text import STOP_WORDS, identifiers, spaced, split_identifier, words
 
-QUOTED = re.compile(r'["“„]([^"“”„]+)["”“]')
-"""A phrase between straight or curly double quotes."""
+QUOTED = re.compile(r'["“„＂]([^"“”„＂]+)["”“＂]')
+"""A phrase between straight, curly or wide double quotes."""
 
 _IDENTIFIER = re.compile(
     r"^--?[A-Za-z][\w-]*$"  # --flag
@@ -19,7 +19,7 @@ _IDENTIFIER = re.compile(
     r"|^v?\d+(?:\.\d+)+(?:[-+.]?\w+)*$|^v\d+$"  # versions
     r"|^0x[0-9A-Fa-f]+$|^[A-Z]{1,5}-?\d{3,}$"  # error codes
 )
-_PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…"
+_PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
 
 def read_terms(text: str, whole: float) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
@@ -50,9 +50,9 @@ def code_terms(text: str, whole: float) -> tuple[Term, ...]:
 
 
 def tokens(text: str) -> list[str]:
-    """Return what stands between white space, punctuation around it taken off; an empty call `()` stays."""
+    """Return what stands between white space, and where a script without it ends, punctuation around it taken off; an empty call `()` stays."""
     found = []
-    for token in text.split():
+    for token in spaced(text).split():
         bare = token.strip(_PUNCTUATION + ".") if not token.startswith(".") else token.strip(_PUNCTUATION)
         found.append(f"{bare}()" if bare and f"{bare}()" in token else bare)
     return [token for token in found if token]
