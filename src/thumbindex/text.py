@@ -14,8 +14,11 @@ STOP_WORDS = frozenset(
 )
 """Words that carry no subject; left out of queries unless they are quoted or nothing else is there."""
 
-_CJK = "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003ffff"
-"""Characters that are written without spaces: those of Chinese, kana and syllables of Korean; a middle dot is none, a long vowel and an iteration mark are."""
+_CJK = (
+    "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"  # iteration marks, kana, the long vowel; no middle dot
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+    "\uac00-\ud7af"  # syllables of Korean
+)
 
 _WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^\W_])+)*")
 _HAS_CJK = re.compile(rf"[{_CJK}]")

@@ -80,15 +80,12 @@ class WhooshKeywordIndex:
         return np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
 
     def _holding(self, analyzed: str, fields: Collection[str]) -> Mask:
-        held = np.zeros(len(self._catalog), dtype=np.bool_)
-        of = self._catalog.document_ids
+        chunks = np.zeros(len(self._catalog), dtype=np.bool_)
+        documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
         with self._lock:
             for column in (self._column(name, analyzed) for name in fields):
-                if column.whole and len(column.rows):
-                    held |= np.isin(of, column.rows)
-                else:
-                    held[column.rows] = True
-        return held
+                (documents if column.whole else chunks)[column.rows] = True
+        return chunks | documents[self._catalog.document_ids]
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written (folded)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -19,9 +20,10 @@ from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, evaluation_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
-from thumbindex.serve.render import print_answer, print_evaluation, print_forgotten, print_json, print_report, print_status
+from thumbindex.serve.render import print_abstention, print_answer, print_evaluation, print_forgotten, print_json, print_report, print_status
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.work import work_for_server
+from thumbindex.study.abstention import ask_off_topic
 from thumbindex.study.evaluate import evaluate, load_queries, write_run
 
 if TYPE_CHECKING:
@@ -158,6 +160,7 @@ def evaluate_queries(
     queries: Annotated[Path, typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries, one JSON object a line.")],
     run: Annotated[Path | None, typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")] = 50,
+    off_topic: Annotated[Path | None, typer.Option("--off-topic", metavar="FILE", help="Queries without an answer: can confidence tell?")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Ask labeled queries and measure the answers."""
@@ -169,12 +172,15 @@ def evaluate_queries(
             library.index(progress=show, after_others=True)
         library.load_models()
         evaluation = evaluate(library, labeled, limit)
+        abstention = ask_off_topic(library, labeled, off_topic) if off_topic else None
     if run:
         write_run(run, evaluation.run)
     if as_json:
-        print_json(evaluation_payload(evaluation))
+        print_json(evaluation_payload(evaluation) | ({"abstention": asdict(abstention)} if abstention else {}))
     else:
         print_evaluation(evaluation)
+        if abstention:
+            print_abstention(abstention)
     return FOUND
 
 

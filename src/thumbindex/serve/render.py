@@ -17,6 +17,7 @@ from rich.text import Text
 from thumbindex.model import Answer, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step
 from thumbindex.serve.pack import match_lines
 from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, up_to_date
+from thumbindex.study.abstention import Abstention
 from thumbindex.study.evaluate import MEASURES, Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
@@ -126,6 +127,16 @@ def print_evaluation(evaluation: Evaluation) -> None:
     _console().print(table)
     each = evaluation.seconds / max(1, len(evaluation.run))
     _say(f"{len(evaluation.run)} queries, {evaluation.unanswered} unanswered, {each * 1000:.0f} ms a query", "dim")
+
+
+def print_abstention(measured: Abstention) -> None:
+    """Print how well confidence tells what has no answer, and what thresholds would refuse."""
+    for kind, area in measured.auc.items():
+        _say(f"AUC of confidence, {measured.counts['answerable']} answerable against {measured.counts[kind]} {kind}: {area:.4f}")
+    table = _table("confidence below", "answerable", *measured.auc)
+    for each in measured.thresholds:
+        table.add_row(f"{each.confidence:.2f}", f"{each.lost:.3f}", *(f"{each.refused[kind]:.3f}" for kind in measured.auc))
+    _console().print(table)
 
 
 def print_delays(measured: Delays) -> None:
