@@ -32,7 +32,7 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Duplicates, Embedder, KeywordWeights, Mask, Matrix, Salience, Snapshot, Vector
-from thumbindex.text import STOP_WORDS, embedded_text, identifiers, visible, words
+from thumbindex.text import STOP_WORDS, embedded_text, has_cjk, identifiers, placed_words, visible, words
 
 
 class FakeEmbedder:
@@ -320,7 +320,12 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
         "body": "\n".join(visible(chunk.text) for chunk in chunks),
     }
     code = [each for chunk in chunks for whole, parts in identifiers(chunk.text) for each in (whole, *parts) if each not in STOP_WORDS]
-    return {**{name: [_singular(word) for word in words(text)] for name, text in texts.items()}, "code": code}
+    return {**{name: [*map(_singular, words(text)), *_characters(text)] for name, text in texts.items()}, "code": code}
+
+
+def _characters(text: str) -> list[str]:
+    """Return the characters of a text that are words of their own inside pairs; they stand behind its words, where no phrase runs into them."""
+    return [word for _, word in placed_words(text) if len(word) == 1 and has_cjk(word)]
 
 
 def _singular(word: str) -> str:

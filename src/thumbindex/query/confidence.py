@@ -97,8 +97,9 @@ def what_is_asked(search: Search, tools: Tools) -> tuple[Asked, ...]:
     """Return the words that a query asks for, and its identifiers as wholes: their parts may stand anywhere."""
     keyword = tools.snapshot.keyword
     fields = tuple(field_weights(tools.settings.search_keyword).fields)
-    masks = [keyword.holding(term.text, fields) for term in search.terms]
-    masks += [keyword.holding(term.text, ("code",)) for term in search.identifiers if term.weight > 1]
+    words = {term.text for term in search.terms}
+    masks = [keyword.holding(text, fields) for text in sorted(words)]
+    masks += [keyword.holding(term.text, ("code",)) for term in search.identifiers if term.weight > 1 and term.text not in words]
     return tuple(Asked(_idf(int(np.count_nonzero(mask)), len(mask)), mask) for mask in masks)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from thumbindex.errors import UsageError
 from thumbindex.study.evaluate import LabeledQuery
@@ -93,8 +92,9 @@ def ask_off_topic(library: Library, answerable: Sequence[LabeledQuery], path: Pa
 
 def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
     """Return how often one of the first values is above one of the second, ties as half (Mann & Whitney 1947)."""
-    first, second = np.array(higher)[:, None], np.array(lower)[None, :]
-    return float(np.mean((first > second) + 0.5 * (first == second)))
+    ordered = sorted(lower)
+    won = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in higher)
+    return won / (2 * len(higher) * len(lower))
 
 
 def below(values: Sequence[float], threshold: float) -> float:
