@@ -7,7 +7,7 @@ import pytest
 
 from thumbindex.model import ChunkId, Query
 from thumbindex.ports import Calibration
-from thumbindex.query.confidence import Asked, evidence, grounding, held_by_pages, on_scale, what_is_asked
+from thumbindex.query.confidence import Asked, evidence, grounding, held_by_page, on_scale, what_is_asked
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -57,8 +57,8 @@ def test_a_page_holds_what_any_of_its_chunks_holds():
     notes = [document("a.md", "# A\n\nApples.\n\nPears."), document("b.md", "# B\n\nPlums.")]  # chunks 0-1, 2
     tools = Tools(memory_snapshot(notes))
     words = [asked(1.0, 0), asked(2.0, 1), asked(1.0, 2)]
-    assert [held_by_pages([ChunkId(n)], words, tools) for n in (0, 1, 2)] == [0.75, 0.75, 0.25]
-    assert held_by_pages([], words, tools) == held_by_pages([ChunkId(0)], [], tools) == 0.0
+    assert [held_by_page(ChunkId(n), words, tools) for n in (0, 1, 2)] == [0.75, 0.75, 0.25]
+    assert held_by_page(ChunkId(0), [], tools) == 0.0
 
 
 def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():

@@ -1,8 +1,8 @@
 """Stage confidence: how sure the answer is, and whether there is one, from cosines and words, never from fused ranks.
 
 Three things speak for an answer, and each of them alone is fooled: that a text means what is asked (a page of the same subject does, too), that
-the page it stands on holds the words that are asked for (all of them may stand in a long page), and that the texts which hold the
-rarest of these words are among those that mean it (docs/evaluation.md has each one's measure).
+its page holds the words that are asked for (a long page holds many), and that the texts which hold the rarest of these words are among
+those that mean it (docs/evaluation.md has each one's measure).
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ WORDS_ALONE = 0.49
 
 MEANING, HELD, GROUNDED = 0.4, 0.3, 0.3
 """Shares of the evidence: nearly equal ones, for weights that were fitted to one corpus were no better on the other."""
-
-NEAREST = 3
-"""Chunks by meaning whose pages are looked at for the words: from one to ten the measures were the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,11 +58,8 @@ def weigh(search: Search, tools: Tools) -> float:
     found = sorted({hit.chunk for ranked in search.lists.values() for hit in ranked.hits})
     cosines = np.nan_to_num(tools.snapshot.vector.vectors(found) @ search.vector, nan=0.0)
     asked = what_is_asked(search, tools)
-    sure = evidence(
-        on_scale(best, tools.snapshot.calibration),
-        held_by_pages([found[at] for at in np.argsort(-cosines, kind="stable")[:NEAREST]], asked, tools),
-        grounding(found, cosines, asked),
-    )
+    held = held_by_page(found[int(cosines.argmax())], asked, tools)
+    sure = evidence(on_scale(best, tools.snapshot.calibration), held, grounding(found, cosines, asked))
     return max(sure, words_alone) if len(tools.snapshot.vector) < len(tools.snapshot.catalog) else sure
 
 
@@ -103,12 +97,11 @@ def what_is_asked(search: Search, tools: Tools) -> tuple[Asked, ...]:
     return tuple(Asked(_idf(int(np.count_nonzero(mask)), len(mask)), mask) for mask in masks)
 
 
-def held_by_pages(nearest: Sequence[ChunkId], asked: Sequence[Asked], tools: Tools) -> float:
-    """Return the largest share of what is asked, by idf, that one of the nearest chunks' pages holds."""
-    catalog = tools.snapshot.catalog
-    pages = [catalog.chunk_ids(document) for document in sorted({catalog.document_of(chunk) for chunk in nearest})]
+def held_by_page(nearest: ChunkId, asked: Sequence[Asked], tools: Tools) -> float:
+    """Return the share of what is asked, by idf, that the page of the nearest chunk holds."""
+    page = tools.snapshot.catalog.chunk_ids(tools.snapshot.catalog.document_of(nearest))
     whole = sum(each.idf for each in asked)
-    return max((sum(each.idf for each in asked if each.holding[page.start : page.stop].any()) / whole for page in pages if whole), default=0.0)
+    return sum(each.idf for each in asked if each.holding[page.start : page.stop].any()) / whole if whole else 0.0
 
 
 def grounding(found: Sequence[ChunkId], cosines: Vector, asked: Sequence[Asked]) -> float:
