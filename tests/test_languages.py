@@ -52,7 +52,7 @@ def first(library: Library, text: str) -> str:
         ("zh/2.md", "茶 怎么安装插件 “社区插件”"),
         ("zh/3.md", "Ctrl 命令面板"),
         ("ko/1.md", "검색 검색을 데이터베이스 \u1100\u1165\u11b7\u1109\u1162\u11a8"),
-        ("ko/2.md", "책 물 독서는"),
+        ("ko/2.md", "책 책은 물 물이 독서는"),
         ("de/1.md", "Übersicht ubersicht U\u0308bersicht Uebersicht Strasse STRASSE Groesse Mueller muller schliessen"),
         ("fr/1.md", "resume-des-reglages oeuvre œuvre chateau élève"),
         ("es/1.md", "busqueda contrasena año ano"),
