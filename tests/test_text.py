@@ -2,7 +2,7 @@
 
 import pytest
 
-from thumbindex.text import embedded_text, fold, identifiers, language_of, shortened, split_identifier, visible, words
+from thumbindex.text import embedded_text, fold, identifiers, language_of, placed_words, shortened, split_identifier, visible, words
 
 
 @pytest.mark.parametrize(
@@ -14,11 +14,29 @@ from thumbindex.text import embedded_text, fold, identifiers, language_of, short
         ("Müller café Straße", ["muller", "cafe", "strasse"]),
         ("日本語の検索", ["日本", "本語", "語の", "の検", "検索"]),
         ("字", ["字"]),
+        ("人々はサーバー・ルームへ", ["人々", "々は", "はサ", "サー", "ーバ", "バー", "ルー", "ーム", "ムへ"]),
+        ("ｻｰﾊﾞ ＡＰＩ", ["サー", "ーバ", "api"]),  # half and full width
+        ("re\u0301sume\u0301 \u1100\u1165\u11b7\u1109\u1162\u11a8", ["resume", "검색"]),  # taken apart, as macOS does
+        ("Ærø Łódź cœur", ["aero", "lodz", "coeur"]),
+        ("Ёлка Йод", ["елка", "йод"]),
+        ("Obsidian™", ["obsidian"]),
         ("", []),
     ],
 )
 def test_words_are_folded_and_scripts_without_spaces_come_in_pairs(text, expected):
     assert words(text) == expected
+
+
+def test_a_pair_stands_with_its_characters_at_one_place():
+    assert list(placed_words("黒猫 x 字")) == [(0, "黒猫"), (0, "黒"), (0, "猫"), (1, "x"), (2, "字")]
+    assert list(placed_words("日本語")) == [(0, "日本"), (0, "日"), (1, "本語"), (1, "本"), (1, "語")]
+
+
+def test_an_identifier_beside_characters_without_a_space_keeps_its_parts():
+    assert identifiers("関数getUserByIdと--force選項") == [
+        *(("関数", ()), ("getuserbyid", ("get", "user", "by", "id"))),
+        *(("と", ()), ("--force", ("force",)), ("選項", ())),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,6 +82,9 @@ class KeywordIndex(Protocol):
 
     def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
         """Return the best `limit` chunks for any of the terms (phrases must match), and every matching document's score."""
+
+    def holding(self, text: str, fields: Collection[str]) -> Mask:
+        """Tell which chunks hold all words of a text, themselves or by their document, in any of the fields, as `search` would find them."""
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word in its surface form (lower-cased)."""

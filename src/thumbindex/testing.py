@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any
@@ -32,7 +32,7 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Duplicates, Embedder, KeywordWeights, Mask, Matrix, Salience, Snapshot, Vector
-from thumbindex.text import STOP_WORDS, embedded_text, identifiers, visible, words
+from thumbindex.text import STOP_WORDS, embedded_text, has_cjk, identifiers, placed_words, visible, words
 
 
 class FakeEmbedder:
@@ -202,6 +202,12 @@ class MemoryKeywordIndex:
         scores = {DocumentId(n): score for n, (score, _, _) in _bm25f(self._documents, terms, weights).items() if n in of and score > 0}
         return RankedList(tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores)
 
+    def holding(self, text: str, fields: Collection[str]) -> Mask:
+        """Tell which chunks hold all words of a text in any of the fields."""
+        wanted = [text] if "code" in fields else [_singular(word) for word in words(text)]
+        holds = [bool(wanted) and all(any(word in own[name] for name in fields) for word in wanted) for own in self._chunks]
+        return np.array(holds, dtype=np.bool_)
+
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written."""
         return sum(word in fields["code"] for fields in self._chunks)
@@ -314,7 +320,12 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
         "body": "\n".join(visible(chunk.text) for chunk in chunks),
     }
     code = [each for chunk in chunks for whole, parts in identifiers(chunk.text) for each in (whole, *parts) if each not in STOP_WORDS]
-    return {**{name: [_singular(word) for word in words(text)] for name, text in texts.items()}, "code": code}
+    return {**{name: [*map(_singular, words(text)), *_characters(text)] for name, text in texts.items()}, "code": code}
+
+
+def _characters(text: str) -> list[str]:
+    """Return the characters of a text that are words of their own inside pairs; they stand behind its words, where no phrase runs into them."""
+    return [word for _, word in placed_words(text) if len(word) == 1 and has_cjk(word)]
 
 
 def _singular(word: str) -> str:

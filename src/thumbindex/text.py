@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 
 STOP_WORDS = frozenset(
@@ -13,9 +14,16 @@ STOP_WORDS = frozenset(
 )
 """Words that carry no subject; left out of queries unless they are quoted or nothing else is there."""
 
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_CJK = (
+    "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"  # iteration marks, kana, the long vowel; no middle dot
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+    "\uac00-\ud7af"  # syllables of Korean
+)
+
 _WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^\W_])+)*")
 _HAS_CJK = re.compile(rf"[{_CJK}]")
+_CJK_RUN = re.compile(rf"[{_CJK}]+")
+_WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")  # half and full width, and radicals that stand for characters
 _PLAIN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # what _WORD finds where there is none of these, twice as fast
 _CODE = re.compile(
     r"--?[A-Za-z][\w-]*"  # --flags
@@ -60,21 +68,56 @@ def visible(markdown: str) -> str:
     return "\n".join(line for line in (_SPACE.sub(" ", line).strip() for line in text.splitlines()) if line)
 
 
+_LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i"})
+"""Letters that Unicode takes for no letter with an accent, as keyboards without them write them."""
+
+
 @lru_cache(maxsize=65536)
 def fold(word: str) -> str:
     """Return a word as it is matched: compatibility forms unified, case folded, accents taken off."""
     if word.isascii():
         return word.lower()
-    decomposed = unicodedata.normalize("NFKD", word.casefold())
+    decomposed = unicodedata.normalize("NFKD", word.casefold().translate(_LETTERS)).replace("и\u0306", "й")  # another letter, not и with an accent
     return unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c) or "\u3099" <= c <= "\u309a"))
+
+
+def composed(text: str) -> str:
+    """Return a text in which each letter is one character, of its usual width: macOS takes é, が and 한 apart, and a pair is two characters."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _WIDE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text))
 
 
 def words(text: str) -> list[str]:
     """Return the folded words in order; Chinese, Japanese and Korean runs as overlapping pairs of characters."""
-    if not text.isascii() and _HAS_CJK.search(text):
+    text = composed(text)
+    if has_cjk(text):
         return [part for word in _WORD.findall(text) for part in _pairs(word)]
     found = _PLAIN.findall(text)
     return [fold(_bare(word)) for word in found] if "'" in text or "’" in text else [fold(word) for word in found]
+
+
+def placed_words(text: str) -> Iterator[tuple[int, str]]:
+    """Yield what a text is found by, with its place: its words, and at a pair's place the characters of the pair, for a word of one character."""
+    found = words(text)
+    if text.isascii() or not any(map(has_cjk, found)):
+        yield from enumerate(found)
+        return
+    for place, (word, following) in enumerate(zip(found, (*found[1:], ""), strict=True)):
+        yield place, word
+        if len(word) > 1 and has_cjk(word):
+            yield from ((place, character) for character in (word[0], *([] if following.startswith(word[1]) else word[1])))
+
+
+def has_cjk(text: str) -> bool:
+    """Tell whether a text holds Chinese, Japanese or Korean characters."""
+    return not text.isascii() and _HAS_CJK.search(text) is not None
+
+
+def spaced(text: str) -> str:
+    """Return a text with spaces around its runs of Chinese, Japanese and Korean, in which identifiers stand without one."""
+    text = composed(text)
+    return _CJK_RUN.sub(r" \g<0> ", text) if has_cjk(text) else text
 
 
 def _pairs(word: str) -> list[str]:
@@ -100,7 +143,7 @@ def looks_like_code(token: str) -> bool:
 
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return each code-like token in order, folded, with its parts; a plain word comes without parts, and as `words` gives it."""
-    return [found for token in _CODE.findall(text) for found in _read_token(token)]
+    return [found for token in _CODE.findall(spaced(text)) for found in _read_token(token)]
 
 
 @lru_cache(maxsize=65536)

@@ -118,12 +118,38 @@ class TestKeywordIndex:
         plain, covered = (snapshot.keyword.search(terms, KeywordWeights({"body": 1.0}, coverage=share), 10).hits for share in (0.0, 1.0))
         assert covered[-1].score == pytest.approx(plain[-1].score * plain[-1].coverage, rel=1e-5)
 
+    def test_the_chunks_that_hold_a_word_are_known_whatever_the_field(self, snapshot: Snapshot) -> None:
+        held = {
+            text: np.flatnonzero(snapshot.keyword.holding(text, tuple(BODY.fields))).tolist() for text in ("trees", "spring moss", "overview", "zz")
+        }
+        assert held == {"trees": [2, 3, 4], "spring moss": [2], "overview": [0, 1], "zz": []}
+
+    def test_the_chunks_that_hold_a_whole_identifier_are_known(self, snapshot: Snapshot) -> None:
+        assert [np.flatnonzero(snapshot.keyword.holding(text, ("code",))).tolist() for text in ("parse_json", "parse_xml")] == [[1], []]
+
     def test_words_are_counted_by_the_chunks_that_hold_them(self, snapshot: Snapshot) -> None:
         words = snapshot.keyword.words()
         assert (words["spring"], words["plants"], snapshot.keyword.frequency("spring"), snapshot.keyword.frequency("springs")) == (2, 2, 2, 0)
 
     def test_unknown_terms_find_nothing(self, snapshot: Snapshot) -> None:
         assert (found(snapshot, Term("zzz")), found(snapshot)) == ([], [])
+
+
+@pytest.mark.parametrize("maker", sorted(MAKERS))
+@pytest.mark.parametrize(
+    ("term", "chunks"),
+    [
+        (Term("猫"), [0, 1]),  # inside a run, and alone
+        (Term("夜"), [0]),  # the last one of a run
+        (Term("黒猫"), [0]),
+        (Term("猫 tower", phrase=True), []),
+        (Term("東京 tower", phrase=True), [1]),  # a run takes as many places as it has pairs
+        (Term("東京 京都", phrase=True), [1]),
+    ],
+)
+def test_characters_without_spaces_are_found_alone_in_pairs_and_in_phrases(maker: str, term: Term, chunks: list[int], tmp_path: Path) -> None:
+    documents = [document("a.md", "# A\n\nこの黒猫は夜。"), document("b.md", "# B\n\n東京tower and 東京都 are far from 猫.")]
+    assert sorted(found(MAKERS[maker](documents, FakeEmbedder(), tmp_path), term)) == chunks
 
 
 class TestVectorIndex:

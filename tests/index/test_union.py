@@ -29,6 +29,11 @@ def test_hits_of_all_folders_are_ranked_together():
     assert [united.catalog.documents[hit.document].path for hit in sorted(hits, key=lambda h: h.chunk)] == ["a.md", "c.md"]
 
 
+def test_the_chunks_that_hold_a_word_are_those_of_all_folders():
+    _, united = two()
+    assert [united.keyword.holding(word, ("body",)).tolist() for word in ("apples", "pears")] == [[True, False, True], [False, True, False]]
+
+
 def test_a_folder_without_vectors_beside_one_with_them_gives_missing_rows():
     embedder, united = two()
     rows = united.vector.vectors([ChunkId(2), ChunkId(0)])

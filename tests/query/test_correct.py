@@ -30,7 +30,21 @@ def test_an_unknown_word_becomes_the_closest_known_one(asked: str, searched: str
 
 
 @pytest.mark.parametrize(
-    "text", ['"subcription"', "`subcription`", "[[subcription]]", "--subcription", "get_subcription", "subcription2", "PLUIGN docs", "syn", "Zürich"]
+    "text",
+    [
+        '"subcription"',
+        "`subcription`",
+        "[[subcription]]",
+        "--subcription",
+        "get_subcription",
+        "subcription2",
+        "PLUIGN docs",
+        "syn",
+        "Zürich",
+        "プラグイン",
+        "subcription設定",
+        "구독",
+    ],
 )
 def test_quoted_code_like_and_short_words_are_left_alone(text: str) -> None:
     assert corrected(text) == text

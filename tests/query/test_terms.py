@@ -16,6 +16,10 @@ def test_a_quoted_phrase_must_match_and_its_words_are_not_asked_again() -> None:
     assert lookup_terms("“live preview” mode") == (Term("mode"), Term("live preview", phrase=True))
 
 
+def test_a_korean_word_of_one_syllable_is_looked_up_without_its_particle_too() -> None:
+    assert lookup_terms("책을 데이터를") == (Term("책을"), Term("데이"), Term("이터"), Term("터를"), Term("책", 0.5))
+
+
 def test_quotes_around_nothing_ask_for_nothing() -> None:
     assert lookup_terms('list "*" wildcard') == (Term("list"), Term("wildcard"))
 

@@ -162,6 +162,16 @@ def test_an_evaluation_measures_and_writes_its_run(run: Run, tmp_path: Path) -> 
     assert json.loads((tmp_path / "run.jsonl").read_text(encoding="utf-8"))["results"][0] == {"path": "sync.md", "heading_path": ["Sync", "Set up"]}
 
 
+def test_an_evaluation_measures_abstention_against_queries_without_an_answer(run: Run, tmp_path: Path) -> None:
+    labeled = {"id": "1", "query": "press the green button", "kind": "keyword", "relevant": [{"path": "sync.md", "heading": None, "grade": 2}]}
+    unanswerable = {"id": "1", "query": "beef brisket", "kind": "off-topic"}
+    (tmp_path / "queries.jsonl").write_text(json.dumps(labeled), encoding="utf-8")
+    (tmp_path / "off.jsonl").write_text(json.dumps(unanswerable), encoding="utf-8")
+    arguments = ("eval", str(tmp_path / "queries.jsonl"), "--off-topic", str(tmp_path / "off.jsonl"))
+    assert checked(run(*arguments, "--json"), "eval")["abstention"]["auc"] == {"off-topic": 1.0}
+    assert "1 answerable against 1 off-topic: 1.0000" in run(*arguments).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -10,18 +10,25 @@ from typing import Any
 
 from whoosh import columns, fields, formats
 from whoosh.lang.porter2 import stem as porter2
+from whoosh.lang.snowball.russian import RussianStemmer
 
 from thumbindex.model import Chunk, Document
-from thumbindex.text import STOP_WORDS, identifiers, visible, words
+from thumbindex.text import STOP_WORDS, identifiers, placed_words, visible
 
-VIEW_VERSION = "4"
+VIEW_VERSION = "5"
 """Changes when the analysis or the files' format changes: a view of another version is built anew."""
 
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
 _STEMMED = (*CHUNK_FIELDS[:2], *DOCUMENT_FIELDS)
 
-stem = lru_cache(maxsize=100_000)(porter2)
+_russian = RussianStemmer()
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """Return a word's stem: Russian's for Cyrillic, which nothing else is written in that has another stemmer here, else English's."""
+    return str(_russian.stem(word) if "а" <= word[0] <= "я" else porter2(word))
 
 
 class Places(formats.Positions):  # type: ignore[misc]
@@ -110,12 +117,14 @@ def _stemmed(texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the places of each stem, by field, and how many words there are."""
     found: dict[str, Any] = {}
     for name, text in texts.items():
-        if in_order := words(text):
-            places: dict[str, array[int]] = {}
-            for place, stemmed in enumerate(map(stem, in_order)):
-                if stemmed in places:
-                    places[stemmed].append(place)
-                else:
-                    places[stemmed] = array("I", (place,))
-            found[name], found[f"length_{name}"] = places, len(in_order)
+        places: dict[str, array[int]] = {}
+        last = -1
+        for last, word in placed_words(text):
+            stemmed = stem(word)
+            if stemmed in places:
+                places[stemmed].append(last)
+            else:
+                places[stemmed] = array("I", (last,))
+        if places:
+            found[name], found[f"length_{name}"] = places, last + 1
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ class WhooshKeywordIndex:
             scorer = Scorer(self._catalog.document_ids, len(self._catalog.document_rows), weights, self._length)
             known = set()
             for term in terms:
-                for text in self._analyzed(term, weights):
+                for text in self._analyzed(term.text, weights.fields):
                     if text not in known:
                         known.add(text)
                         scorer.add(term.text, term.weight, {name: self._column(name, text) for name in weights.fields})
@@ -73,6 +73,19 @@ class WhooshKeywordIndex:
             for rank, (n, score, share, terms_) in enumerate(zip(*chunks, coverage, matched, strict=True), 1)
         )
         return RankedList(hits, {DocumentId(n): score for n, score in scorer.documents(mask)})
+
+    def holding(self, text: str, fields: Collection[str]) -> Mask:
+        """Tell which chunks hold all words of a text, themselves or by their document, in any of the fields."""
+        found = [self._holding(each, fields) for each in self._analyzed(text, fields)]
+        return np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
+
+    def _holding(self, analyzed: str, fields: Collection[str]) -> Mask:
+        chunks = np.zeros(len(self._catalog), dtype=np.bool_)
+        documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
+        with self._lock:
+            for column in (self._column(name, analyzed) for name in fields):
+                (documents if column.whole else chunks)[column.rows] = True
+        return chunks | documents[self._catalog.document_ids]
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written (folded)."""
@@ -89,8 +102,8 @@ class WhooshKeywordIndex:
                 self._words = counted
             return self._words
 
-    def _analyzed(self, term: Term, weights: KeywordWeights) -> Iterable[str]:
-        return (term.text,) if "code" in weights.fields else [stem(word) for word in words(term.text)]
+    def _analyzed(self, text: str, fields: Collection[str]) -> Iterable[str]:
+        return (text,) if "code" in fields else [stem(word) for word in words(text)]
 
     def _column(self, name: str, text: str) -> Column:
         key = (name, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -145,6 +145,10 @@ class UnionKeywordIndex:
         hits = [hit for n, own in enumerate(found) for hit in self._offsets.shifted(own.hits, n)]
         documents = {DocumentId(d + self._offsets.documents[n]): score for n, own in enumerate(found) for d, score in own.documents.items()}
         return RankedList(merged(hits, limit), documents)
+
+    def holding(self, text: str, fields: Collection[str]) -> Mask:
+        """Tell which chunks hold all words of a text in any of the fields."""
+        return np.concatenate([part.holding(text, fields) for part in self._parts])
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word."""

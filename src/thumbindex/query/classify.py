@@ -10,7 +10,7 @@ from thumbindex.model import Document, QueryKind
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.terms import QUOTED, folded, is_identifier, is_mixed_case, tokens
 from thumbindex.settings import ClassifySettings
-from thumbindex.text import words
+from thumbindex.text import composed, words
 
 _QUESTION = re.compile(r"^(?:how|why|what|when|who|can|could|should|is|are|do|does|did|will|would)\b", re.I)
 _NAMED = frozenset("guide docs documentation tutorial chapter handbook faq glossary changelog readme appendix".split())
@@ -67,6 +67,7 @@ def is_navigational(text: str) -> bool:
 
 def is_name(text: str, documents: Sequence[Document]) -> bool:
     """Tell whether a text is a document's title or alias, punctuation and case aside."""
+    text = composed(text)
     wanted = folded(text)
     lengths = range(min(len(wanted), len(text)), len(text) + len(wanted))
     return bool(wanted) and any(len(name) in lengths and folded(name) == wanted for each in documents for name in (each.title, *each.aliases))

@@ -15,7 +15,7 @@ from thumbindex.ports import KeywordWeights
 from thumbindex.query.search_keyword import FIELDS
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.terms import QUOTED, is_identifier, read_terms
-from thumbindex.text import STOP_WORDS, fold
+from thumbindex.text import STOP_WORDS, fold, has_cjk
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
 _WORD = re.compile(r"([(‘']*)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…]*)")
@@ -83,7 +83,8 @@ def _parts(token: str, text: str, shortest: int) -> re.Match[str] | None:
 def is_correctable(token: str, text: str, shortest: int) -> bool:
     """Tell whether a token is a word: not short, not code, not an acronym in a text that is not all capitals."""
     acronym = token.isupper() and not text.isupper()
-    return len(token) >= shortest and token[0].isascii() and not acronym and not is_identifier(token) and fold(token) not in STOP_WORDS
+    word = token[0].isascii() and not has_cjk(token) and not is_identifier(token)
+    return len(token) >= shortest and word and not acronym and fold(token) not in STOP_WORDS
 
 
 def correction(word: str, tools: Tools) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from thumbindex.model import Term
-from thumbindex.text import STOP_WORDS, identifiers, split_identifier, words
+from thumbindex.text import STOP_WORDS, composed, identifiers, spaced, split_identifier, words
 
-QUOTED = re.compile(r'["“„]([^"“”„]+)["”“]')
-"""A phrase between straight or curly double quotes."""
+QUOTED = re.compile(r'["“„＂]([^"“”„＂]+)["”“＂]')
+"""A phrase between straight, curly or wide double quotes."""
 
 _IDENTIFIER = re.compile(
     r"^--?[A-Za-z][\w-]*$"  # --flag
@@ -19,7 +19,13 @@ _IDENTIFIER = re.compile(
     r"|^v?\d+(?:\.\d+)+(?:[-+.]?\w+)*$|^v\d+$"  # versions
     r"|^0x[0-9A-Fa-f]+$|^[A-Z]{1,5}-?\d{3,}$"  # error codes
 )
-_PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…"
+_PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로와과만](?![가-힣])")
+"""A Korean word of one syllable with its particle: 책을 and 책이 have no pair in common."""
+
+BARE_NOUN = 0.5
+"""Weight of that syllable: the two may be a word as well, as 종이 is."""
+
+_PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
 
 def read_terms(text: str, whole: float) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
@@ -32,7 +38,9 @@ def lookup_terms(text: str) -> tuple[Term, ...]:
     phrases = dict.fromkeys(" ".join(found) for phrase in QUOTED.findall(text) if (found := words(phrase)))
     plain = dict.fromkeys(words(QUOTED.sub(" ", text)))
     kept = [word for word in plain if word not in STOP_WORDS] or ([] if phrases else list(plain))
-    return (*(Term(word) for word in kept), *(Term(phrase, phrase=True) for phrase in phrases))
+    nouns = dict.fromkeys(_PARTICLE.findall(composed(QUOTED.sub(" ", text))))
+    bare = (Term(noun, BARE_NOUN) for noun in nouns if noun not in kept)
+    return (*(Term(word) for word in kept), *bare, *(Term(phrase, phrase=True) for phrase in phrases))
 
 
 def code_terms(text: str, whole: float) -> tuple[Term, ...]:
@@ -50,9 +58,9 @@ def code_terms(text: str, whole: float) -> tuple[Term, ...]:
 
 
 def tokens(text: str) -> list[str]:
-    """Return what stands between white space, punctuation around it taken off; an empty call `()` stays."""
+    """Return what stands between white space, and where a script without it ends, punctuation around it taken off; an empty call `()` stays."""
     found = []
-    for token in text.split():
+    for token in spaced(text).split():
         bare = token.strip(_PUNCTUATION + ".") if not token.startswith(".") else token.strip(_PUNCTUATION)
         found.append(f"{bare}()" if bare and f"{bare}()" in token else bare)
     return [token for token in found if token]

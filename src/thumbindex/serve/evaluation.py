@@ -43,6 +43,7 @@ def evaluate_queries(
     ablate: Annotated[bool, typer.Option("--ablate", help="Ask again with each stage switched, each retriever alone, each alternative.")] = False,
     baseline: Annotated[Path | None, typer.Option("--baseline", metavar="RUN.json", help="Compare with what an earlier run wrote.")] = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="DIR", help="Write report.md, report.json and plots here.")] = None,
+    off_topic: Annotated[Path | None, typer.Option("--off-topic", metavar="FILE", help="Queries without an answer: can confidence tell?")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Ask labeled queries and measure the answers: quality, latency and tokens."""
@@ -59,7 +60,7 @@ def evaluate_queries(
     if earlier := read_baseline(baseline) if baseline else None:
         check_baseline(earlier, sets)  # before anything is opened: an index may have to be made
     with _sources(sets, opening, lambda which: open_for(ctx, which), with_vocabulary=ablate) as sources:
-        findings = _find(sources, limit, earlier, ablate)
+        findings = _find(sources, limit, earlier, ablate, off_topic)
     if run:
         write_run(run, {query: found for each in findings.evaluations for query, found in each.run.items()})
     if report:
@@ -71,9 +72,10 @@ def evaluate_queries(
     return FOUND
 
 
-def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_ablation: bool) -> Findings:
+def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_ablation: bool, off_topic: Path | None) -> Findings:
     """Ask the sources and compare: with an earlier run, and with each setting changed."""
     from thumbindex.study.ablation import ablate, variants
+    from thumbindex.study.abstention import ask_off_topic
     from thumbindex.study.baseline import compare_with
     from thumbindex.study.record import Findings
 
@@ -81,7 +83,8 @@ def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_
         evaluations = evaluate_all(sources, limit, show)
         effects = ablate(sources, evaluations, variants(sources[0].library.config.query), limit, show) if with_ablation else ()
     settings = {each.name: _of_interest(each.library) for each in sources}
-    return Findings(evaluations, settings, compare_with(earlier, evaluations) if earlier else (), effects)
+    refusals = {each.name: ask_off_topic(each.library, each.queries, off_topic) for each in sources} if off_topic else {}
+    return Findings(evaluations, settings, compare_with(earlier, evaluations) if earlier else (), effects, refusals)
 
 
 def _of_interest(library: Library) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from thumbindex.study.ablation import Effect
+from thumbindex.study.abstention import Abstention
 from thumbindex.study.bootstrap import Difference
 from thumbindex.study.evaluate import Evaluation, pooled
 from thumbindex.study.measures import MAIN
@@ -23,6 +24,7 @@ class Findings:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by set: those that are not at their defaults
     baseline: tuple[Difference, ...] = ()  # `ALL` first where there are several sets
     effects: tuple[Effect, ...] = ()
+    abstention: Mapping[str, Abstention] = field(default_factory=dict)  # by set
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ def record(findings: Findings) -> dict[str, Any]:
         told["baseline"] = [_difference(each) for each in findings.baseline]
     if findings.effects:
         told["ablation"] = [_effect(each) for each in findings.effects]
+    if findings.abstention:
+        told["abstention"] = [{"name": name, **asdict(each)} for name, each in findings.abstention.items()]
     return told
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import UsageError
+from thumbindex.study.abstention import Abstention
 from thumbindex.study.bootstrap import Difference
 from thumbindex.study.evaluate import Evaluation, pooled
 from thumbindex.study.measures import MAIN, MEASURES
@@ -70,6 +71,8 @@ def _tables(findings: Findings) -> Iterator[ReportTable]:
         yield _since(findings.baseline)
     if findings.effects:
         yield _by_setting(findings)
+    for name, measured in findings.abstention.items():
+        yield _by_threshold(name, measured)
 
 
 def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
@@ -99,6 +102,16 @@ def _by_setting(findings: Findings) -> ReportTable:
     notes = [f"{each.variant.name} was not asked: {each.refusal}" for each in findings.effects if each.refusal]
     columns = ("configuration", MAIN, "S@1", "sec@1", "sec@3", *_COST, *_CHANGE)
     return ReportTable("Each setting alone", columns, (default, *rows), tuple(notes))
+
+
+def _by_threshold(name: str, measured: Abstention) -> ReportTable:
+    rows = [
+        (f"below {each.confidence:.2f}", f"{each.lost:.3f}", *(f"{each.refused[kind]:.3f}" for kind in measured.auc)) for each in measured.thresholds
+    ]
+    notes = [
+        f"AUC of confidence, {measured.counts['answerable']} answerable against {measured.counts[k]} {k}: {a:.4f}" for k, a in measured.auc.items()
+    ]
+    return ReportTable(f"{name}: what a threshold of confidence refuses", ("confidence", "answerable", *measured.auc), tuple(rows), tuple(notes))
 
 
 def _effect_cells(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:

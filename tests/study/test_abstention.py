@@ -1,0 +1,77 @@
+"""What has no answer is kept with the study, and a confidence that tells it from the rest is measured."""
+
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from thumbindex.errors import UsageError
+from thumbindex.library.calibrate import probes
+from thumbindex.study.abstention import Unanswerable, auc, load_unanswerable, measure_abstention
+
+SHIPPED = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))
+
+
+class Confident:
+    """A library that is as sure as its table says."""
+
+    def __init__(self, table: dict[str, float]) -> None:
+        self.table = table
+
+    def query(self, text: str, limit: int) -> SimpleNamespace:
+        return SimpleNamespace(confidence=self.table[text])
+
+
+@pytest.mark.parametrize(
+    ("higher", "lower", "expected"), [([0.9, 0.8], [0.1], 1.0), ([0.1], [0.9], 0.0), ([0.5], [0.5], 0.5), ([0.2, 0.6], [0.4, 0.6], 0.375)]
+)
+def test_the_area_is_how_often_the_answerable_is_surer(higher: list[float], lower: list[float], expected: float) -> None:
+    assert auc(higher, lower) == expected
+
+
+def test_each_kind_has_its_area_and_each_threshold_says_what_it_loses() -> None:
+    library = Confident({"a": 0.9, "b": 0.3, "far": 0.1, "near": 0.5})
+    asked = [Unanswerable("1", "far", "off-topic"), Unanswerable("2", "near", "near-miss", "notes")]
+    measured = measure_abstention(library, ["a", "b"], asked)  # type: ignore[arg-type]
+    assert (measured.auc, measured.counts) == ({"off-topic": 1.0, "near-miss": 0.5}, {"answerable": 2, "off-topic": 1, "near-miss": 1})
+    at = {each.confidence: (each.lost, *each.refused.values()) for each in measured.thresholds}
+    assert (at[0.1], at[0.2], at[0.4], at[0.6]) == ((0.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 1.0, 0.0), (0.5, 1.0, 1.0))
+
+
+def test_a_kind_of_which_there_is_none_is_left_out() -> None:
+    measured = measure_abstention(Confident({"a": 0.9, "far": 0.1}), ["a"], [Unanswerable("1", "far", "off-topic")])  # type: ignore[arg-type]
+    assert list(measured.auc) == ["off-topic"]
+
+
+def test_the_shipped_set_is_large_and_no_query_in_it_is_a_probe_of_the_calibration() -> None:
+    shipped = load_unanswerable(SHIPPED, ("obsidian-help", "devdocs"))
+    counts = Counter(each.corpus or each.kind for each in shipped)
+    assert (counts["off-topic"] >= 60, counts["obsidian-help"] >= 15, counts["devdocs"] >= 15) == (True, True, True)
+    assert len({each.query for each in shipped} - set(probes())) == len({each.id for each in shipped}) == len(shipped)
+
+
+def test_near_misses_count_only_where_they_belong() -> None:
+    assert {each.corpus for each in load_unanswerable(SHIPPED, ("devdocs",))} == {"", "devdocs"}
+    assert {each.kind for each in load_unanswerable(SHIPPED)} == {"off-topic"}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"id": "1"}', ":2: not a query"),
+        ("[]", ":2: not a query"),
+        ('{"id": "1", "query": "x", "kind": "odd"}', "the kind 'odd'"),
+        ("", "no query in it"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_with_its_line(tmp_path: Path, line: str, says: str) -> None:
+    (tmp_path / "q.jsonl").write_text(f"\n{line}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=says):
+        load_unanswerable(tmp_path / "q.jsonl")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_unanswerable(tmp_path / "none.jsonl")

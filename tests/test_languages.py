@@ -1,0 +1,104 @@
+"""Words of every script are found, asked of a real index without vectors: the bundled model reads English alone."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from thumbindex.library import Library
+from thumbindex.model import QueryKind
+
+NOTES = {
+    "ja/1.md": "# ファイルの復元\n\n削除したファイルは三十日以内なら復元できます。\n\n## サーバーへの接続\n\nポート番号を確認します。\n",
+    "ja/2.md": "# ペットの世話\n\n黒猫は夜に元気です。猫に水を与えます。\n",
+    "ja/3.md": "# 画像の貼り付け\n\nノートにｽｸﾘｰﾝｼｮｯﾄを貼り付けます。関数getUserByIdを使用します。\n",
+    "ja/4.md": "# 全文検索\n\n人々が書いた文章を探します。ユーザーインターフェースは簡単です。\n",
+    "zh/1.md": "# 备份笔记\n\n您可以把笔记库备份到云端。误删的文件可以恢复。\n\n## 同步冲突\n\n两台设备同时编辑时，使用--force选项覆盖。\n",
+    "zh/2.md": "# 安装插件\n\n在设置中打开社区插件市场，点击安装按钮。茶很好喝。\n",
+    "zh/3.md": "# 快捷键\n\n按Ctrl加P打开命令面板。\n",
+    "ko/1.md": "# 노트 검색\n\n검색창에서 노트를 찾을 수 있습니다. 데이터베이스를 백업하세요.\n",
+    "ko/2.md": "# 독서 기록\n\n책을 읽고 감상을 적습니다. 물은 하루에 여덟 잔 마십니다.\n",
+    "de/1.md": "# Übersicht der Geräte\n\nDie Größe der Straße ändert sich nicht. Schließen Sie das Fenster. Herr Müller hilft.\n",
+    "fr/1.md": "# Résumé des réglages\n\nLa clé d'accès protège l'élève. Œuvre complète à côté du château.\n",
+    "es/1.md": "# Búsqueda avanzada\n\nEl año próximo la contraseña caducará.\n",
+    "ru/1.md": "# Восстановление файлов\n\nУдалённые заметки можно вернуть из корзины. Ёлка зелёная.\n",
+    "en/1.md": "# Café culture\n\nSend your résumé to the naïve owner. Łódź is near Ærø.\n",
+    "en/2.md": "# Tokyo 東京 guide\n\nVisit 東京tower and use APIキー for access.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    root = tmp_path_factory.mktemp("languages") / "vault"
+    for path, text in NOTES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    with Library.open([root], index=root.parent / "index", wait_for_models=False) as library:
+        library.index(words_only=True)
+        yield library
+
+
+def first(library: Library, text: str) -> str:
+    return next((passage.path for passage in library.query(text).passages), "")
+
+
+@pytest.mark.parametrize(
+    ("path", "queries"),
+    [
+        ("ja/1.md", "復元 ファイル復元 削除したファイルを元に戻す サーバ サーバー接続 ｻｰﾊﾞｰ ポート番号"),
+        ("ja/2.md", "猫 水 黒猫 “黒猫は夜”"),
+        ("ja/3.md", "スクリーンショット getUserById 関数getUserById"),
+        ("ja/4.md", "人々 ユーザインタフェース “全文検索” ＂文章を探＂ 全文検索"),
+        ("zh/1.md", "备份 误删文件恢复 --force 同步冲突 使用--force"),
+        ("zh/2.md", "茶 怎么安装插件 “社区插件”"),
+        ("zh/3.md", "Ctrl 命令面板"),
+        ("ko/1.md", "검색 검색을 데이터베이스 \u1100\u1165\u11b7\u1109\u1162\u11a8"),
+        ("ko/2.md", "책 책은 물 물이 독서는"),
+        ("de/1.md", "Übersicht ubersicht U\u0308bersicht Uebersicht Strasse STRASSE Groesse Mueller muller schliessen"),
+        ("fr/1.md", "resume-des-reglages oeuvre œuvre chateau élève"),
+        ("es/1.md", "busqueda contrasena año ano"),
+        ("ru/1.md", "файл файлы заметка удаленная елка ЁЛКА"),
+        ("en/1.md", "resume-owner naive lodz aero cafe Café"),
+        ("en/2.md", "東京 tower 東京tower APIキー api"),
+    ],
+)
+def test_a_note_is_found_by_its_words_however_they_are_written(library: Library, path: str, queries: str) -> None:
+    assert {query: first(library, query) for query in queries.split()} == dict.fromkeys(queries.split(), path)
+
+
+def test_words_apart_and_together_are_the_same_in_korean(library: Library) -> None:
+    assert first(library, "데이터 베이스") == "ko/1.md"
+
+
+@pytest.mark.parametrize("text", ["宇宙飛行士の訓練", "量子力学", "화성 탐사선", "蒸気機関車"])
+def test_what_no_note_says_is_not_found_in_any_script(library: Library, text: str) -> None:
+    assert (library.query(text).answerable, first(library, text)) == (False, "")
+
+
+@pytest.mark.parametrize("text", ["復原", "검섹", "备分", "getUserByIdの", "ポート香号"])
+def test_characters_are_never_corrected(library: Library, text: str) -> None:
+    assert library.query(text).corrected is None
+
+
+def test_words_alone_are_never_sure_in_any_script(library: Library) -> None:
+    answers = [library.query(text) for text in ("ポート番号", "命令面板", "검색", "Straße")]
+    assert [(answer.answerable, answer.confidence_level, answer.confidence) for answer in answers] == [(True, "low", 0.49)] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("全文検索", QueryKind.NAVIGATIONAL),
+        ("ﾍﾟｯﾄの世話", QueryKind.NAVIGATIONAL),
+        ("関数getUserById", QueryKind.FACTUAL),
+        ("使用--force选项", QueryKind.FACTUAL),
+        ("“社区插件”", QueryKind.FACTUAL),
+        ("怎么安装插件", QueryKind.EXPLORATORY),
+        ("resume des reglages", QueryKind.NAVIGATIONAL),
+    ],
+)
+def test_a_title_a_phrase_and_an_identifier_are_told_in_any_script(library: Library, text: str, kind: QueryKind) -> None:
+    assert library.query(text).kind == kind
+
+
+def test_the_lines_that_hold_the_characters_are_the_match(library: Library) -> None:
+    assert "ポート番号" in library.query("ポート番号").passages[0].match
