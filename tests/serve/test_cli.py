@@ -168,7 +168,8 @@ def test_an_evaluation_measures_abstention_against_queries_without_an_answer(run
     (tmp_path / "queries.jsonl").write_text(json.dumps(labeled), encoding="utf-8")
     (tmp_path / "off.jsonl").write_text(json.dumps(unanswerable), encoding="utf-8")
     arguments = ("eval", str(tmp_path / "queries.jsonl"), "--off-topic", str(tmp_path / "off.jsonl"))
-    assert checked(run(*arguments, "--json"), "eval")["abstention"]["auc"] == {"off-topic": 1.0}
+    (measured,) = checked(run(*arguments, "--json"), "eval")["abstention"]
+    assert (measured["name"], measured["auc"]) == ("queries", {"off-topic": 1.0})
     assert "1 answerable against 1 off-topic: 1.0000" in run(*arguments).stdout
 
 
