@@ -71,7 +71,7 @@ def fate(found: Why, several: bool = False) -> str:
 
 def why_rest(found: Why) -> list[str]:
     """Say what else is known of a note: its words, its cosine, its vectors, and how it is on disk."""
-    lacking = f"{found.without_vector} of its {found.chunks} chunks have no vector yet: until then words alone find them"
+    lacking = f"without a vector yet, found by words alone: {found.without_vector} of {found.chunks} chunks"
     cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
     said = [
         f"searched for: {found.corrected}" if found.corrected else "",

@@ -202,8 +202,9 @@ def _print_explanation(found: Explanation) -> None:
 
 def print_why(found: Why, several: bool = False) -> None:
     """Print what became of a note, where it stood after each stage, and how far each retriever was from it."""
-    _say(f"{fate(found, several)}\n", "bold")
+    _say(fate(found, several), "bold")
     if found.standpoints:
+        _say("")
         table = _table("stage", "rank", "score", "line")
         for each in until_lost(found.standpoints):
             rank = "-" if each.rank is None else f"{each.rank}"
