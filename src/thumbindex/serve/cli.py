@@ -21,8 +21,10 @@ from thumbindex.serve.payload import answer_payload, evaluation_payload, report_
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_answer, print_evaluation, print_forgotten, print_json, print_report, print_status
 from thumbindex.serve.tools import replace_surrogates
+from thumbindex.serve.tune import tune
 from thumbindex.serve.work import work_for_server
 from thumbindex.study.evaluate import evaluate, load_queries, write_run
+from thumbindex.study.from_links import check_source, evaluate_from_links
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -37,6 +39,7 @@ app = typer.Typer(
 
 app.add_typer(bench, name="bench")
 app.add_typer(duplicates, name="duplicates")
+app.command("tune")(tune)
 
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
@@ -155,20 +158,23 @@ def serve(
 def evaluate_queries(
     ctx: typer.Context,
     opening: Opening,
-    queries: Annotated[Path, typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries, one JSON object a line.")],
+    queries: Annotated[Path | None, typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries, one JSON object a line.")] = None,
+    from_links: Annotated[bool, typer.Option("--from-links", help="Ask what the notes' own links, headings and descriptions say.")] = False,
+    keep: Annotated[Path | None, typer.Option("--write-queries", metavar="FILE", help="With --from-links: keep the queries.")] = None,
     run: Annotated[Path | None, typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")] = 50,
     as_json: JsonOption = False,
 ) -> int:
     """Ask labeled queries and measure the answers."""
-    labeled = load_queries(queries)
+    check_source(queries, from_links, keep)
+    labeled = load_queries(queries) if queries else ()
     # a ranking is measured to its end: what users are spared for being weak is ranked here
     opening = opening.over(Opening(overrides=("query.confidence.minimum_relevance=0",)))
     with open_for(ctx, opening) as library:
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
         library.load_models()
-        evaluation = evaluate(library, labeled, limit)
+        evaluation = evaluate(library, labeled, limit) if queries else evaluate_from_links(library, limit, keep)
     if run:
         write_run(run, evaluation.run)
     if as_json:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from thumbindex.model import Answer, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step
 from thumbindex.serve.pack import match_lines
-from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, up_to_date
+from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, tuned, up_to_date
 from thumbindex.study.evaluate import MEASURES, Evaluation
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
@@ -92,6 +92,8 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
     for each in folders:
         _say(f"{each.folder}: {each.root} -> {each.location}", "dim")
         _print_ingestion(each.ingestion)
+        if said := tuned(each):
+            _say(said, "dim")
         _print_problems(each.problems)
 
 
