@@ -97,6 +97,7 @@ def with_tuned(config: Config, values: Mapping[str, Any], where: str) -> Config:
         if name in config.written or _read(config, name) != known.default:
             del checked[known.key]
     changed: Config = _apply(config, checked)
+    _check_order(changed)
     return changed
 
 

@@ -143,7 +143,8 @@ def tuned(status: FolderStatus) -> str:
     values = ", ".join(f"{key.removeprefix('query.')}={as_written(value)}" for key, value in status.tuned.settings.items())
     other = status.state.model and status.state.model != status.tuned.model
     anew = f" That was with {status.tuned.model}, the index has come to {status.state.model}: tune it anew." if other else ""
-    return f"tuned on {status.tuned.made[:10]}{f' to {values}' if values else ''}. {status.tuned.reason}{anew}"
+    what = f"tuned on {status.tuned.made[:10]} to {values}" if values else f"tuning of {status.tuned.made[:10]}"
+    return f"{what}: {status.tuned.reason}{anew}"
 
 
 def as_written(value: object) -> str:

@@ -31,6 +31,10 @@ DRAWS = 5000
 """Of the bootstrap: the ends of an interval move by less than a twentieth of its width from one seed to another."""
 
 
+LEAST_GAIN = 0.005
+"""Of nDCG@10: what gains less is not worth a setting of its own, however sure it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gain:
     """A mean difference of nDCG@10 with its 95 % interval."""
@@ -68,13 +72,13 @@ def deal(groups: Groups, folds: int = FOLDS) -> Groups:
 
 
 def choose(axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups, rows: npt.NDArray[np.bool_]) -> tuple[Choice, ...]:
-    """Take on each axis in turn the best choice, where it gains more than one standard error over what is taken so far (Breiman et al. 1984)."""
+    """Take on each axis in turn the best choice, where its gain over what is taken so far is more than one standard error (Breiman et al. 1984)."""
     taken: tuple[Choice, ...] = ()
     for axis in axes:
         before = measure(together(taken))
         gains = {choice.name: (measure(together((*taken, choice))) - before)[rows] for choice in axis}
         best = max(axis, key=lambda choice: float(gains[choice.name].mean()), default=None)
-        if best is not None and gains[best.name].mean() > standard_error(gains[best.name], groups[rows]):
+        if best is not None and gains[best.name].mean() > max(standard_error(gains[best.name], groups[rows]), LEAST_GAIN):
             taken = (*taken, best)
     return taken
 

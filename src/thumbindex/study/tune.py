@@ -8,11 +8,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from thumbindex.model import Progress
 from thumbindex.settings import Config
-from thumbindex.study.cross_validate import Gain, Scores, choose, cross_validate, group_by_document, interval, together
+from thumbindex.study.cross_validate import Gain, Measure, Scores, choose, cross_validate, group_by_document, interval, together
 from thumbindex.study.evaluate import LabeledQuery, score_query
 from thumbindex.study.from_links import KINDS, TELLING, ask_unseen, queries_from_links
 from thumbindex.study.grid import Choice, Values, open_axes, settings_of
@@ -73,7 +72,7 @@ class Tuning:
     seconds: float = 0.0
 
 
-class _Asked:
+class Asker:
     """Asks queries with some values of the grid, each only once."""
 
     def __init__(self, library: Library, config: Config, queries: Sequence[LabeledQuery], tell: Callable[[Progress], None]) -> None:
@@ -82,6 +81,7 @@ class _Asked:
         self.rounds = 1  # as many as are expected
 
     def __call__(self, values: Values) -> Scores:
+        """Return nDCG@10 of each query."""
         known = frozenset(values.items())
         if known not in self._known:
             self._known[known] = self._ask(values)
@@ -108,33 +108,31 @@ def tune(library: Library, config: Config, given: Sequence[LabeledQuery] = (), p
     notes = library.notes()
     own = queries_from_links(notes, MOST_TELLING, TELLING)
     deciding = (*own, *(replace(each, id=f"{GIVEN}-{each.id}", kind=GIVEN) for each in given))
-    groups = group_by_document(deciding) if deciding else np.zeros(0, dtype=np.int64)
-    documents, model = len(set(groups.tolist())), library.status()[0].state.model
+    model = library.status()[0].state.model
     if len(deciding) < LEAST_QUERIES:
         reason = f"The notes hold {_count(len(deciding), 'query', 'queries')} to tune by, fewer than {LEAST_QUERIES}: the defaults stay."
-        return Tuning({}, reason, len(deciding), documents, model, seconds=perf_counter() - began)
+        return Tuning({}, reason, len(deciding), len(set(group_by_document(deciding).tolist())), model, seconds=perf_counter() - began)
     patient = library.asking(replace(library.config.query, rerank=replace(library.config.query.rerank, enabled=True))).remembering()
     names = queries_from_links(notes, MOST_NAMES, tuple(kind for kind in KINDS if kind not in TELLING))
-    tuning = _decide(_Asked(patient, config, deciding, progress), _Asked(patient, config, names, progress), config, deciding, names, groups)
-    return replace(tuning, documents=documents, model=model, seconds=perf_counter() - began)
+    measure, watch = (Asker(patient, config, queries, progress) for queries in (deciding, names))
+    measure.rounds = 1 + sum(map(len, open_axes(config)))
+    return replace(decide(measure, watch, config, deciding, names), model=model, seconds=perf_counter() - began)
 
 
-def _decide(
-    measure: _Asked, watch: _Asked, config: Config, deciding: Sequence[LabeledQuery], names: Sequence[LabeledQuery], groups: npt.NDArray[np.int64]
-) -> Tuning:
-    axes = open_axes(config)
-    measure.rounds = 1 + sum(map(len, axes))
+def decide(measure: Measure, watch: Measure, config: Config, deciding: Sequence[LabeledQuery], names: Sequence[LabeledQuery]) -> Tuning:
+    """Choose by what `measure` says of the queries that decide; `watch` is asked of names only where there is something to take."""
+    axes, groups = open_axes(config), group_by_document(deciding)
     tried = tuple(Tried(choice, interval(measure(choice.values) - measure({}), groups)) for axis in axes for choice in axis)
     gain = interval(cross_validate(axes, measure, groups), groups)
     chosen = choose(axes, measure, groups, np.ones(len(groups), dtype=np.bool_))
-    values = together(chosen)
+    values, choices = together(chosen), tuple(choice.name for choice in chosen)
     kinds = _by_kind(deciding, measure({}), measure(values), decides=True)
-    if chosen and gain.low > 0:
+    better = bool(chosen) and gain.low > 0
+    if better:
         kinds |= _by_kind(names, watch({}), watch(values), decides=False)
-    losing = [kind for kind, each in kinds.items() if each.queries >= LEAST_OF_A_KIND and each.after < each.before - TOLERANCE]
-    taken = bool(chosen) and gain.low > 0 and not losing
-    reason = _reason(tuple(choice.name for choice in chosen), gain, [(kind, kinds[kind]) for kind in losing], len(deciding))
-    return Tuning(values if taken else {}, reason, len(deciding), 0, "", tuple(choice.name for choice in chosen), gain, kinds, tried)
+    losing = {kind: each for kind, each in kinds.items() if each.queries >= LEAST_OF_A_KIND and each.after < each.before - TOLERANCE}
+    reason = _reason(choices, gain, losing, better, len(deciding))
+    return Tuning(values if better and not losing else {}, reason, len(deciding), len(set(groups.tolist())), "", choices, gain, kinds, tried)
 
 
 def _by_kind(queries: Sequence[LabeledQuery], before: Scores, after: Scores, *, decides: bool) -> dict[str, OfKind]:
@@ -145,14 +143,14 @@ def _by_kind(queries: Sequence[LabeledQuery], before: Scores, after: Scores, *, 
     return found
 
 
-def _reason(chosen: Sequence[str], gain: Gain, losing: Sequence[tuple[str, OfKind]], queries: int) -> str:
+def _reason(choices: Sequence[str], gain: Gain, losing: Mapping[str, OfKind], better: bool, queries: int) -> str:
     measured = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] nDCG@10, cross-validated on {queries:,} queries"
-    if not chosen or gain.low <= 0:
+    if not better:
         return f"Nothing in the grid is better beyond what noise can do ({measured}): the defaults stay."
     if losing:
-        lost = ", ".join(f"{kind} {each.before:.3f} to {each.after:.3f}" for kind, each in losing)
-        return f"{'; '.join(chosen)} would gain ({measured}), but some kinds lose ({lost}): the defaults stay."
-    return f"{'; '.join(chosen)}: {measured}."
+        lost = ", ".join(f"{kind} {each.before:.3f} to {each.after:.3f}" for kind, each in losing.items())
+        return f"{'; '.join(choices)} would gain ({measured}), but some kinds lose ({lost}): the defaults stay."
+    return f"{'; '.join(choices)}: {measured}."
 
 
 def _count(number: int, one: str, many: str) -> str:
