@@ -11,8 +11,10 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from thumbindex.library import Library
+from thumbindex.model import Answer
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
+from thumbindex.testing import FakeEmbedder, FakeReranker
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 
@@ -31,8 +33,8 @@ def vault(tmp_path: Path) -> Path:
 def run(vault: Path, open_fake: Callable[[Opening], Library], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(vault.parent))
 
-    def run_it(command: str, *arguments: str) -> Result:
-        return CliRunner().invoke(app, [command, "--folder", str(vault), "--index", str(vault.parent / "index"), *arguments], obj=open_fake)
+    def run_it(command: str, *arguments: str, opener: Any = open_fake) -> Result:
+        return CliRunner().invoke(app, [command, "--folder", str(vault), "--index", str(vault.parent / "index"), *arguments], obj=opener)
 
     return run_it
 
@@ -72,6 +74,20 @@ def test_a_users_own_queries_decide_too(run: Callable[..., Result], tmp_path: Pa
     labeled = {"id": "1", "query": "thing", "kind": "any", "relevant": [{"path": "3.md", "heading": None, "grade": 2}]}
     (tmp_path / "q.jsonl").write_text(json.dumps(labeled), encoding="utf-8")
     assert checked(run("tune", "--queries", str(tmp_path / "q.jsonl"), "--json"), "tune")["kinds"]["given"]["n"] == 1
+
+
+def test_a_tuning_that_is_cut_off_keeps_what_was_found_before(run: Callable[..., Result], vault: Path) -> None:
+    class CutOff(Library):
+        def query(self, text: str, **given: Any) -> Answer:
+            raise KeyboardInterrupt
+
+    def cut_off(opening: Opening) -> Library:
+        return CutOff.open(opening.folder, index=opening.index, config=opening.load(), embedder=FakeEmbedder(), reranker=FakeReranker())
+
+    kept = Path(checked(run("tune", "--json"), "tune")["location"])
+    before = kept.read_bytes()
+    assert run("tune", opener=cut_off).exit_code == 130
+    assert (kept.read_bytes(), [path.name for path in kept.parent.glob("tuned*")]) == (before, ["tuned.json"])
 
 
 def test_two_folders_are_not_tuned_at_once(run: Callable[..., Result], tmp_path: Path) -> None:

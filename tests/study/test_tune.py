@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,12 @@ def test_too_few_queries_ask_nothing(library: Library) -> None:
     found = tune(library, Config())
     assert (found.settings, found.tried) == ({}, ())
     assert "fewer than 30: the defaults stay" in found.reason
+
+
+def test_where_the_user_states_everything_nothing_is_left_to_tune(library: Library) -> None:
+    axes = ("search_vector.weight", "fuse.method", "fuse.k", "search_graph.weight", "search_code.weight", "expand.enabled", "rerank.enabled")
+    config = replace(Config(), written=frozenset(f"query.{key}" for key in axes))
+    assert tune(library, config).reason.endswith("nothing is left to tune.")
 
 
 def test_queries_that_are_given_decide_too(library: Library) -> None:

@@ -109,14 +109,20 @@ def tune(library: Library, config: Config, given: Sequence[LabeledQuery] = (), p
     own = queries_from_links(notes, MOST_TELLING, TELLING)
     deciding = (*own, *(replace(each, id=f"{GIVEN}-{each.id}", kind=GIVEN) for each in given))
     model = library.status()[0].state.model
-    if len(deciding) < LEAST_QUERIES:
-        reason = f"The notes hold {_count(len(deciding), 'query', 'queries')} to tune by, fewer than {LEAST_QUERIES}: the defaults stay."
+    if reason := _nothing_to_tune(config, len(deciding)):
         return Tuning({}, reason, len(deciding), len(set(group_by_document(deciding).tolist())), model, seconds=perf_counter() - began)
     patient = library.asking(replace(library.config.query, rerank=replace(library.config.query.rerank, enabled=True))).remembering()
     names = queries_from_links(notes, MOST_NAMES, tuple(kind for kind in KINDS if kind not in TELLING))
     measure, watch = (Asker(patient, config, queries, progress) for queries in (deciding, names))
     measure.rounds = 1 + sum(map(len, open_axes(config)))
     return replace(decide(measure, watch, config, deciding, names), model=model, seconds=perf_counter() - began)
+
+
+def _nothing_to_tune(config: Config, queries: int) -> str:
+    """Say why there is nothing to measure; empty where there is something."""
+    if queries < LEAST_QUERIES:
+        return f"The notes hold {queries} {'query' if queries == 1 else 'queries'} to tune by, fewer than {LEAST_QUERIES}: the defaults stay."
+    return "" if any(open_axes(config)) else "The configuration itself states all that the grid would change: nothing is left to tune."
 
 
 def decide(measure: Measure, watch: Measure, config: Config, deciding: Sequence[LabeledQuery], names: Sequence[LabeledQuery]) -> Tuning:
@@ -151,7 +157,3 @@ def _reason(choices: Sequence[str], gain: Gain, losing: Mapping[str, OfKind], be
         lost = ", ".join(f"{kind} {each.before:.3f} to {each.after:.3f}" for kind, each in losing.items())
         return f"{'; '.join(choices)} would gain ({measured}), but some kinds lose ({lost}): the defaults stay."
     return f"{'; '.join(choices)}: {measured}."
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
