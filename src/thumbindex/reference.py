@@ -27,7 +27,8 @@ Settings are read in layers, later over earlier ones:
 
 1. the defaults below (they stand in `config.toml`, too);
 2. what `thumbindex tune` found for the folder, kept as `tuned.json` beside its index: it stands in place of defaults only, so that whatever
-   anybody wrote, even a default, goes before it; with several folders, or with `query.tuned = false`, it is left aside ([how it is found](evaluation.md#tuning));
+   anybody wrote, even a default, goes before it; with several folders, or with `query.tuned = false`, it is left aside
+   ([how it is found](evaluation.md#tuning));
 3. the user's own file: `~/.config/thumbindex/config.toml` on Linux, `~/Library/Application Support/thumbindex/config.toml` on macOS,
    `%LOCALAPPDATA%\\thumbindex\\thumbindex\\config.toml` on Windows;
 4. `thumbindex.toml` in the indexed folder, which may set only {harmless}: a vault may come from anyone;

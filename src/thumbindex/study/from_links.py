@@ -133,10 +133,10 @@ def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
 
 def _links(notes: Sequence[Note]) -> Iterator[Asked]:
     """Yield what links call other pages; a page's link to itself, an embedded page and a name that nobody wrote tell nothing."""
-    by_path = {note.document.path: note for note in notes}
+    by_path = {(note.document.folder, note.document.path): note for note in notes}
     for note in notes:
         for link in note.links:
-            target = by_path.get(link.resolved or "")
+            target = by_path.get((note.document.folder, link.resolved or ""))
             if target is None or target is note or link.kind not in (LinkKind.WIKILINK, LinkKind.MARKDOWN):
                 continue
             heading = heading_of(link.fragment, target.headings)
