@@ -79,7 +79,7 @@ def test_what_only_points_somewhere_says_nothing(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["here be dragons", "vim", "C++ linking", "設定"])
 def test_what_names_a_subject_says_something(text: str) -> None:
-    assert says_something(text) == (len(text) > 2)
+    assert says_something(text)
 
 
 @pytest.mark.parametrize("fragment", ["Feeding the starter", "feeding-the-starter", "Bread#Feeding the starter"])

@@ -100,7 +100,8 @@ def shares(counts: Mapping[str, int], most: int) -> dict[str, int]:
 
 def says_something(text: str) -> bool:
     """Tell whether a text names a subject: not a URL, a number, or words that only point somewhere."""
-    if "://" in text or text.startswith("www.") or not 3 <= len(text) <= LONGEST_QUERY:
+    shortest = 3 if text.isascii() else 2  # two characters of Chinese are a word
+    if "://" in text or text.startswith("www.") or not shortest <= len(text) <= LONGEST_QUERY:
         return False
     return any(word not in STOP_WORDS and word not in _POINTING and not word.isdigit() for word in words(text))
 

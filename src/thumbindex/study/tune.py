@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LEAST_QUERIES = 30
 """Fewer tell nothing: their interval is wider than any gain that was ever measured for a setting."""
 
-MOST_TELLING, MOST_NAMES = 240, 80
+MOST_TELLING, MOST_NAMES = 200, 80
 """Queries that decide, and names that are only watched: enough for ±0.02, and asked in minutes."""
 
 TOLERANCE = 0.005
