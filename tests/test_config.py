@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.config import changed, load_config, offline, resolve_folders, with_folder_file
+from thumbindex.config import changed, load_config, offline, resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.reference import render_config, render_page
-from thumbindex.settings import Config
+from thumbindex.settings import Config, FuseSettings, QuerySettings
 
 ROOT = Path(__file__).parent.parent
 NOWHERE = Path("/nowhere/config.toml")
@@ -43,6 +43,28 @@ def test_a_folders_own_file_changes_no_pinned_key(tmp_path: Path) -> None:
     config = load_config(user_file=NOWHERE, overrides=["query.limit=3"])
     own = with_folder_file(config, tmp_path).query
     assert (own.limit, own.fuse.k) == (3, 9)
+
+
+def test_what_was_tuned_stands_over_defaults_and_under_all_that_anybody_wrote(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    written(vault, "[query.fuse]\nk = 2\n", "thumbindex.toml")
+    user = written(tmp_path, "[query.search_vector]\nweight = 0.65\n")
+    config = load_config(user_file=user, overrides=["query.rerank.weight=0.2"], folder=vault)
+    tuned = {"query.fuse.k": 30, "query.fuse.method": "rrf", "query.search_vector.weight": 0.5, "query.rerank.weight": 0.1}
+    query = with_tuned(config, tuned, "tuned.json").query
+    assert (query.fuse.k, query.fuse.method, query.search_vector.weight, query.rerank.weight) == (2, "rrf", 0.65, 0.2)
+
+
+def test_what_was_set_in_python_is_not_tuned() -> None:
+    config = Config(query=QuerySettings(fuse=FuseSettings(k=3)))
+    assert with_tuned(config, {"query.fuse.k": 30}, "tuned.json") == config
+
+
+@pytest.mark.parametrize("values", [{"query.fuse.kk": 1}, {"query.fuse.k": "many"}, {"query.fuse.k": -1}, {"index.directory": "/"}, {"query": 1}])
+def test_a_tuned_value_is_checked_like_any_other(values: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=r"^tuned.json: "):
+        with_tuned(Config(), values, "tuned.json")
 
 
 @pytest.mark.parametrize("text", ["[encode.embed]\nmodel = 'x'", "[folders]\na = '/'", "[index]\ndirectory = '/'", "[corpus]\nhidden = true"])

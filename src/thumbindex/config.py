@@ -67,7 +67,7 @@ def load_config(
         pinned |= _read_layer(Path(config_file).expanduser())
     for override in overrides:
         pinned |= _read_override(override)
-    config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned))
+    config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), written=frozenset({**values, **pinned}))
     _check_order(config)
     return config if folder is None else with_folder_file(config, folder)
 
@@ -81,9 +81,27 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
     except OSError:  # a folder that may not be looked into: whoever walks it says so
         return config
     values = {key: value for key, value in _read_layer(own, only=HARMLESS).items() if key not in config.pinned}
-    own_config: Config = _apply(config, values)
+    own_config: Config = replace(_apply(config, values), written=config.written | values.keys())
     _check_order(own_config)
     return own_config
+
+
+def with_tuned(config: Config, values: Mapping[str, Any], where: str) -> Config:
+    """Return the configuration with values that tuning found in place of defaults: a key that anybody has written, or set in Python, stays.
+
+    Raises ConfigError for a key that is no setting of the query, or a value that it does not take; the message begins with `where`.
+    """
+    checked = {}
+    for name, value in values.items():
+        known = settings().get(Key(name))
+        if known is None or not name.startswith("query."):
+            raise ConfigError(f"{where}: {_unknown(name)}")
+        checked[known.key] = _check(known, value, where)
+        if name in config.written or _read(config, name) != known.default:
+            del checked[known.key]
+    tuned: Config = _apply(config, checked)
+    _check_order(tuned)
+    return tuned
 
 
 def user_config_file() -> Path:

@@ -179,6 +179,7 @@ class Filters:
     path: tuple[str, ...] = ()  # globs, any of them
     tag: tuple[str, ...] = ()  # all of them; `a` matches `a/b` too
     since: date | None = None
+    without: tuple[str, ...] = ()  # paths of documents that are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -579,6 +580,17 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
+class Tuned:
+    """What was decided for a folder by its own queries, and on what grounds."""
+
+    settings: Mapping[str, Any]  # by key, as in `query.fuse.k`; empty where the defaults stay
+    reason: str  # why, in a sentence
+    made: str  # ISO time
+    model: str  # whose vectors were asked
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # what was measured, as `thumbindex tune --json` prints it
+
+
+@dataclass(frozen=True, slots=True)
 class FolderStatus:
     """One folder's index."""
 
@@ -596,6 +608,7 @@ class FolderStatus:
     failure: str = ""  # in a word or two why it cannot be read; a problem says more
     progress: Progress | None = None  # how far the process is that brings it up to the disk, where that is known
     ingestion: tuple[IngestionCounts, ...] = ()  # what was left out of the search as repeats, by type of document
+    tuned: Tuned | None = None  # None where it never was
 
 
 # ------------------------------------------------------------------ what the owner of a folder sees of duplicates

@@ -366,6 +366,7 @@ class QuerySettings:
     """Answering; one table a stage, in the order of the pipeline."""
 
     limit: int = setting(5, "passages returned", least=1, most=100)
+    tuned: bool = setting(True, "ask a folder by what `thumbindex tune` found for it; false takes the defaults")
     classify: ClassifySettings = field(default_factory=ClassifySettings)
     correct: CorrectSettings = field(default_factory=CorrectSettings)
     expand: ExpandSettings = field(default_factory=ExpandSettings)
@@ -427,3 +428,4 @@ class Config:
     query: QuerySettings = field(default_factory=QuerySettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
     pinned: frozenset[str] = frozenset()  # keys given with --config or --set: a folder's own file does not change them
+    written: frozenset[str] = field(default=frozenset(), compare=False)  # keys that some file or option states: tuning does not change them

@@ -301,6 +301,7 @@ def _passes(document: Document, filters: Filters) -> bool:
     tags = [tag.lstrip("#") for tag in filters.tag]
     return (
         (not filters.folder or document.folder in filters.folder)
+        and document.path not in filters.without
         and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
         and all(any(f"{tag}/".casefold().startswith(f"{wanted}/".casefold()) for tag in document.tags) for wanted in tags)
         and (filters.since is None or day_of(document) >= filters.since)

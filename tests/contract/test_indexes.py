@@ -210,6 +210,7 @@ class TestCatalog:
             (Filters(tag=("garden", "wood")), []),
             (Filters(since=date(2026, 1, 1)), [3, 4]),
             (Filters(folder=("elsewhere",)), []),
+            (Filters(path=("**/moss.md", "index.md"), without=("index.md",)), [2]),
         ],
     )
     def test_filters_say_which_chunks_may_be_found(self, snapshot: Snapshot, filters: Filters, allowed: list[int]) -> None:

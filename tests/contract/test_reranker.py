@@ -3,6 +3,7 @@
 import pytest
 
 from thumbindex.encode.rerank import CrossEncoderReranker, LateInteractionReranker
+from thumbindex.library.remembered import RememberedScores
 from thumbindex.testing import FakeEmbedder, FakeReranker
 
 QUERY = "share a vault"
@@ -10,12 +11,13 @@ PASSAGES = ["walnuts and bread", "Share a vault with your team", "", "the vault"
 
 KINDS = {
     "fake": lambda request: FakeReranker(),
+    "remembered": lambda request: RememberedScores(FakeReranker()),
     "late-fake": lambda request: LateInteractionReranker(FakeEmbedder()),
     "late-real": lambda request: LateInteractionReranker(request.getfixturevalue("real_embedder")),
     "cross-encoder": lambda request: CrossEncoderReranker(str(request.getfixturevalue("tiny_cross_encoder")), offline=True),
 }
 ALL = [pytest.param(kind, marks=pytest.mark.model) if kind in ("late-real", "cross-encoder") else kind for kind in KINDS]
-TRAINED = ALL[:3]  # the cross-encoder's head is not: it is here for its plumbing
+TRAINED = ALL[:4]  # the cross-encoder's head is not: it is here for its plumbing
 
 
 @pytest.fixture(params=ALL)

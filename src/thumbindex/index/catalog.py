@@ -159,7 +159,7 @@ def positions_of(rows: Positions, wanted: Positions, order: Positions | None = N
 
 def passes(document: Document, filters: Filters) -> bool:
     """Tell whether a document passes path globs (any), tags (all, nested ones too) and the date."""
-    if filters.path and not _spec(filters.path).match_file(document.path):
+    if document.path in filters.without or (filters.path and not _spec(filters.path).match_file(document.path)):
         return False
     tags = {tag.casefold() for tag in document.tags}
     for wanted in (tag.lstrip("#").casefold() for tag in filters.tag):

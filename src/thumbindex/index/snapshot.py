@@ -49,6 +49,11 @@ class Places:
         return self.folder / "writer.lock"
 
     @property
+    def tuned(self) -> Path:
+        """What tuning found for the folder."""
+        return self.folder / "tuned.json"
+
+    @property
     def watch(self) -> Path:
         """The lock of the server's process that watches the folder."""
         return self.folder / "watch.lock"

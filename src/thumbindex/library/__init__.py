@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from thumbindex.config import load_config, offline, with_folder_file
+from thumbindex.config import load_config, offline
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, IndexOutdatedError, ModelError, UnknownFolderError, UsageError
@@ -22,15 +22,17 @@ from thumbindex.index.writer import Writer, delete_index
 from thumbindex.library.answering import answer, checked
 from thumbindex.library.duplicates import Duplicated
 from thumbindex.library.embedding import embed_folder
-from thumbindex.library.folders import Folder, find_folders, find_indexes, place_of
+from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder
 from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, index_folders
 from thumbindex.library.news import News
 from thumbindex.library.others import announced, await_others
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
+from thumbindex.library.remembered import RememberedQueries, RememberedScores
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why
+from thumbindex.library.written import Note, read_notes
 from thumbindex.model import (
     Answer,
     Excerpt,
@@ -90,8 +92,7 @@ class Library(Duplicated):
             raise UsageError(f"Folders are a list: Library.open([{folders!r}]).")
         config = config or load_config()
         directory = str(index) if index is not None else config.index.directory
-        roots = find_folders(config, folders, directory)
-        found = [Folder(name, root, place_of(directory, root), with_folder_file(config, root)) for name, root in roots]
+        found = [opened_folder(name, root, directory, config) for name, root in find_folders(config, folders, directory)]
         return cls(found, found[0].config if len(found) == 1 else config, embedder, reranker, wait_for_models)
 
     @classmethod
@@ -101,6 +102,13 @@ class Library(Duplicated):
         found = find_indexes(str(index) if index is not None else config.index.directory, config)
         wanted = {str(one) for one in only} | {str(Path(one).expanduser().absolute()) for one in only}
         return cls([each for each in found if not only or wanted & {str(each.root), each.name}], config)
+
+    def remembering(self) -> Library:
+        """Return a library over the same open indexes that has each query embedded, and each passage scored with it, only once."""
+        other = copy(self)
+        other._embedder = RememberedQueries(self._embedder) if self._embedder else None
+        other._reranker = RememberedScores(self._reranker) if self._reranker else None
+        return other
 
     @property
     def folders(self) -> tuple[tuple[str, Path], ...]:
@@ -254,10 +262,13 @@ class Library(Duplicated):
     def answering_with(self, settings: QuerySettings) -> Library:
         """Return a library over the same open indexes and models that answers with other settings; closing one closes both.
 
-        A reranker that they turn on comes with `load_models`; `expand` needs a vocabulary, which is there where this library expands.
+        A reranker that they turn on is loaded; `expand` needs a vocabulary, which is there where this library expands.
         """
+        self._models_for_query()
         other = copy(self)
         other.config = replace(self.config, query=settings)
+        if settings.rerank.enabled and self._embedder is not None:
+            other.load_models()
         return other
 
     def query(
@@ -269,13 +280,14 @@ class Library(Duplicated):
         path: Sequence[str] = (),
         tag: Sequence[str] = (),
         since: date | None = None,
+        without: Sequence[str] = (),
         wait_fresh: float = 0.0,
         explain: bool = False,
         progress: Callable[[Progress], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
         attended: Callable[[], bool] = lambda: False,
     ) -> Answer:
-        """Answer from what is indexed now; indexes nothing.
+        """Answer from what is indexed now; indexes nothing. Documents at the paths `without` are left out, and so is what is found through them.
 
         With `wait_fresh` (seconds, at most 60) whoever indexes is waited for until the words of all that is on disk now can be searched;
         the answer comes when the time is up or `interrupted` says so, too, and its `freshness` tells what is missing. Where nobody has
@@ -284,7 +296,7 @@ class Library(Duplicated):
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
-        query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since)))
+        query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since, tuple(without))))
         wait = checked_wait(wait_fresh)
         readers = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         freshness = wait_until_fresh(readers, wait, progress or (lambda _: None), interrupted, attended) if wait else None
@@ -338,6 +350,10 @@ class Library(Duplicated):
     def news(self) -> News:
         """Return one who tells, each time it looks, what came, went and changed since it looked last."""
         return News(self._readers)
+
+    def notes(self) -> tuple[Note, ...]:
+        """Return what the indexed notes say of each other: titles, headings, descriptions and links."""
+        return read_notes(self.opened)
 
     def words_known(self) -> tuple[Progress, ...]:
         """Tell of each folder how many of its files the index knows; the folders are walked."""

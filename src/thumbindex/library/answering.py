@@ -12,7 +12,7 @@ from thumbindex.errors import UsageError
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.union import unite
 from thumbindex.library.reader import Reader
-from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
+from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
 from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import run
@@ -117,8 +117,7 @@ def usable(snapshot: Snapshot, fingerprint: str, made_by: str) -> Snapshot:
 
 def without_folder(query: Query, folders: int) -> Query:
     """Drop the folder filter: the other folders were left out already."""
-    filters = Filters((), query.filters.path, query.filters.tag, query.filters.since)
-    return replace(query, filters=filters) if folders else query
+    return replace(query, filters=replace(query.filters, folder=())) if folders else query
 
 
 class NoVectors(VectorIndex):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from thumbindex.config import resolve_folders
+from thumbindex.config import resolve_folders, with_folder_file
 from thumbindex.index.location import index_location, index_parent, refuse_network_drive
 from thumbindex.index.snapshot import Places
 from thumbindex.index.writer import indexed_root
+from thumbindex.library.tuned import tuned_config
 from thumbindex.settings import Config
 
 
@@ -20,7 +21,7 @@ class Folder:
     name: str
     root: Path  # absolute, symlinks resolved
     places: Places
-    config: Config  # with the folder's own `thumbindex.toml` taken in
+    config: Config  # with the folder's own `thumbindex.toml`, and what was tuned for it, taken in
 
 
 def place_of(directory: str, root: Path) -> Places:
@@ -33,6 +34,12 @@ def place_of(directory: str, root: Path) -> Places:
 def find_folders(config: Config, names: Sequence[str | Path], directory: str) -> tuple[tuple[str, Path], ...]:
     """Return name and absolute root of each folder; one that is away just now will do where it has an index. Raises UnknownFolderError."""
     return resolve_folders(config, names, lambda root: place_of(directory, root).store.exists())
+
+
+def opened_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
+    """Return a folder with the configuration that holds for it: what tuning found instead of defaults, then its own file over the user's."""
+    places = place_of(directory, root)
+    return Folder(name, root, places, tuned_config(with_folder_file(config, root), places))
 
 
 def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:

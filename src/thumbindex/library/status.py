@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexOutdatedError, IndexTooNewError, StorageError
+from thumbindex.errors import ConfigError, IndexBusyError, IndexDamagedError, IndexOutdatedError, IndexTooNewError, StorageError
 from thumbindex.index.location import size_of
 from thumbindex.index.locking import is_writing
 from thumbindex.index.repair import put_aside
@@ -13,6 +13,7 @@ from thumbindex.library.answering import folder_state
 from thumbindex.library.looking import ingestion_counts
 from thumbindex.library.others import progress_of
 from thumbindex.library.reader import Reader
+from thumbindex.library.tuned import read_tuned
 from thumbindex.model import FolderStatus, IndexState, IngestionCounts, Problem
 
 _NOTHING = IndexState(0, 0, 0, 0, "", 0)
@@ -40,10 +41,15 @@ def status_of(reader: Reader) -> FolderStatus:
             state, problems, links = _NOTHING, (Problem(str(places.store), None, str(error)),), (0, 0)
             failure = _FAILURES.get(type(error), "unreadable")
         problems += _kept_aside(places)
+    tuned = None
+    try:
+        tuned = read_tuned(places)
+    except ConfigError as error:
+        problems += (Problem(str(places.tuned), None, f"{error} The defaults are used: tune it anew."),)
     progress = progress_of(folder)
     names = (folder.name, str(folder.root), str(places.folder), reader.indexed)
     writing = progress is not None or is_writing(places.lock)
-    return FolderStatus(*names, size, state, problems, *links, writing, updated, failure, progress, ingestion)
+    return FolderStatus(*names, size, state, problems, *links, writing, updated, failure, progress, ingestion, tuned)
 
 
 def _updated(places: Places) -> str:

@@ -21,6 +21,7 @@ from thumbindex.serve.payload import answer_payload, report_payload, status_payl
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_answer, print_forgotten, print_json, print_report, print_status
 from thumbindex.serve.tools import replace_surrogates
+from thumbindex.serve.tune import tune
 from thumbindex.serve.why import why
 from thumbindex.serve.work import work_for_server
 
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.add_typer(bench, name="bench")
 app.add_typer(duplicates, name="duplicates")
 app.command()(why)
+app.command("tune")(tune)
 
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "

@@ -17,6 +17,7 @@ from thumbindex.serve.outcome import FOUND, reported, say_error
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_json, print_tables
 from thumbindex.study.evaluate import RANKED_PASSAGES, Source, check_labels, evaluate_all
+from thumbindex.study.from_links import check_source, held_queries, write_queries
 from thumbindex.study.queries import QuerySet, load_set
 from thumbindex.study.run_file import check_ids, write_run
 
@@ -37,7 +38,11 @@ _WITH_VOCABULARY = Opening(overrides=("query.expand.enabled=true",))
 def evaluate_queries(
     ctx: typer.Context,
     opening: Opening,
-    queries: Annotated[list[Path], typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries; NAME.KIND.jsonl is asked of the folder NAME.")],
+    queries: Annotated[
+        list[Path] | None, typer.Argument(metavar="QUERIES.jsonl", help="Labeled queries; NAME.KIND.jsonl is asked of the folder NAME.")
+    ] = None,
+    from_links: Annotated[bool, typer.Option("--from-links", help="Ask what the notes' own links, headings and descriptions say.")] = False,
+    keep: Annotated[Path | None, typer.Option("--write-queries", metavar="FILE", help="With --from-links: keep the queries.")] = None,
     run: Annotated[Path | None, typer.Option("--run", metavar="OUT.jsonl", help="Write the ranked passages here.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages a query.")] = RANKED_PASSAGES,
     ablate: Annotated[bool, typer.Option("--ablate", help="Ask again with each stage switched, each retriever alone, each alternative.")] = False,
@@ -52,14 +57,24 @@ def evaluate_queries(
     from thumbindex.study.record import record
     from thumbindex.study.report import tables
 
-    sets = _load_sets(queries)
-    if run:
-        check_ids(sets)
+    check_source(queries or (), from_links, keep)
+    sets = _load_sets(queries or ())
+    earlier = read_baseline(baseline) if baseline else None
     if report:
         _make_folder(report)
-    if earlier := read_baseline(baseline) if baseline else None:
-        check_baseline(earlier, sets)  # before anything is opened: an index may have to be made
+
+    def check(sets: Sequence[QuerySet]) -> None:
+        if run or keep:
+            check_ids(sets)
+        if earlier:
+            check_baseline(earlier, sets)
+
+    check(sets)  # before anything is opened: an index may have to be made
     with _sources(sets, opening, lambda which: open_for(ctx, which), with_vocabulary=ablate) as sources:
+        if from_links:
+            check([QuerySet(each.name, each.queries) for each in sources])
+        if keep:
+            write_queries(keep, [query for each in sources for query in each.queries])
         findings = _find(sources, limit, earlier, ablate, off_topic)
     if run:
         write_run(run, {query: found for each in findings.evaluations for query, found in each.run.items()})
@@ -103,11 +118,17 @@ def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:
 def _sources(
     sets: Sequence[QuerySet], opening: Opening, open_it: Callable[[Opening], Library], with_vocabulary: bool = False
 ) -> Iterator[tuple[Source, ...]]:
-    """Open what the sets are asked of, each library once, indexed and with its models: the folder of a set's name, else all folders together."""
+    """Open what the sets are asked of, each library once, indexed and with its models: the folder of a set's name, else all folders together.
+
+    Without a set each folder is asked what its own notes hold.
+    """
     folders = dict(resolve_folders(opening.load(), opening.folder))
     with ExitStack() as opened:
         libraries: dict[str, Library] = {}
         sources = []
+        for name, root in () if sets else folders.items():
+            library = _open_ready(Opening((str(root),)).over(opening), open_it, opened, with_vocabulary)
+            sources.append(Source(f"{name}.from-links", library, held_queries(library), own=True))
         for each in sets:
             own = each.folder if each.folder in folders else ""
             if own not in libraries:

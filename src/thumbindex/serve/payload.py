@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step
+from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step, Tuned
 from thumbindex.serve.explained import explanation_payload
 from thumbindex.serve.sentences import deduplicated, is_much, ratio
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
@@ -138,6 +138,11 @@ def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
     return {"folders": [folder_payload(each) for each in folders]}
 
 
+def tuned_payload(tuned: Tuned) -> dict[str, Any]:
+    """Return what was decided for a folder; what was measured stands in the file beside its index."""
+    return {"made": tuned.made, "model": tuned.model, "settings": dict(tuned.settings), "reason": tuned.reason}
+
+
 def folder_payload(status: FolderStatus) -> dict[str, Any]:
     """Return one folder's index."""
     return {
@@ -154,6 +159,7 @@ def folder_payload(status: FolderStatus) -> dict[str, Any]:
         "progress": progress_payload(status.progress) if status.progress else None,
         "updated": status.updated,
         "ingestion": [asdict(each) for each in status.ingestion],
+        "tuned": tuned_payload(status.tuned) if status.tuned else None,
     }
 
 

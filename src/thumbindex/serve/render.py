@@ -17,7 +17,7 @@ from rich.text import Text
 from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step, Why
 from thumbindex.serve.explained import as_rows, explanation_rest, fate, until_lost, why_rest
 from thumbindex.serve.pack import match_lines
-from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, up_to_date
+from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, tuned, up_to_date
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
     for each in folders:
         _say(f"{each.folder}: {each.root} -> {each.location}", "dim")
         _print_ingestion(each.ingestion)
+        if said := tuned(each):
+            _say(said, "dim")
         _print_problems(each.problems)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thumbindex.model import Answer, Disagreement, Freshness, IndexState, Passage, Place, Progress, Step
+from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexState, Passage, Place, Progress, Step
 
 _PATHS_SHOWN = 5
 """Files that a sentence names; the rest is counted."""
@@ -136,3 +136,19 @@ def up_to_date(found: Freshness | None, several: bool = False) -> str:
         f"Not there now: {', '.join(found.gone)}; what the index holds of it is what was read last." if found.gone else "",
     ]
     return " ".join(each for each in sentences if each)
+
+
+def tuned(status: FolderStatus) -> str:
+    """Say since when a folder is tuned, to what and on what grounds; empty where it never was."""
+    if status.tuned is None:
+        return ""
+    values = ", ".join(f"{key.removeprefix('query.')}={as_written(value)}" for key, value in status.tuned.settings.items())
+    other = status.state.model and status.state.model != status.tuned.model
+    anew = f" That was with {status.tuned.model}, the index has come to {status.state.model}: tune it anew." if other else ""
+    what = f"tuned on {status.tuned.made[:10]} to {values}" if values else f"tuning of {status.tuned.made[:10]}"
+    return f"{what}: {status.tuned.reason}{anew}"
+
+
+def as_written(value: object) -> str:
+    """Return a setting's value as a configuration file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

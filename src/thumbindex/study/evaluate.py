@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from thumbindex.errors import UsageError
 from thumbindex.model import IndexState, Passage, Progress
+from thumbindex.study.from_links import unseen
 from thumbindex.study.measures import Found, Measured, by_kind, measure_run, plain_path
 from thumbindex.study.queries import LabeledQuery
 
@@ -40,6 +41,7 @@ class Source:
     name: str
     library: Library
     queries: tuple[LabeledQuery, ...]
+    own: bool = False  # taken from the notes themselves: asked as if what holds them had not been written
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def evaluate(
     limit: int = RANKED_PASSAGES,
     show: Show = lambda _: None,
     name: str = "queries",
+    own: bool = False,
 ) -> Evaluation:
     """Ask every query twice, as users do and for `limit` passages, and measure; the library has its vectors and models ready.
 
@@ -101,7 +104,7 @@ def evaluate(
     asked: dict[str, Asked] = {}
     started = perf_counter()
     for number, query in enumerate(queries, start=1):
-        asked[query.id] = _ask(library, long, query.query, limit)
+        asked[query.id] = _ask(library, long, query, limit, own)
         show(Progress(name, "asking", number, len(queries)))
     seconds = perf_counter() - started
     measured = measure_run({query: each.found for query, each in asked.items()}, queries)
@@ -116,7 +119,7 @@ def rank_all(library: Library, queries: Sequence[LabeledQuery], limit: int = RAN
 
 def evaluate_all(sources: Sequence[Source], limit: int = RANKED_PASSAGES, show: Show = lambda _: None) -> tuple[Evaluation, ...]:
     """Evaluate each source after the other."""
-    return tuple(evaluate(each.library, each.queries, limit, show, each.name) for each in sources)
+    return tuple(evaluate(each.library, each.queries, limit, show, each.name, each.own) for each in sources)
 
 
 def pooled(evaluations: Sequence[Evaluation]) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
@@ -145,19 +148,22 @@ def check_labels(source: Source) -> int:
     return len(wanted - known)
 
 
-def _ask(library: Library, long: Library, text: str, limit: int) -> Asked:
+def _ask(library: Library, long: Library, query: LabeledQuery, limit: int, own: bool) -> Asked:
+    without: tuple[str, ...] = ()
+    if own:
+        (library, without), (long, _) = unseen(library, query), unseen(long, query)
     began = perf_counter()
-    answer = library.query(text)
+    answer = library.query(query.query, without=without)
     seconds = perf_counter() - began
-    return Asked(_rank(long, text, limit), seconds, sum(len(each.text) for each in answer.passages) / CHARACTERS_A_TOKEN)
+    return Asked(_rank(long, query.query, limit, without), seconds, sum(len(each.text) for each in answer.passages) / CHARACTERS_A_TOKEN)
 
 
-def _rank(library: Library, text: str, limit: int) -> tuple[Found, ...]:
+def _rank(library: Library, text: str, limit: int, without: Sequence[str] = ()) -> tuple[Found, ...]:
     """Return up to `limit` passages, and the best one of each further document while there are too few documents."""
-    passages = list(library.query(text, limit=limit).passages)
+    passages = list(library.query(text, limit=limit, without=without).passages)
     documents = {each.path for each in passages}
     if len(passages) >= limit and len(documents) < LEAST_DOCUMENTS and limit < _MOST_PASSAGES:
-        passages += _further(library.query(text, limit=_MOST_PASSAGES).passages, documents)
+        passages += _further(library.query(text, limit=_MOST_PASSAGES, without=without).passages, documents)
     return tuple(Found(each.path, each.heading_path) for each in passages)
 
 
