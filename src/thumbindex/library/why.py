@@ -146,7 +146,7 @@ def notes_on(found: Found) -> tuple[str, ...]:
         return ("the file is not there any more: what is told is of what was read last",)
     if left_out:
         return (f"the next run of indexing leaves it out: {left_out}",)
-    state = FileState(path, facts.st_size, facts.st_mtime_ns, facts.st_ino)
+    state = FileState(path, facts.st_size, facts.st_mtime_ns, facts.st_ino, ctime_ns=facts.st_ctime_ns)
     known = found.reader.store.manifest([path])
     differs = find_changes(known, [state], lambda each: read_digest(folder.root, each, corpus), now_ns=time.time_ns()).changes
     return ("the file was changed since it was indexed: what is told is of what was read then",) if differs.changed else ()
