@@ -20,6 +20,7 @@ from thumbindex.library.answering import answer, checked
 from thumbindex.library.duplicates import Duplicated
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder
 from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
+from thumbindex.library.indexing import holds_nothing
 from thumbindex.library.keeping import Kept
 from thumbindex.library.news import News
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
@@ -256,6 +257,10 @@ class Library(Kept, Duplicated):
     def notes(self) -> tuple[Note, ...]:
         """Return what the indexed notes say of each other: titles, headings, descriptions and links."""
         return read_notes(self.opened)
+
+    def away(self) -> tuple[str, ...]:
+        """Name the folders that have an index and are not there now, or hold nothing, as the place of a drive that is not mounted does."""
+        return tuple(reader.folder.name for reader in self._readers if reader.indexed and holds_nothing(reader.folder.root))
 
     def words_known(self) -> tuple[Progress, ...]:
         """Tell of each folder how many of its files the index knows; the folders are walked."""

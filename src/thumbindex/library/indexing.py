@@ -154,15 +154,19 @@ def gone_for_good(comparison: Comparison, folder: Folder) -> Comparison:
 
 def refuse_empty(root: Path, documents: int) -> None:
     """Raise UnknownFolderError where a folder holds nothing at all: so does the place of a drive that is not mounted, whose notes are not gone."""
-    try:
-        is_empty = not any(root.iterdir())
-    except OSError:
-        is_empty = True
-    if is_empty:
+    if holds_nothing(root):
         raise UnknownFolderError(
             f"The folder {root} is empty, but {documents:,} documents of it are indexed: nothing is deleted, a drive that is not mounted looks so. "
             "Where it was emptied on purpose, `thumbindex index --rebuild` takes it as it is."
         )
+
+
+def holds_nothing(root: Path) -> bool:
+    """Tell whether a folder is empty, gone or closed to us."""
+    try:
+        return not any(root.iterdir())
+    except OSError:
+        return True
 
 
 def _known(folder: Folder, run: Run) -> Known:

@@ -120,6 +120,8 @@ def nearest_documents(snapshot: Snapshot, own: DocumentId, limit: int) -> list[t
 
 def _text(reader: Reader, path: str) -> str:
     data = read_bytes(reader.folder.root, path, reader.folder.config.corpus)
+    if isinstance(data, Problem) and not reader.folder.root.is_dir():
+        raise UnknownPathError(f"{path} cannot be read: the folder {reader.folder.root} is not there now; `query` answers from what was read last.")
     if isinstance(data, Problem):
         raise UnknownPathError(f"{path} {data.reason}; `thumbindex index` brings the index up to the disk.")
     return decode(path, data)[0]

@@ -24,7 +24,7 @@ from thumbindex.serve.payload import (
     status_payload,
     step_payload,
 )
-from thumbindex.serve.sentences import beside, confidence, deduplication, foot, indexing, stood_on, up_to_date
+from thumbindex.serve.sentences import beside, confidence, deduplication, foot, indexing, not_there, stood_on, up_to_date
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -67,7 +67,8 @@ def reply_query(
     several = len(library.folders) > 1
     doing = progress()
     narrowed = [f"`{name}`" for name in ("tag", "path", "since") if arguments.get(name)]
-    head, end = _head(answer, several, narrowed), foot(answer, doing, is_loading=not library.models_ready)
+    lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
+    head, end = _head(answer, narrowed, lacking), foot(answer, doing, is_loading=not library.models_ready)
     frame = _frame(answer, doing)
     shown = fit_passages(
         answer.passages,
@@ -177,10 +178,9 @@ def passage_text(passage: Passage, several: bool = False) -> str:
     return f"## {passage.rank}. {folder}{passage.citation}\n{passage.text}{known}"
 
 
-def _head(answer: Answer, several: bool, narrowed: Sequence[str]) -> str:
+def _head(answer: Answer, narrowed: Sequence[str], lacking: str) -> str:
     corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
     advice = "" if answer.answerable else " Say so, or try other words."
-    lacking = up_to_date(answer.freshness, several)
     return f"{corrected}{confidence(answer, narrowed)}{advice}{f' {lacking}' if lacking else ''}"
 
 

@@ -133,9 +133,14 @@ def up_to_date(found: Freshness | None, several: bool = False) -> str:
         f"No process keeps {', '.join(found.untended)} up to the disk: `thumbindex index` does it once, a server as long as it runs."
         if found.untended
         else "",
-        f"Not there now: {', '.join(found.gone)}; what the index holds of it is what was read last." if found.gone else "",
+        not_there(found.gone),
     ]
     return " ".join(each for each in sentences if each)
+
+
+def not_there(folders: Sequence[str]) -> str:
+    """Say which folders are away, and what answers stand on; empty where none is."""
+    return f"Not there now: {', '.join(folders)}; what the index holds of it is what was read last." if folders else ""
 
 
 def tuned(status: FolderStatus) -> str:
