@@ -15,7 +15,7 @@ BIN := .venv/bin
 # Index this project's own documentation and ask it a question.
 demo: .venv/installed
 	$(BIN)/thumbindex index --folder docs
-	$(BIN)/thumbindex query --folder docs --limit 3 "what happens to my index after a crash?"
+	$(BIN)/thumbindex query --folder docs --limit 3 "what happens to my index when the disk is full?"
 
 test: .venv/installed
 	$(BIN)/python -m pytest
