@@ -33,26 +33,22 @@ _EQUAL = 1e-6
 def variants(search: Search, tools: Tools) -> Search:
     """Make one of variants, in the best one's place: what the query names comes first, else its language, the highest version, the newest."""
     documents, candidates = tools.snapshot.catalog.documents, search.candidates
-    near = {tuple(sorted((candidates[a].document, candidates[b].document))) for a, b in near_copies(candidates, tools)}
+    pairs = near_copies(candidates, tools)
+    near = {tuple(sorted((candidates[a].document, candidates[b].document))) for a, b in pairs}
     same, translated = frozenset[Pair](), frozenset[Pair]()
-    among: set[DocumentId] = set()
     for pair in parallel_documents({each.document: place_of(documents[each.document]) for each in candidates}):
         own = counterparts(*pair, tools) if pair in near else frozenset()
         if not own and kinship(*(place_of(documents[each]) for each in pair)) == "language":
             own = translations(*pair, tools.snapshot.catalog)
             translated |= own
         same |= own
-        among |= set(pair) if own else set()
-    if not among:
-        return search
-    at = [n for n, each in enumerate(candidates) if each.document in among]
     groups = []
-    for members in grouped([candidates[n] for n in at], same, translated, tools):
-        found = [candidates[at[n]] for n in members]
+    for members in grouped(candidates, pairs, same, translated, tools):
+        found = [candidates[at] for at in members]
         shown = first_of(found, search.text, tools.snapshot.catalog)
         otherwise = tuple((each.id, differs) for each in found if (differs := disagreement(shown.chunk.text, each.chunk.text)))
-        groups.append(Group(tuple(at[n] for n in members), replace(shown, variants=(*shown.variants, *otherwise)), "a variant"))
-    return gather(search, tools, groups)
+        groups.append(Group(members, replace(shown, variants=(*shown.variants, *otherwise)), "a variant"))
+    return gather(search, tools, groups) if groups else search
 
 
 def place_of(document: Document) -> str:
@@ -91,13 +87,15 @@ def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozens
     return frozenset((ids[0][a], ids[1][b]) for a, b in np.argwhere(nearest))
 
 
-def grouped(candidates: Sequence[Candidate], same: frozenset[Pair], translated: frozenset[Pair], tools: Tools) -> list[tuple[int, ...]]:
+def grouped(
+    candidates: Sequence[Candidate], near: Sequence[tuple[int, int]], same: frozenset[Pair], translated: frozenset[Pair], tools: Tools
+) -> list[tuple[int, ...]]:
     """Return the positions of chunks that are variants of the first of them, near copies or translations; of one document only its best."""
     position = {each.id: at for at, each in enumerate(candidates)}
     across = {tuple(sorted((position[a], position[b]))) for a, b in translated if a in position and b in position}
     groups: dict[int, list[int]] = {}
     taken: set[int] = set()
-    for a, b in sorted({*near_copies(candidates, tools), *across}):
+    for a, b in sorted({*near, *across}):
         first, second = candidates[a], candidates[b]
         if not taken & {a, b} and b not in groups and {(first.id, second.id), (second.id, first.id)} & same and are_variants(first, second, tools):
             members = groups.setdefault(a, [a])
