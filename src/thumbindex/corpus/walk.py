@@ -56,10 +56,7 @@ def walk(root: Path, settings: CorpusSettings) -> tuple[tuple[FileState, ...], t
     Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A symlink is followed where it leads inside
     the folder; a file that is reached twice is listed once, by its real path. Raises UnknownFolderError where there is no such folder.
     """
-    real = os.path.realpath(root)
-    if not os.path.isdir(real):  # noqa: PTH112  (the walk works on texts, ten times as fast as on Path objects)
-        raise UnknownFolderError(f"no folder at {root}: check the path, or the configuration's [folders]")
-    state = _Walk(real, settings, _spec(settings.include), _spec(settings.exclude), unmatched=_globs(settings))
+    state = _Walk(_real(root), settings, _spec(settings.include), _spec(settings.exclude), unmatched=_globs(settings))
     _go(state)
     found = sorted(state.files.values(), key=lambda file: file.path)
     return tuple(found), tuple(sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path))
@@ -70,9 +67,7 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
 
     Raises UnknownFolderError where there is no such folder.
     """
-    real = os.path.realpath(root)
-    if not os.path.isdir(real):  # noqa: PTH112
-        raise UnknownFolderError(f"no folder at {root}: check the path, or the configuration's [folders]")
+    real = _real(root)
     target = os.path.realpath(os.path.join(real, path))  # noqa: PTH118
     own = os.path.relpath(target, real).replace(os.sep, "/")  # a symlink's file may be listed by this one
     on_the_way = frozenset(part for each in (path, own) for part in _with_folders(each))
@@ -85,6 +80,13 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     known = {problem.path: f": {problem.reason}" for problem in state.problems} | {each: f" {reason}" for each, reason in state.reasons.items()}
     reasons = (f"{'it' if part == path else f'its folder {part}'}{known[part]}".removeprefix("it: ") for part in _with_folders(path) if part in known)
     return next(reasons, "it is a folder, not a document" if os.path.isdir(target) else "there is no such file")  # noqa: PTH112
+
+
+def _real(root: Path) -> str:
+    real = os.path.realpath(root)
+    if not os.path.isdir(real):  # noqa: PTH112  (the walk works on texts, ten times as fast as on Path objects)
+        raise UnknownFolderError(f"no folder at {root}: check the path, or the configuration's [folders]")
+    return real
 
 
 def _with_folders(path: str) -> list[str]:
@@ -228,7 +230,12 @@ def _add(state: _Walk, path: str, real: str, rules: Rules, facts: Callable[[], o
     if found.st_size > state.settings.max_file_bytes:
         state.problems.append(too_large(path, found.st_size, state.settings))
         return
-    state.files[real] = FileState(path, found.st_size, found.st_mtime_ns, found.st_ino, ctime_ns=found.st_ctime_ns)
+    state.files[real] = state_of(path, found)
+
+
+def state_of(path: str, facts: os.stat_result) -> FileState:
+    """Return what tells a file's versions apart, without its digest."""
+    return FileState(path, facts.st_size, facts.st_mtime_ns, facts.st_ino, ctime_ns=facts.st_ctime_ns)
 
 
 def _is_document(state: _Walk, path: str) -> bool:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from thumbindex.corpus.changes import find_changes
 from thumbindex.corpus.read import read_bytes, read_digest
-from thumbindex.corpus.walk import why_left_out
+from thumbindex.corpus.walk import state_of, why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library.answering import tools_over, without_folder
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, find_document
-from thumbindex.model import ChunkId, DocumentId, FileState, Problem, Query, Why
+from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.query import why as stages
 from thumbindex.query.pipeline import run
@@ -146,7 +146,7 @@ def notes_on(found: Found) -> tuple[str, ...]:
         return ("the file is not there any more: what is told is of what was read last",)
     if left_out:
         return (f"the next run of indexing leaves it out: {left_out}",)
-    state = FileState(path, facts.st_size, facts.st_mtime_ns, facts.st_ino, ctime_ns=facts.st_ctime_ns)
+    state = state_of(path, facts)
     known = found.reader.store.manifest([path])
     differs = find_changes(known, [state], lambda each: read_digest(folder.root, each, corpus), now_ns=time.time_ns()).changes
     return ("the file was changed since it was indexed: what is told is of what was read then",) if differs.changed else ()
