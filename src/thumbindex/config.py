@@ -96,9 +96,9 @@ def with_tuned(config: Config, values: Mapping[str, Any], where: str) -> Config:
         known = settings().get(Key(name))
         if known is None or not name.startswith("query."):
             raise ConfigError(f"{where}: {_unknown(name)}")
-        checked[known.key] = _check(known, value, where)
-        if name in config.written or _read(config, name) != known.default:
-            del checked[known.key]
+        taken = _check(known, value, where)
+        if name not in config.written and _read(config, name) == known.default:
+            checked[known.key] = taken
     tuned: Config = _apply(config, checked)
     _check_order(tuned)
     return tuned

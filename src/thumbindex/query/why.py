@@ -12,18 +12,10 @@ from thumbindex.model import ChunkId, Document, Fate, Filters, Passage, Place, R
 from thumbindex.query.explain import Seen, best_cosine, best_hit, dropped_since, term_fields
 from thumbindex.query.fuse import fuse
 from thumbindex.query.parents import is_inside, parents
-from thumbindex.query.search_code import search_code
-from thumbindex.query.search_graph import search_graph
-from thumbindex.query.search_keyword import search_keyword
-from thumbindex.query.search_vector import search_vector
+from thumbindex.query.pipeline import STAGES
 from thumbindex.query.stage import Search, Stage, Tools
 
-RETRIEVERS: Mapping[str, Stage] = {
-    "search_vector": search_vector,
-    "search_keyword": search_keyword,
-    "search_code": search_code,
-    "search_graph": search_graph,
-}
+RETRIEVERS: Mapping[str, Stage] = {name: stage for name, stage in STAGES if name.startswith("search_")}
 
 Verdict = tuple[Fate, str, str, int | None]
 """What became of it, the stage that did it, the reason in words, and the rank of the passage that shows it."""

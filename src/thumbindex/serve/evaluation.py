@@ -148,9 +148,7 @@ def _open_ready(opening: Opening, open_it: Callable[[Opening], Library], opened:
     with ProgressDisplay() as show:
         library.index(progress=show, after_others=True)
     library.load_models()
-    asked = library.answering_with(own.config.query)
-    asked.load_models()
-    return asked
+    return library.answering_with(own.config.query)
 
 
 def _make_folder(path: Path) -> None:

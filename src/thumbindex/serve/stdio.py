@@ -39,13 +39,13 @@ def serve_stdio(opening: Opening) -> int:
 
 
 def _folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
+    config = opening.load()
     try:
-        return resolve_folders(opening.load(), opening.folder)
+        return resolve_folders(config, opening.folder)
     except UnknownFolderError:
         # Imported here: only for a folder that is away; what has an index of it is answered, and it may come back.
         from thumbindex.library.folders import find_folders
 
-        config = opening.load()
         return find_folders(config, opening.folder, str(opening.index or config.index.directory))
 
 

@@ -91,9 +91,7 @@ def _effect(variant: Variant, sources: Sequence[Source], before: Sequence[Evalua
 
 
 def _varied(source: Source, variant: Variant) -> Source:
-    library = source.library.answering_with(variant.applied(source.library.config.query))
-    library.load_models()
-    return replace(source, library=library)
+    return replace(source, library=source.library.answering_with(variant.applied(source.library.config.query)))
 
 
 def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
