@@ -11,7 +11,7 @@ import typer
 
 from thumbindex.config import changed, resolve_folders
 from thumbindex.errors import UsageError
-from thumbindex.serve.opening import Opening
+from thumbindex.serve.opening import WITH_VOCABULARY, Opening
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.outcome import FOUND, reported, say_error
 from thumbindex.serve.progress import ProgressDisplay
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 _OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
 """Settings that change answers: a report names those, and not where things lie on the machine of whoever made it."""
-
-_WITH_VOCABULARY = Opening(overrides=("query.expand.enabled=true",))
-"""An index holds the vocabulary that `expand` needs only where it was opened with `expand` on."""
 
 
 @reported
@@ -144,7 +141,7 @@ def _sources(
 def _open_ready(opening: Opening, open_it: Callable[[Opening], Library], opened: ExitStack, with_vocabulary: bool) -> Library:
     """Open, bring up to date and load the models; the settings are the caller's, whatever the index needed to be opened with."""
     own = opened.enter_context(open_it(opening))
-    library = opened.enter_context(open_it(_WITH_VOCABULARY.over(opening))) if with_vocabulary else own
+    library = opened.enter_context(open_it(WITH_VOCABULARY.over(opening))) if with_vocabulary else own
     with ProgressDisplay() as show:
         library.index(progress=show, after_others=True)
     library.load_models()

@@ -39,6 +39,10 @@ class Opening:
         return load_config(config_file=self.config, overrides=self.overrides)
 
 
+WITH_VOCABULARY = Opening(overrides=("query.expand.enabled=true",))
+"""An index holds the vocabulary that `expand` needs only where it was opened with `expand` on."""
+
+
 def open_library(opening: Opening) -> Library:
     """Open the library that an opening describes."""
     # Imported here: the handshake and `--help` must not pay for the rooms behind it.

@@ -11,7 +11,7 @@ import typer
 
 from thumbindex.errors import UsageError
 from thumbindex.model import Tuned
-from thumbindex.serve.opening import Opening
+from thumbindex.serve.opening import WITH_VOCABULARY, Opening
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported
 from thumbindex.serve.progress import ProgressDisplay
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from thumbindex.study.tune import Tuning
 
 _UNTUNED = Opening(overrides=("query.tuned=false",))
-_WITH_VOCABULARY = Opening(overrides=("query.expand.enabled=true",))
 
 
 @reported
@@ -58,7 +57,7 @@ def _tune(ctx: typer.Context, opening: Opening, folder: Folder, given: Sequence[
     from thumbindex.study.tune import tune
 
     # what a --set says goes over ours: whoever switches expansion off has no vocabulary made
-    with open_for(ctx, opening.over(_WITH_VOCABULARY)) as library, ProgressDisplay() as show:
+    with open_for(ctx, opening.over(WITH_VOCABULARY)) as library, ProgressDisplay() as show:
         library.index(progress=show, after_others=True)
         library.load_models()
         return tune(library, folder.config, given, show)

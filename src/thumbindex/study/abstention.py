@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
-from thumbindex.study.queries import LabeledQuery
+from thumbindex.study.queries import LabeledQuery, lines_of
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -53,13 +53,7 @@ class Abstention:
 
 def load_unanswerable(path: Path, corpora: Sequence[str] = ()) -> tuple[Unanswerable, ...]:
     """Read queries without an answer, one JSON object a line; near misses only of the named corpora. Raises UsageError with path and line."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: the queries cannot be read ({error}): give a JSONL file with id, query and kind.") from error
-    found = [_read(line, f"{path}:{number}") for number, line in enumerate(lines, start=1) if line.strip()]
-    if not found:
-        raise UsageError(f"{path}: there is no query in it: give a JSONL file with id, query and kind.")
+    found = [_read(line, where) for where, line in lines_of(path, "id, query and kind")]
     return tuple(each for each in found if not each.corpus or each.corpus in corpora)
 
 

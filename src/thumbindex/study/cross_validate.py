@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from thumbindex.study.bootstrap import Interval
 from thumbindex.study.grid import Choice, Values
 from thumbindex.study.queries import LabeledQuery
 
@@ -33,15 +33,6 @@ DRAWS = 5000
 
 LEAST_GAIN = 0.005
 """Of nDCG@10: what gains less is not worth a setting of its own, however sure it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """A mean difference of nDCG@10 with its 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
 
 
 def group_by_document(queries: Sequence[LabeledQuery]) -> Groups:
@@ -105,14 +96,14 @@ def standard_error(differences: Scores, groups: Groups) -> float:
     return float(np.sqrt((sums**2).sum()) / len(differences))
 
 
-def interval(differences: Scores, groups: Groups, seed: int = 1) -> Gain:
+def interval(differences: Scores, groups: Groups, seed: int = 1) -> Interval:
     """Return the mean and its 95 % interval by a paired bootstrap over groups, the same each time."""
     _, own = np.unique(groups, return_inverse=True)
     sums, counts = np.bincount(own, weights=differences), np.bincount(own)
     drawn = np.random.default_rng(seed).integers(0, len(counts), (DRAWS, len(counts)))
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
     low, high = np.quantile(means, (0.025, 0.975))
-    return Gain(float(differences.mean()), float(low), float(high))
+    return Interval(float(differences.mean()), float(low), float(high))
 
 
 def _draw(path: str) -> str:

@@ -7,7 +7,6 @@ or the few that were called so.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from thumbindex.model import Link, LinkKind
 from thumbindex.settings import QuerySettings
 from thumbindex.study.measures import Found
 from thumbindex.study.queries import Label, LabeledQuery
+from thumbindex.study.run_file import write_rows
 from thumbindex.text import STOP_WORDS, fold, visible, words
 
 if TYPE_CHECKING:
@@ -123,10 +123,7 @@ def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
         | ({"ignore": list(each.ignore)} if each.ignore else {})
         for each in queries
     ]
-    try:
-        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: the queries cannot be written ({error.strerror}): name another file with --write-queries.") from error
+    write_rows(path, rows, "queries", "--write-queries")
 
 
 # ------------------------------------------------------------------ what the notes hold

@@ -55,20 +55,25 @@ def load_set(path: Path) -> QuerySet:
 
 def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
     """Read labeled queries. Raises UsageError with path and line."""
+    queries: dict[str, LabeledQuery] = {}
+    for where, line in lines_of(path, "id, query, kind and relevant"):
+        query = _read_query(line, where)
+        if query.id in queries:
+            raise UsageError(f"{where}: the id {query.id!r} is there twice: give each query one of its own.")
+        queries[query.id] = query
+    return tuple(queries.values())
+
+
+def lines_of(path: Path, keys: str) -> list[tuple[str, str]]:
+    """Return the lines of a file of queries with where each stands. Raises UsageError, with the keys that are needed, where there are none."""
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: the queries cannot be read ({error}): give a JSONL file with id, query, kind and relevant.") from error
-    queries: dict[str, LabeledQuery] = {}
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            query = _read_query(line, f"{path}:{number}")
-            if query.id in queries:
-                raise UsageError(f"{path}:{number}: the id {query.id!r} is there twice: give each query one of its own.")
-            queries[query.id] = query
-    if not queries:
-        raise UsageError(f"{path}: there is no query in it: give a JSONL file with id, query, kind and relevant.")
-    return tuple(queries.values())
+        raise UsageError(f"{path}: the queries cannot be read ({error}): give a JSONL file with {keys}.") from error
+    held = [(f"{path}:{number}", line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not held:
+        raise UsageError(f"{path}: there is no query in it: give a JSONL file with {keys}.")
+    return held
 
 
 def digest_of(queries: Sequence[LabeledQuery]) -> str:

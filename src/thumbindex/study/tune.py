@@ -11,7 +11,8 @@ import numpy as np
 
 from thumbindex.model import Progress
 from thumbindex.settings import Config
-from thumbindex.study.cross_validate import Gain, Measure, Scores, choose, cross_validate, group_by_document, interval, together
+from thumbindex.study.bootstrap import Interval
+from thumbindex.study.cross_validate import Measure, Scores, choose, cross_validate, group_by_document, interval, together
 from thumbindex.study.from_links import KINDS, TELLING, ask_unseen, queries_from_links
 from thumbindex.study.grid import Choice, Values, open_axes, settings_of
 from thumbindex.study.measures import score_query
@@ -44,7 +45,7 @@ class Tried:
     """An alternative alone against the defaults, over all queries that decide."""
 
     choice: Choice
-    gain: Gain
+    gain: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Tuning:
     documents: int  # groups of documents that they are about
     model: str  # that the index was made with
     choices: tuple[str, ...] = ()  # what all queries together would choose
-    gain: Gain | None = None  # cross-validated: on queries that had no say
+    gain: Interval | None = None  # cross-validated: on queries that had no say
     kinds: Mapping[str, OfKind] = field(default_factory=dict)
     tried: tuple[Tried, ...] = ()
     seconds: float = 0.0
@@ -150,7 +151,7 @@ def _by_kind(queries: Sequence[LabeledQuery], before: Scores, after: Scores, *, 
     return found
 
 
-def _reason(choices: Sequence[str], gain: Gain, losing: Mapping[str, OfKind], better: bool, queries: int) -> str:
+def _reason(choices: Sequence[str], gain: Interval, losing: Mapping[str, OfKind], better: bool, queries: int) -> str:
     measured = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] nDCG@10, cross-validated on {queries:,} queries"
     if not better:
         return f"Nothing in the grid is better beyond what noise can do ({measured}): the defaults stay."
