@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from mcp.server.lowlevel.server import Server
+from typer.testing import CliRunner
 
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
+from thumbindex.serve.cli import app
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
 from thumbindex.testing import FakeEmbedder, FakeReranker
@@ -60,3 +63,16 @@ def server(library: Library) -> Server:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def run(
+    library: Library, vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """Run a command over the indexed vault."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def run_it(command: str, *arguments: str, opener: Callable[[Opening], Library] = open_fake) -> Result:
+        return CliRunner().invoke(app, [command, "--folder", str(vault), "--index", str(indexes), *arguments], obj=opener)
+
+    return run_it

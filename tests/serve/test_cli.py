@@ -30,19 +30,6 @@ SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 Run = Callable[..., Result]
 
 
-@pytest.fixture
-def run(
-    library: Library, vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Run:
-    """Run a command over the indexed vault."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-
-    def run_it(command: str, *arguments: str, opener: Any = open_fake) -> Result:
-        return CliRunner().invoke(app, [command, "--folder", str(vault), "--index", str(indexes), *arguments], obj=opener)
-
-    return run_it
-
-
 def checked(result: Result, schema: str) -> Any:
     """Return the JSON that a command printed; it fits its schema."""
     payload = json.loads(result.stdout)

@@ -11,14 +11,11 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.model import Dropped, Edge, Effect, Evidence, Explanation, Standpoint, TermFields
-from thumbindex.serve.cli import app
 from thumbindex.serve.explained import explanation_lines, explanation_payload, until_lost
-from thumbindex.serve.opening import Opening
 from thumbindex.serve.replies import Reply, reply_query
 from thumbindex.serve.tools import TOOLS, check_arguments
 
@@ -34,19 +31,6 @@ EVERYTHING = Explanation(
 )
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(
-    library: Library, vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Run:
-    """Run a command over the indexed vault."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-
-    def run_it(command: str, *arguments: str) -> Result:
-        return CliRunner().invoke(app, [command, "--folder", str(vault), "--index", str(indexes), *arguments], obj=open_fake)
-
-    return run_it
 
 
 def checked(result: Result, schema: str) -> Any:
