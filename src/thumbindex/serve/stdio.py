@@ -19,11 +19,15 @@ from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.seat import Seat
 
+SWITCH_SECONDS = 0.001
+"""Between threads: at Python's own 5 ms a question waits as long after each of its reads, while another thread opens a new generation."""
+
 
 def serve_stdio(opening: Opening) -> int:
     """Serve one client until its end of standard input closes; the process ends here."""
     protocol = _claim_output()
     compute_on_one_thread()  # the child that indexes, too
+    sys.setswitchinterval(SWITCH_SECONDS)
     folders = _folders(opening)
     background = Background(opening)
     # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
