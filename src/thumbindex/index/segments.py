@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from whoosh import columns
+from whoosh.codec.whoosh3 import W3LeafMatcher
 from whoosh.filedb.filestore import FileStorage
 from whoosh.query import Phrase
 from whoosh.reading import SegmentReader
@@ -47,7 +48,7 @@ class Segment:
         self.rows: Numbers = number_column(reader, "row", ">i8").astype(np.int64)
 
     def postings(self, name: str, text: str) -> Postings:
-        """Return a term's postings in a field; those of documents that were deleted before this was opened may be missing."""
+        """Return a term's postings in a field, those of deleted documents too."""
         with self._lock:
             key = (name, text)
             found = self._postings.pop(key, None)
@@ -119,12 +120,16 @@ def _shown(storage: FileStorage, contents: Any, segment: Any, known: Mapping[str
 
 
 def _decoded(reader: SegmentReader, name: str, text: str) -> Postings:
+    """Read a term's postings a block at a time, those of deleted documents too: Whoosh gives them one by one, by three calls each."""
     numbers: list[int] = []
     frequencies: list[float] = []
     if (name, text.encode()) in reader:
-        matcher = reader.postings(name, text)
+        matcher = reader._terms.matcher(name, text.encode(), reader.schema[name].format)
         while matcher.is_active():
-            numbers.append(matcher.id())
-            frequencies.append(matcher.weight())
-            matcher.next()
+            matcher.id(), matcher.weight()  # loads a block
+            numbers.extend(matcher._ids)
+            frequencies.extend(matcher._weights)
+            if not isinstance(matcher, W3LeafMatcher):
+                break  # few enough to stand beside the term
+            matcher._next_block()
     return np.array(numbers, dtype=np.int64), np.array(frequencies, dtype=np.float32)
