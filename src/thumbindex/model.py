@@ -94,7 +94,12 @@ def _written(day: str) -> date | None:
 
 def day_modified(document: Document) -> date:
     """Return the day (UTC) on which a document's file was last modified."""
-    return date(1970, 1, 1) + timedelta(seconds=document.modified)
+    return _day(int(document.modified // 86_400))
+
+
+@lru_cache(maxsize=4096)
+def _day(days: int) -> date:
+    return date(1970, 1, 1) + timedelta(days)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from thumbindex.model import Document, QueryKind
+from thumbindex.ports import Catalog
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.terms import QUOTED, folded, is_identifier, is_mixed_case, tokens
 from thumbindex.settings import ClassifySettings
@@ -20,6 +22,12 @@ _PLACED = frozenset("page section reference manual introduction overview".split(
 """Words that name one only at the end of a query, or before one of `_ABOUT`; elsewhere they are things that people work with."""
 
 _ABOUT = frozenset("about on for to of in".split())
+NamesByLength = Mapping[int, Sequence[str]]
+"""What documents are called, by the number of characters: a query is compared with those that it may be."""
+
+_names: WeakKeyDictionary[Catalog, NamesByLength] = WeakKeyDictionary()
+"""Of each catalog that is in use: to look through ten thousand documents for each query would take as long as searching them."""
+
 _INDEFINITE = frozenset("a an my your each every any another one".split())
 _KEYWORDS = 3
 """The most words of a query that is keywords, not a sentence: a mixed-case word in a sentence is rather a brand."""
@@ -27,15 +35,27 @@ _KEYWORDS = 3
 
 def classify(search: Search, tools: Tools) -> Search:
     """Set the query's kind and the factors of the retrievers that follow from it."""
-    kind = kind_of(search.text, tools.snapshot.catalog.documents)
+    catalog = tools.snapshot.catalog
+    if catalog not in _names:
+        _names[catalog] = names_by_length(catalog.documents)
+    kind = kind_of(search.text, _names[catalog])
     return replace(search, kind=kind, weights=factors(kind, tools.settings.classify))
 
 
-def kind_of(text: str, documents: Sequence[Document]) -> QueryKind:
+def names_by_length(documents: Iterable[Document]) -> NamesByLength:
+    """Return what documents are called: titles and aliases."""
+    found: dict[int, list[str]] = {}
+    for document in documents:
+        for name in (document.title, *document.aliases):
+            found.setdefault(len(name), []).append(name)
+    return found
+
+
+def kind_of(text: str, names: NamesByLength) -> QueryKind:
     """Return factual, navigational or exploratory: the first whose signs the text shows, else exploratory."""
     if is_factual(text):
         return QueryKind.FACTUAL
-    return QueryKind.NAVIGATIONAL if is_navigational(text) or is_name(text, documents) else QueryKind.EXPLORATORY
+    return QueryKind.NAVIGATIONAL if is_navigational(text) or is_name(text, names) else QueryKind.EXPLORATORY
 
 
 def factors(kind: QueryKind, settings: ClassifySettings) -> Mapping[str, float]:
@@ -65,12 +85,12 @@ def is_navigational(text: str) -> bool:
     return any(word in _NAMED or (word in _PLACED and _is_placed(found, at)) for at, word in enumerate(found))
 
 
-def is_name(text: str, documents: Sequence[Document]) -> bool:
+def is_name(text: str, names: NamesByLength) -> bool:
     """Tell whether a text is a document's title or alias, punctuation and case aside."""
     text = composed(text)
     wanted = folded(text)
     lengths = range(min(len(wanted), len(text)), len(text) + len(wanted))
-    return bool(wanted) and any(len(name) in lengths and folded(name) == wanted for each in documents for name in (each.title, *each.aliases))
+    return bool(wanted) and any(folded(name) == wanted for length in lengths for name in names.get(length, ()))
 
 
 def _is_placed(found: Sequence[str], at: int) -> bool:
