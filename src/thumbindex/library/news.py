@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from thumbindex.errors import StorageError
-from thumbindex.index.snapshot import shows_words
+from thumbindex.index.catalog import StoreCatalog
 from thumbindex.library.reader import Reader
 from thumbindex.model import Changes
 
-Digests = Mapping[str, int]
-"""A hash of each document's digest, by path."""
+Known = Mapping[str, tuple[int, str]]
+"""Each document's row id and digest by path; the digest is read where the row is another: none is used twice in a store."""
 
 
 class News:
@@ -39,28 +39,29 @@ class Watched:
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
         self._reader = reader
-        self._seen = ""
-        self._known: Digests = {}
+        self._seen: StoreCatalog | None = None
+        self._known: Known = {}
         self._is_first = True
 
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
-        if not self._reader.indexed or (seen := self._words()) == self._seen or not shows_words(self._reader.store, self._reader.folder.places):
-            self._is_first = False
-            return Changes()
-        known = {path: hash(state.digest) for path, state in self._reader.store.manifest().items()}
-        before, self._known, self._seen = self._known, known, seen
         first, self._is_first = self._is_first, False
-        return Changes() if first else compare(before, known)
+        if not self._reader.indexed or (catalog := self._reader.opened().catalog) is self._seen:
+            return Changes()
+        known = self._known if self._seen is not None and self._seen.store is catalog.store else {}  # a store built anew counts from the beginning
+        before, self._known, self._seen = self._known, _known(catalog, known), catalog
+        return Changes() if first else compare(before, self._known)
 
-    def _words(self) -> str:
-        """Name the last change of words, of just this store: one that was built anew counts from the beginning."""
-        store = self._reader.store
-        return f"{id(store)} {store.meta('words', '0')}"
+
+def _known(catalog: StoreCatalog, last: Known) -> Known:
+    rows = dict(zip(catalog.paths, catalog.document_rows.tolist(), strict=True))
+    kept = {path: last[path] for path, row in rows.items() if path in last and last[path][0] == row}
+    read = catalog.store.manifest(rows.keys() - kept.keys())
+    return kept | {path: (rows[path], state.digest) for path, state in read.items()}
 
 
-def compare(before: Digests, after: Digests) -> Changes:
+def compare(before: Known, after: Known) -> Changes:
     """Return the paths that came, changed and went."""
     kept = before.keys() & after.keys()
-    changed = tuple(sorted(path for path in kept if before[path] != after[path]))
+    changed = tuple(sorted(path for path in kept if before[path][1] != after[path][1]))
     return Changes(tuple(sorted(after.keys() - kept)), changed, tuple(sorted(before.keys() - kept)), len(kept) - len(changed))
