@@ -127,6 +127,23 @@ def test_what_an_edit_leaves_alone_is_not_read_again(build, note):
     assert set(before.keyword.segments) < set(after.keyword.segments)
 
 
+def test_a_word_of_many_texts_is_found_in_those_that_are_left(build, note):
+    store, places = build(*(note(f"{n}.md", " ".join(["apples"] * (1 + n % 3))) for n in range(300)))
+    before = open_snapshot(store, places, "")
+    build(removed=tuple(f"{n}.md" for n in range(100)))
+    for opened in (open_snapshot(store, places, ""), open_snapshot(store, places, "", last=before)):
+        found = opened.snapshot.keyword.search([Term("apples")], BODY, 500).hits
+        assert len(found) == opened.snapshot.keyword.frequency("apples") == 200
+        assert len({hit.score for hit in found}) == 3
+
+
+def test_what_matters_in_a_document_is_known_without_asking_the_store(build, note):
+    store, places = build(note("a.md", "apples", "pears"))
+    opened, statements = open_snapshot(store, places, ""), []
+    store._db.set_trace_callback(statements.append)
+    assert (opened.snapshot.duplicates.salience([0, 1]).tolist(), statements) == ([0.5, 0.5], [])
+
+
 def test_a_document_that_was_only_touched_has_its_new_time(build, note, tmp_path):
     state, parsed = note("a.md", "apples")
     store, places = build((state, parsed))

@@ -109,16 +109,21 @@ def test_vectors_that_nothing_needs_are_dropped_and_the_others_stay(tmp_path, no
     assert set(store.vectors("m", [kept, b"orphan", b"vocabulary"])) == {kept, b"vocabulary"}
 
 
-def test_all_chunks_are_counted_once_for_those_that_are_missing(tmp_path, note):
-    store, statements = Store(tmp_path / "s"), []
-    with store.transaction():
-        store.add_document(*note("a.md", "text"))
-    rows = [row for row in store.rows() if row > 0]
-    with store.transaction():
-        store.remove_documents(["a.md"])
+def test_all_chunks_are_counted_once_after_a_change_however_many_are_missing(build, note):
+    store, _ = build(note("a.md", "apples"), note("b.md", "pears"), note("c.md", "plums"))
+    first, second, third = sorted(row for row in store.rows() if row > 0)
+    statements: list[str] = []
     store._db.set_trace_callback(statements.append)
-    assert store.chunks(rows) == store.chunks(rows) == {}
-    assert len([each for each in statements if "NOT INDEXED" in each]) == 1
+
+    def counted(row: int) -> int:
+        statements.clear()
+        assert store.chunks([row]) == {}
+        return sum("NOT INDEXED" in each for each in statements)
+
+    build(removed=("a.md", "b.md"))
+    seen = [counted(first), counted(second)]
+    build(removed=("c.md",))
+    assert [*seen, counted(third), counted(first)] == [1, 0, 1, 0]
 
 
 def test_an_index_of_a_later_version_is_refused_with_a_sentence(tmp_path):

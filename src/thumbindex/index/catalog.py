@@ -13,9 +13,12 @@ from pathspec import GitIgnoreSpec
 
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
-from thumbindex.ports import Mask
+from thumbindex.ports import Mask, Salience
 
 Positions = npt.NDArray[np.int64]
+
+Columns = tuple[Positions, npt.NDArray[np.void], Salience]
+"""Chunks' row ids, documents' row ids and ordinals, shape (chunks, 3); their keys; their salience."""
 
 KEY = np.dtype("V16")
 """A text key as the store keeps it."""
@@ -46,10 +49,11 @@ class StoreCatalog:
         known = {} if last is None else dict(zip(last.document_rows.tolist(), last.documents, strict=True))
         self.documents: Sequence[Document] = tuple(self._document(facts, known.get(facts[0])) for facts in self._facts)  # by path
         self.document_rows: Positions = np.array([row[0] for row in self._facts], dtype=np.int64)
-        chunks, keys = _columns(now.chunk_keys()) if last is None else _columns_since(last, self.document_rows, now)
+        chunks, keys, salience = _columns(now.chunk_facts()) if last is None else _columns_since(last, self.document_rows, now)
         of = positions_of(self.document_rows, chunks[:, 1])
         order = np.lexsort((chunks[:, 2], of))
         self._chunks, self._keys = chunks[order], keys[order]
+        self.salience: Salience = salience[order]  # without boosts
         self.chunk_rows: Positions = np.ascontiguousarray(self._chunks[:, 0])
         self.document_ids: Positions = of[order]
         self._first: Positions = np.searchsorted(self.document_ids, np.arange(len(self._facts) + 1))
@@ -110,8 +114,9 @@ class StoreCatalog:
 
     def _moved(self, gone: Sequence[ChunkId]) -> dict[ChunkId, int]:
         """Return the present rows of chunks whose document was read again: an edit takes nothing away of the texts that it leaves as they were."""
-        texts = {path: self.store.rows_by_key(path) for path in {self.paths[self.document_of(n)] for n in gone}}
-        rows = {n: texts[self.paths[self.document_of(n)]].get(self._keys[n].tobytes()) for n in gone}
+        texts = {n: (self.paths[self.document_of(n)], self._keys[n].tobytes()) for n in gone}
+        found = self.store.rows_by_key(sorted({path for path, _ in texts.values()}))
+        rows = {n: found.get(text) for n, text in texts.items()}
         return {n: row for n, row in rows.items() if row is not None}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
@@ -136,16 +141,16 @@ def _facts_since(last: StoreCatalog, now: Store) -> list[Facts]:
     return kept + now.documents(sorted(times.keys() - {facts[0] for facts in kept}))
 
 
-def _columns(rows: Sequence[tuple[int, int, int, bytes]]) -> tuple[Positions, npt.NDArray[np.void]]:
-    """Return chunks' row ids, documents' row ids and ordinals as columns, and their keys."""
+def _columns(rows: Sequence[tuple[int, int, int, bytes, float]]) -> Columns:
     numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    return numbers, np.frombuffer(b"".join(row[3] for row in rows), dtype=KEY)
+    return numbers, np.frombuffer(b"".join(row[3] for row in rows), dtype=KEY), np.array([row[4] for row in rows], dtype=np.float64)
 
 
-def _columns_since(last: StoreCatalog, documents: Positions, now: Store) -> tuple[Positions, npt.NDArray[np.void]]:
+def _columns_since(last: StoreCatalog, documents: Positions, now: Store) -> Columns:
     kept = np.isin(last.document_rows, documents)[last.document_ids]
-    chunks, keys = _columns(now.chunk_keys(np.setdiff1d(documents, last.document_rows).tolist()))
-    return np.concatenate([last._chunks[kept], chunks]), np.concatenate([last._keys[kept], keys])
+    chunks, keys, salience = _columns(now.chunk_facts(np.setdiff1d(documents, last.document_rows).tolist()))
+    held = last._chunks[kept], last._keys[kept], last.salience[kept]
+    return np.concatenate([held[0], chunks]), np.concatenate([held[1], keys]), np.concatenate([held[2], salience])
 
 
 def positions_of(rows: Positions, wanted: Positions, order: Positions | None = None) -> Positions:

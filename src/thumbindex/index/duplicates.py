@@ -23,6 +23,8 @@ class KnownDuplicates:
     looked: str = ""  # by which settings, up to which row
     last: int = 0  # the last pair's own row id
     repeats: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))  # row, keeper's row
+    boosted: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows
+    salience: Salience = field(default_factory=lambda: np.zeros(0))  # of those rows, with their boosts
     same: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))  # pairs of rows
     cosines: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of those pairs
     decisions: tuple[Decision, ...] = ()
@@ -38,6 +40,10 @@ def read_duplicates(now: Store, catalog: StoreCatalog, last: KnownDuplicates | N
         return last
     row = int(last.looked.partition(" ")[2] or 0)
     repeats = np.concatenate([last.repeats, np.array([pair[:2] for pair in now.repeats(row)], dtype=np.int64).reshape(-1, 2)])
+    boosts = now.boosts(row)
+    boosted = np.concatenate([last.boosted, np.array(list(boosts), dtype=np.int64)])
+    salience = np.concatenate([last.salience, np.array([with_boost for _, with_boost in boosts.values()], dtype=np.float64)])
+    still = catalog.chunk_positions(boosted) >= 0
     pairs = now.alike_since(last.last)
     same = np.concatenate([last.same, np.array([pair[1:3] for pair in pairs if pair[4] == "same"], dtype=np.int64).reshape(-1, 2)])
     cosines = np.concatenate([last.cosines, np.array([pair[3] for pair in pairs if pair[4] == "same"], dtype=np.float64)])
@@ -48,6 +54,8 @@ def read_duplicates(now: Store, catalog: StoreCatalog, last: KnownDuplicates | N
         looked,
         pairs[-1][0] if pairs else last.last,
         repeats[_there(repeats, catalog)],
+        boosted[still],
+        salience[still],
         same[kept],
         cosines[kept],
         decisions,
@@ -72,6 +80,9 @@ class StoreDuplicates(Duplicates):
         self._repeating: dict[int, list[int]] = {}
         for repeat, keeper in self._keeper.items():
             self._repeating.setdefault(keeper, []).append(repeat)
+        self._salience: Salience = catalog.salience.copy()
+        boosted = catalog.chunk_positions(known.boosted)
+        self._salience[boosted[boosted >= 0]] = known.salience[boosted >= 0]
         self._texts = self._positions(known.texts)
         self._decided: dict[tuple[str, str], Verdict] = {(each.first, each.second): each.verdict for each in known.decisions}
         self._clusters = self._joined()
@@ -116,11 +127,7 @@ class StoreDuplicates(Duplicates):
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         """Return how much chunks matter in their documents, boosts included."""
-        rows = self.catalog.chunk_rows[np.array(chunks, dtype=np.int64)].tolist()
-        found = self.catalog.store.saliences(rows)
-        gone = [n for n, row in zip(chunks, rows, strict=True) if row not in found]
-        moved = self.catalog.chunks(gone)
-        return np.array([found[row] if row in found else moved[n].salience if n in moved else 0.0 for n, row in zip(chunks, rows, strict=True)])
+        return self._salience[np.array(chunks, dtype=np.int64)]
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
         """Return the chunks that say what this one says: fellow repeats of its document, and copies in others."""

@@ -21,10 +21,6 @@ _SECTION = "document, ordinal, start_line, end_line, text"
 _LINK = "document, ordinal, kind, target, fragment, text, line"
 
 
-GONE_KEPT = 10_000
-"""Row ids of chunks that are known to be gone for good: a search that began before an edit asks for them again and again."""
-
-
 def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:
     """Return the digest of each chunk's text that is embedded: half of the time that storing a document takes, and needs no lock."""
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
@@ -33,7 +29,7 @@ def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:
 class Store(StoredDuplicates):
     """One folder's SQLite file. What a method returns is what was written, or it raises IndexDamagedError."""
 
-    _gone: frozenset[int] | set[int] = frozenset()  # chunks' row ids, which are never used twice: once missing, always missing
+    _verified = ""  # the last change of words after which all chunks were there
 
     def counts(self, fingerprint: str) -> tuple[int, int, int]:
         """Count documents, chunks, and chunks with a vector of this model."""
@@ -146,11 +142,16 @@ class Store(StoredDuplicates):
         found = {}
         for part in self._in(f"SELECT {_CHUNK}, sum FROM chunks WHERE id IN ({{}})", rows):
             found.update({row[0]: _chunk(row[2:-2]) for row in self._whole(part, "a chunk")})
-        missing = set(rows) - found.keys()
-        if missing - self._gone:
-            self.verify_chunks()
-            self._gone = missing if len(self._gone) > GONE_KEPT else self._gone | missing
+        if len(found) < len(set(rows)):
+            self._verify_chunks_once()
         return found
+
+    def _verify_chunks_once(self) -> None:
+        """Verify that no chunk is missing, once after each change of words: a reader of an earlier generation asks for many that are rightly gone."""
+        with self.reading():
+            if self._verified != (words := self.meta("words", "0")):
+                self.verify_chunks()
+                self._verified = words
 
     def verify_chunks(self) -> None:
         """Raise IndexDamagedError where a chunk is missing, or is another than it was, in the table itself."""

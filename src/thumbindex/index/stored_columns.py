@@ -71,21 +71,21 @@ class StoredColumns(Database):
         rows = self._rows("SELECT count(*) FROM chunks WHERE id > ?", (after,)) if after else self._rows("SELECT count(*) FROM chunks")
         return int(rows[0][0])
 
-    def chunk_keys(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes]]:
-        """Return row id, document's row id, ordinal and text key of every chunk, or of those of the documents with these row ids."""
-        sql = "SELECT id, document, ordinal, key FROM chunks"
+    def chunk_facts(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes, float]]:
+        """Return row id, document's row id, ordinal, text key and salience of every chunk, or of those of the documents with these row ids."""
+        sql = "SELECT id, document, ordinal, key, salience FROM chunks"
         if documents is not None:
-            return [(a, b, c, d) for part in self._in(f"{sql} WHERE document IN ({{}})", documents) for a, b, c, d in part]
+            return [(a, b, c, d, e) for part in self._in(f"{sql} WHERE document IN ({{}})", documents) for a, b, c, d, e in part]
         with self.reading():
             rows = self._rows(f"{sql} NOT INDEXED")
             self._verify_count("chunks", [row[:3] for row in rows])
             self._verify_count("keys", [(as_number(row[3]),) for row in rows])
-        return [(a, b, c, d) for a, b, c, d in rows]
+        return [(a, b, c, d, e) for a, b, c, d, e in rows]
 
-    def rows_by_key(self, path: str) -> dict[bytes, int]:
-        """Return the row id of each text of the document at a path, by its key; of equal texts the first one's."""
-        sql = "SELECT c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path = ? ORDER BY c.ordinal DESC"
-        return dict(self._rows(sql, (path,)))
+    def rows_by_key(self, paths: Sequence[str]) -> dict[tuple[str, bytes], int]:
+        """Return the row id of each text of the documents at these paths, by path and key; of equal texts the first one's."""
+        sql = "SELECT d.path, c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path IN ({}) ORDER BY c.ordinal DESC"
+        return {(path, key): row for part in self._in(sql, paths) for path, key, row in part}
 
     def document_times(self) -> dict[int, float]:
         """Return the modified time of every document, by row id."""

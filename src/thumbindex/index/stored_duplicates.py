@@ -114,11 +114,6 @@ class StoredDuplicates(StoredVectors):
         """Return which of these chunks repeat another one of their document."""
         return {row for part in self._in("SELECT chunk FROM repeats WHERE chunk IN ({})", rows) for (row,) in part}
 
-    def saliences(self, rows: Sequence[int]) -> dict[int, float]:
-        """Return the salience of chunks by row id, boosts included; those that are gone are missing."""
-        sql = "SELECT c.id, coalesce(b.salience, c.salience) FROM chunks c LEFT JOIN boosts b ON b.chunk = c.id WHERE c.id IN ({})"
-        return {row: salience for part in self._in(sql, rows) for row, salience in part}
-
     def rows_of_texts(self, digests: Sequence[str]) -> dict[int, str]:
         """Return the digest of each chunk that has one of these texts, by row id."""
         found: dict[int, str] = {}
