@@ -20,6 +20,7 @@ from thumbindex.corpus.changes import Comparison
 from thumbindex.errors import IndexDamagedError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.index.dump import logical_dump
 from thumbindex.library import Library
+from thumbindex.library.embedding import PART
 from thumbindex.library.indexing import Listing, keep_unlisted
 from thumbindex.model import Changes, Problem
 from thumbindex.testing import FakeEmbedder
@@ -134,6 +135,16 @@ def test_words_are_found_before_there_are_vectors(library):
     library.index(words_only=True)
     answer = library.query("cellar")
     assert (answer.index.vectors, answer.index.pending, answer.passages[0].path) == (0, answer.index.chunks, "fruit/apples.md")
+
+
+def test_vectors_stop_in_the_middle_of_a_batch_where_words_are_due_and_what_was_embedded_stays(library, vault):
+    write(vault / "long.md", "\n\n".join(f"# Part {n}\n\nThis is part number {n} of a long note." for n in range(70)))
+    library.index(words_only=True)
+    answers = iter([False, True])
+    library.embed(interrupted=lambda: next(answers))
+    cut_short = library.status()[0].state
+    library.embed()
+    assert (cut_short.vectors, library.status()[0].state.pending) == (2 * PART, 0)
 
 
 def test_after_an_edit_each_chunk_has_one_vector(library, vault):

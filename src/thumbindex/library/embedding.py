@@ -18,7 +18,7 @@ from thumbindex.library.calibrate import calibration, probe_keys, probes, query_
 from thumbindex.library.folders import Folder
 from thumbindex.library.looking import look_at_new
 from thumbindex.model import Progress
-from thumbindex.ports import Embedder, Matrix
+from thumbindex.ports import Embedder, Matrix, Vector
 from thumbindex.text import embedded_text, text_key
 
 OpenEmbedder = Callable[[str], Embedder]
@@ -29,6 +29,9 @@ CALIBRATED_SHARE = 0.01
 
 ORPHAN_FACTOR = 2
 """Vectors without a text are kept for what may come back (a checkout, a sync), up to as many as there are with one."""
+
+PART = 32
+"""Texts that are embedded between two looks whether words are due: a batch may take seconds where the processor has other work."""
 
 Pending = Sequence[tuple[bytes, int]]
 """Keys of texts with a chunk's row that has the text."""
@@ -61,11 +64,12 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
         look_at_new(folder, interrupted)
         return task
     done = truncated = 0
-    for group in groups(task.pending, folder.config.encode.embed.batch):
-        done += len(group)
-        truncated += embed_group(folder, task.embedder, group, last=done == len(task.pending))
+    while left := task.pending[done:]:
+        group = left[: folder.config.encode.embed.batch]
+        taken, partly = embed_group(folder, task.embedder, group, last=len(group) == len(left), interrupted=interrupted)
+        done, truncated = done + taken, truncated + partly
         tell(Progress(folder.name, "vectors", done, len(task.pending)))
-        if done < len(task.pending) and interrupted():
+        if taken < len(group) or (done < len(task.pending) and interrupted()):
             return Embedded(done, task.had, truncated)
     done += _finish(folder, task.embedder)
     look_at_new(folder, interrupted)
@@ -96,17 +100,28 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
         return Task(embedder, pending, had)
 
 
-def embed_group(folder: Folder, embedder: Embedder, group: Pending, *, last: bool = False) -> int:
-    """Embed one batch and commit it; chunks that went meanwhile are passed over. Return how many texts the model saw only in part."""
+def embed_group(
+    folder: Folder, embedder: Embedder, group: Pending, *, last: bool = False, interrupted: Callable[[], bool] = lambda: False
+) -> tuple[int, int]:
+    """Embed one batch, or as much of it as there is time for, and commit that; chunks that went meanwhile are passed over.
+
+    Return how many texts were taken, and how many of them the model saw only in part.
+    """
     with Writer.open(folder.places.folder) as writer:
         chunks = writer.store.chunks([row for _, row in group])
-    texts = {key: embedded_text(chunks[row].heading_path, chunks[row].text) for key, row in group if row in chunks}
-    if not texts:
-        return 0
-    matrix = embedder.embed_passages(list(texts.values()))
+    texts: list[str] = []
+    vectors: dict[bytes, Vector] = {}
+    taken = 0
+    for part in groups(group, PART):
+        if taken and interrupted():
+            break
+        taken += len(part)
+        there = {key: embedded_text(chunks[row].heading_path, chunks[row].text) for key, row in part if row in chunks}
+        vectors.update(zip(there, embedder.embed_passages(list(there.values())), strict=True))
+        texts += there.values()
     with Writer.open(folder.places.folder) as writer:
-        writer.keep_vectors(embedder.fingerprint, dict(zip(texts, matrix, strict=True)), last=last)
-    return embedder.count_truncated(list(texts.values()))
+        writer.keep_vectors(embedder.fingerprint, vectors, last=last and taken == len(group))
+    return taken, embedder.count_truncated(texts)
 
 
 def _finish(folder: Folder, embedder: Embedder) -> int:
