@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
+from functools import lru_cache
 
 from thumbindex.model import Candidate, DocumentId
 from thumbindex.query.guards import stem
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import STOP_WORDS, words
+
+HEADINGS = 8192
+"""Headings whose words are remembered."""
 
 
 def headings(search: Search, tools: Tools) -> Search:
@@ -30,11 +34,20 @@ def raised(candidates: Collection[Candidate], asked: frozenset[str], weight: flo
     best = max(each.score for each in candidates)
     if best <= 0:
         return list(candidates)
+    covered = [coverage(each.chunk.heading_path[1:], asked) for each in candidates]
+    if not any(covered):
+        return list(candidates)
     shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
-    totals = [share + weight * coverage(each.chunk.heading_path[1:], asked) for each, share in zip(candidates, shares, strict=True)]
+    totals = [share + weight * covers for share, covers in zip(shares, covered, strict=True)]
     return [replace(each, score=best * (total / max(totals)) ** spread) for each, total in zip(candidates, totals, strict=True)]
 
 
 def coverage(headings: Collection[str], asked: frozenset[str]) -> float:
     """Return which share of the words that are asked for stands in any of the headings, endings aside."""
-    return len(asked & {stem(word) for heading in headings for word in words(heading)}) / len(asked)
+    return len(asked & frozenset[str]().union(*map(stems, headings))) / len(asked)
+
+
+@lru_cache(maxsize=HEADINGS)
+def stems(heading: str) -> frozenset[str]:
+    """Return a heading's words without their endings, remembered: the same headings come with one question after the other."""
+    return frozenset(map(stem, words(heading)))
