@@ -6,18 +6,15 @@ import io
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
-
-import anyio
-from mcp.server.lowlevel.server import Server
-from mcp.server.stdio import stdio_server
+from typing import IO
 
 from thumbindex.config import compute_on_one_thread, resolve_folders
 from thumbindex.errors import UnknownFolderError
-from thumbindex.serve.background import Background
-from thumbindex.serve.mcp import build_server
+from thumbindex.serve.ahead import Ahead
+from thumbindex.serve.greeting import answer_initialize, answer_list
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.seat import Seat
 
 SWITCH_SECONDS = 0.001
 """Between threads: at Python's own 5 ms a question waits as long after each of its reads, while another thread opens a new generation."""
@@ -25,18 +22,18 @@ SWITCH_SECONDS = 0.001
 
 def serve_stdio(opening: Opening) -> int:
     """Serve one client until its end of standard input closes; the process ends here."""
-    protocol = _claim_output()
+    outgoing = _claim_output()
     compute_on_one_thread()  # the child that indexes, too
     sys.setswitchinterval(SWITCH_SECONDS)
     folders = _folders(opening)
-    background = Background(opening)
     # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
-    try:
-        anyio.run(_serve, build_server(background, folders), protocol)
-    finally:
-        background.stop()
+    ahead = Ahead(_claim_input(), outgoing, {"initialize": partial(answer_initialize, folders=folders), "tools/list": answer_list})
+    # Imported here: it brings the protocol's package, for which no client has to wait with its first requests.
+    from thumbindex.serve.session import serve_client
+
+    serve_client(opening, folders, ahead)
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)
@@ -53,14 +50,18 @@ def _folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
         return find_folders(config, opening.folder, str(opening.index or config.index.directory))
 
 
-async def _serve(server: Server[Seat], protocol: io.TextIOWrapper) -> None:
-    async with stdio_server(stdout=anyio.wrap_file(protocol)) as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
-
-
 def _claim_output() -> io.TextIOWrapper:
     """Return standard output for the protocol alone; whatever else writes there, native libraries too, comes out on stderr."""
     sys.stdout.flush()
     protocol = os.dup(1)
     os.dup2(2, 1)
     return io.TextIOWrapper(os.fdopen(protocol, "wb"), encoding="utf-8", newline="\n")
+
+
+def _claim_input() -> IO[bytes]:
+    """Return standard input for the protocol alone; whatever else reads there, a child process too, finds its end."""
+    protocol = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return os.fdopen(protocol, "rb")
