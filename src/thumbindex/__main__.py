@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 
+STAYING = {"serve", "work"}
+"""Commands for which a client waits: they are imported without the others."""
+
 
 def main() -> None:
     """Run the command line."""
     try:
         # Imported here: an interruption while modules are being read is one, too.
-        from thumbindex.serve.cli import app
+        if sys.argv[1:2] and sys.argv[1] in STAYING:
+            from thumbindex.serve.server import app
+        else:
+            from thumbindex.serve.cli import app
     except KeyboardInterrupt:
         sys.exit(130)
     app()

@@ -278,3 +278,11 @@ def children_of(parent: int) -> list[int]:
         found = [int(each) for task in Path(f"/proc/{parent}/task").iterdir() for each in (task / "children").read_text().split()]
     assert found
     return found
+
+
+def test_a_server_is_started_without_the_other_commands() -> None:
+    loaded = "import sys; sys.argv = ['thumbindex', 'serve', '--help']\nfrom thumbindex.__main__ import main\ntry: main()\nexcept SystemExit: pass\n"
+    others = "mcp mcp_types numpy thumbindex.study thumbindex.serve.cli thumbindex.serve.render thumbindex.serve.evaluation"
+    script = f"{loaded}print([name for name in {others!r}.split() if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ("Serve MCP over standard input" in done.stdout, done.stderr.splitlines()[-1]) == (True, "[]")

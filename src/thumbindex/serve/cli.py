@@ -20,17 +20,17 @@ from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_answer, print_forgotten, print_json, print_report, print_status
+from thumbindex.serve.server import ABOUT, serve, work
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.tune import tune
 from thumbindex.serve.why import why
-from thumbindex.serve.work import work_for_server
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
 app = typer.Typer(
     name="thumbindex",
-    help="Answer questions from folders of Markdown with the right passages, cited to the line.",
+    help=ABOUT,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -153,34 +153,9 @@ def forget(
     return FOUND
 
 
-@app.command()
-@reported
-@takes_opening
-def serve(
-    ctx: typer.Context,
-    opening: Opening,
-    as_json: Annotated[bool, typer.Option("--json", help="Without effect here: what a server writes is JSON.")] = False,
-) -> int:
-    """Serve MCP over standard input and output, for a client that starts this command."""
-    # Imported here: the protocol's package costs more than half a second, which no other command needs.
-    from thumbindex.serve.stdio import serve_stdio
-
-    return serve_stdio(opening)
-
-
 app.command("eval")(evaluate_queries)
-
-
-@app.command(hidden=True)
-@reported
-@takes_opening
-def work(
-    ctx: typer.Context,
-    opening: Opening,
-) -> int:
-    """Index for a server until its end of our standard input closes."""
-    work_for_server(partial(open_for, ctx, opening))
-    return FOUND
+app.command()(serve)
+app.command(hidden=True)(work)
 
 
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
