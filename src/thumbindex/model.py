@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Literal, NewType
+from typing import Any, Literal, NamedTuple, NewType
 
 DocumentId = NewType("DocumentId", int)
 """A document's position in one snapshot (documents sorted by folder, then path): valid in that snapshot only."""
@@ -59,6 +59,13 @@ class Problem:
     reason: str
 
 
+class Abbreviation(NamedTuple):
+    """A short form and the long one that a document gives for it, as `form_key` writes them."""
+
+    short: str
+    long: str
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One Markdown file's own facts: all that is known of it except its text."""
@@ -76,6 +83,7 @@ class Document:
     type: str = ""
     date: str = ""  # ISO date from front matter `updated` or `date`, else empty
     modified: float = 0.0  # seconds since the epoch, from the file system
+    abbreviations: tuple[Abbreviation, ...] = ()  # that its text defines
 
 
 def day_of(document: Document) -> date:

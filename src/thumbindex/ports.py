@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
+from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
 
 Vector = npt.NDArray[np.float32]
 """Shape (dimensions,), length 1."""
@@ -125,6 +125,10 @@ class Catalog(Protocol):
     @property
     def documents(self) -> Sequence[Document]:
         """All documents; a DocumentId is a position in this sequence."""
+
+    @property
+    def abbreviations(self) -> Mapping[Abbreviation, int]:
+        """How many documents define each abbreviation."""
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""

@@ -14,6 +14,7 @@ import numpy as np
 from pathspec import GitIgnoreSpec
 
 from thumbindex.model import (
+    Abbreviation,
     BlockKind,
     Chunk,
     ChunkId,
@@ -111,6 +112,11 @@ class MemoryCatalog:
 
     def __len__(self) -> int:
         return len(self._all)
+
+    @property
+    def abbreviations(self) -> Mapping[Abbreviation, int]:
+        """How many documents define each abbreviation."""
+        return Counter(each for document in self.documents for each in document.abbreviations)
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""

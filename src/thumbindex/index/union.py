@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
+from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
 from thumbindex.ports import (
     Calibration,
     Catalog,
@@ -95,6 +95,11 @@ class UnionCatalog:
     def documents(self) -> Sequence[Document]:
         """All documents, by folder, then path."""
         return tuple(document for part in self._parts for document in part.documents)
+
+    @cached_property
+    def abbreviations(self) -> Mapping[Abbreviation, int]:
+        """How many documents of all folders define each abbreviation."""
+        return sum((Counter(part.abbreviations) for part in self._parts), Counter[Abbreviation]())
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
