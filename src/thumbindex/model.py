@@ -206,6 +206,7 @@ class Term:
     text: str  # lower-cased surface form; words of a phrase joined by one space
     weight: float = 1.0
     phrase: bool = False  # must occur as written, word after word
+    others: tuple[Term, ...] = ()  # other forms of the same, each of which counts as this one, by its own weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +404,7 @@ class Answer:
     """The passages for a query, how sure they are, and how they came about."""
 
     query: str
-    corrected: str | None  # the query as it was searched, where spelling was corrected
+    corrected: str | None  # the query as it was searched, where spelling was corrected or another form of a word brought a passage
     kind: QueryKind
     answerable: bool
     confidence: float

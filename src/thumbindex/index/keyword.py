@@ -13,7 +13,7 @@ import numpy as np
 from whoosh.index import FileIndex
 
 from thumbindex.index.analysis import DOCUMENT_FIELDS, stem
-from thumbindex.index.bm25f import Column, Scorer
+from thumbindex.index.bm25f import Column, Scorer, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.keyword_files import at_last_commit
 from thumbindex.index.segments import Floats, Segment, deleted_numbers, number_column, open_segments
@@ -63,7 +63,7 @@ class WhooshKeywordIndex:
                 for text in self._analyzed(term.text, weights.fields):
                     if text not in known:
                         known.add(text)
-                        scorer.add(term.text, term.weight, {name: self._column(name, text) for name in weights.fields})
+                        scorer.add(term.text, term.weight, {name: self._with_others(name, text, term) for name in weights.fields})
             for term in terms:
                 if term.phrase:
                     mask = self._with_phrase(term.text, mask)
@@ -105,6 +105,26 @@ class WhooshKeywordIndex:
     def _analyzed(self, text: str, fields: Collection[str]) -> Iterable[str]:
         return (text,) if "code" in fields else [stem(word) for word in words(text)]
 
+    def _with_others(self, name: str, text: str, term: Term) -> Column:
+        """Return a term's column, the postings of its other forms in it, each by its weight."""
+        others = [(self._form(name, other.text), other.weight) for other in term.others]
+        return merged([(self._column(name, text), 1.0), *others]) if others else self._column(name, text)
+
+    def _form(self, name: str, form: str) -> Column:
+        """Return the column of a word, or of words that stand one after the other; code is kept without places, and has no such."""
+        stems = [form] if name == "code" else [stem(word) for word in words(form)]
+        if len(stems) == 1:
+            return self._column(name, stems[0])
+        if not all(len(self._column(name, each).rows) for each in stems):
+            return Column(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32), name in DOCUMENT_FIELDS)
+        rows = np.sort(_joined([self._at_phrase(name, stems, n) for n in range(len(self._segments))], np.int64))
+        return Column(rows, np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
+
+    def _at_phrase(self, name: str, stems: list[str], segment: int) -> Positions:
+        """Return where the chunks or documents of a segment stand that hold a phrase in a field."""
+        at: Positions = self._position[[self._offsets[segment] + number for number in self._segments[segment].with_phrase(name, stems)]]
+        return at[at >= 0]
+
     def _column(self, name: str, text: str) -> Column:
         key = (name, text)
         if key not in self._columns:
@@ -137,9 +157,8 @@ class WhooshKeywordIndex:
         stems = [stem(word) for word in words(phrase)]
         found = np.zeros(len(self._catalog), dtype=np.bool_)
         for name in ("body", "headings", "title", "aliases"):
-            for segment, offset in zip(self._segments, self._offsets, strict=False):
-                at = self._position[[offset + number for number in segment.with_phrase(name, stems)]]
-                at = at[at >= 0]
+            for n in range(len(self._segments)):
+                at = self._at_phrase(name, stems, n)
                 if name in DOCUMENT_FIELDS:
                     found |= np.isin(self._catalog.document_ids, at)
                 else:
