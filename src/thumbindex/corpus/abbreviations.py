@@ -7,13 +7,17 @@ biomedical text", PSB 2003. Theirs is made for papers; what it finds too much of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from thumbindex.model import Abbreviation, BlockKind, Chunk
+from thumbindex.corpus.blocks import Block, Outline, Shape
+from thumbindex.corpus.source import Source
+from thumbindex.model import Abbreviation, BlockKind
 from thumbindex.text import STOP_WORDS, visible, words
 
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)[^`]*\1(?!`)")
 _PARENTHESES = re.compile(r"(?<=\S )\(([^()\n]{2,100})\)")
+_QUOTED_LINE = re.compile(r"\n[ \t>]*")
+_AROUND = "*_\"'“”‘’ "
 _TITLED = re.compile(r"<abbr\s{1,9}title=[\"']([^\"'<>]{3,100})[\"']\s{0,9}>([^<>]{2,20})</abbr>", re.I)
 _LISTED = re.compile(r"^[ \t]{0,3}\*\[([^\]\n]{2,20})\]:[ \t]{0,9}(\S[^\n]{2,100})", re.M)
 _SHORT = re.compile(r"[^\W_][^\W_.&/-]{0,8}[^\W_]")
@@ -23,11 +27,14 @@ _SAID = re.compile(r"^(?:also (?:known as|called)|abbreviated(?: as| to)?|a\.k\.
 _ENDS_PHRASE = re.compile(r"[.!?:;,]\s|[()\n|]")
 _PART = re.compile(r"[^\W_]+")
 
-_LONGEST = 5_000
-"""Characters of one text that are looked at: chunks have a tenth of it."""
+_MARKS = (" (", "<abbr", "*[")
+"""One of these stands in whatever defines something."""
 
-_BEFORE = 150
-"""Characters before a parenthesis in which a long form is looked for: ten words and some."""
+_PIECE = 5_000
+"""Characters that are looked at together: patterns for Markdown may take time with the square of a text."""
+
+_BEFORE = 200
+"""Characters before a parenthesis in which a long form is looked for: ten words and their markup."""
 
 _MOST = 200
 """Definitions that are kept of one document: a glossary has as many, and a file that is made to hold millions is none."""
@@ -36,10 +43,10 @@ _PREFIX = 3
 """The fewest letters of a short form that stands for one word, capitals inside that word aside: `config`, `app`."""
 
 
-def find_abbreviations(title: str, chunks: Iterable[Chunk]) -> tuple[Abbreviation, ...]:
+def find_abbreviations(title: str, source: Source, outline: Outline) -> tuple[Abbreviation, ...]:
     """Return what a document defines, each once, in order; code is not looked at."""
     found: dict[Abbreviation, None] = {}
-    for text in _texts(title, chunks):
+    for text in _texts(title, source, outline):
         for written, long in defined_in(text):
             short = written[:-1] if _PLURAL.fullmatch(written) else written
             each = Abbreviation(" ".join(words(short)), " ".join(words(long)))
@@ -50,30 +57,39 @@ def find_abbreviations(title: str, chunks: Iterable[Chunk]) -> tuple[Abbreviatio
     return tuple(found)[:_MOST]
 
 
-def _texts(title: str, chunks: Iterable[Chunk]) -> Iterator[str]:
-    """Yield the title, each heading once, and what is no code; the lines of a paragraph as one."""
-    yield title
-    seen: set[str] = set()
-    for chunk in chunks:
-        yield from (heading for heading in chunk.heading_path[1:] if heading not in seen)
-        seen.update(chunk.heading_path)
-        if chunk.kind is BlockKind.PROSE and "*[" not in chunk.text:
-            yield chunk.text.replace("\n", " ")
-        elif chunk.kind is not BlockKind.CODE:
-            yield chunk.text
+def _texts(title: str, source: Source, outline: Outline) -> Iterator[str]:
+    """Yield the title, the headings and what is no code, in pieces; what a paragraph wraps stands in one line."""
+    yield title[:_PIECE]
+    for region in outline.regions:
+        yield region.heading[:_PIECE]
+        for block in _leaves(region.body):
+            part = source.trim(block.start, block.end)
+            text = source.show(*part) if part else ""
+            if block.shape is Shape.PROSE and "*[" not in text:
+                text = _QUOTED_LINE.sub(" ", text)
+            yield from (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+
+
+def _leaves(block: Block) -> Iterator[Block]:
+    if block.shape is Shape.CONTAINER:
+        for child in block.children:
+            yield from _leaves(child)
+    elif block.kind is not BlockKind.CODE:
+        yield block
 
 
 def defined_in(markdown: str) -> Iterator[tuple[str, str]]:
     """Yield each short form that a text defines, with its long form, as they are written; takes time in proportion to the text."""
-    if not any(mark in markdown for mark in (" (", "<abbr", "*[")):
+    if not any(mark in markdown for mark in _MARKS):
         return
-    text = _SPAN.sub(" ` ", markdown[:_LONGEST])
+    text = _SPAN.sub(" ` ", markdown)
     yield from ((short.strip(), long.strip()) for long, short in _TITLED.findall(text))
     yield from _LISTED.findall(text)
-    shown = visible(text) if " (" in text else ""
-    for match in _PARENTHESES.finditer(shown):
-        before = _ENDS_PHRASE.split(shown[max(0, match.start() - _BEFORE) : match.start()])[-1]
-        yield from _told_by(before, re.split(r"[,;]", _SAID.sub("", match[1].strip()), maxsplit=1)[0].strip("\"'“”‘’ "))
+    for match in _PARENTHESES.finditer(text):
+        inside = re.split(r"[,;]", _SAID.sub("", match[1].strip(_AROUND)), maxsplit=1)[0].strip(_AROUND)
+        before = text[max(0, match.start() - _BEFORE) : match.start()]
+        if _is_short(inside) or _stands_out(before.split()[-1]):
+            yield from _told_by(_ENDS_PHRASE.split(visible(before))[-1], visible(inside))
 
 
 def _told_by(before: str, inside: str) -> Iterator[tuple[str, str]]:

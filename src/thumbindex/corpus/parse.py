@@ -43,7 +43,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         type=front.type,
         date=front.date,
         modified=modified,
-        abbreviations=find_abbreviations(title, chunks),
+        abbreviations=find_abbreviations(title, source, outline),
     )
     return ParsedDocument(document, sections, chunks, (*_related(front), *outline.links), (*found, *front.problems))
 
