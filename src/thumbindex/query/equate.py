@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from thumbindex.model import Abbreviation, Passage, Term
 from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights
+from thumbindex.query.search_keyword import FIELDS
 from thumbindex.query.stage import Equal, Search, Tools
 from thumbindex.query.terms import QUOTED, is_identifier
 from thumbindex.settings import EquateSettings
@@ -91,22 +92,29 @@ def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) ->
 
 
 def joined(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings) -> Iterator[Equal]:
-    """Yield neighbors that some text writes as one word: side bar, sidebar."""
+    """Yield neighbors that texts write as one word at least as often: side bar, sidebar; rarer ones are names in code, as electronApp is."""
     for left, right in dict.fromkeys(pair for run in runs for pair in pairwise(run)):
-        if is_half(left, settings.half) and is_half(right, settings.half) and keyword.frequency(left + right):
-            yield Equal(f"{left} {right}", left + right)
+        if is_half(left, settings.half) and is_half(right, settings.half):
+            often = keyword.frequency(left + right)
+            if often and apart(f"{left} {right}", keyword, often + 1) <= often:
+                yield Equal(f"{left} {right}", left + right)
 
 
 def split(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings) -> Iterator[Equal]:
     """Yield words that no text holds and that some write as two; `correct` has left those alone that the model knows: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) >= 2 * settings.half and word.isalpha() and not keyword.frequency(word):
+        if len(word) >= 2 * settings.half and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, FIELDS).any():
             cuts = ((word[:at], word[at:]) for at in range(settings.half, len(word) - settings.half + 1))
             halves = (f"{left} {right}" for left, right in cuts if is_half(left, settings.half) and is_half(right, settings.half))
             known = (both for both in halves if all(map(keyword.frequency, both.split())))
-            found = next((both for both in known if keyword.search([Term(both, phrase=True)], _BODY, 1).hits), None)
+            found = next((both for both in known if apart(both, keyword, 1)), None)
             if found:
                 yield Equal(word, found)
+
+
+def apart(words: str, keyword: KeywordIndex, most: int) -> int:
+    """Count the chunks in whose text words stand one after the other, up to a number."""
+    return len(keyword.search([Term(words, phrase=True)], _BODY, most).hits)
 
 
 def is_half(word: str, least: int) -> bool:
