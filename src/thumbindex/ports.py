@@ -89,6 +89,9 @@ class KeywordIndex(Protocol):
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word in its surface form (lower-cased)."""
 
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other, endings aside."""
+
     def words(self) -> Mapping[str, int]:
         """Return every surface form (lower-cased) with the number of chunks that hold it, or held it not long ago; `frequency` is exact."""
 

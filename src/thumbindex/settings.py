@@ -155,7 +155,7 @@ class EquateSettings:
     enabled: bool = _on()
     abbreviations: bool = setting(True, "`SSO` counts as `single sign-on` where a document says that it is the same, and the other way round")
     compounds: bool = setting(True, "`side bar` counts as `sidebar` where a text writes it so, and the other way round")
-    weight: float = setting(0.5, "weight of the other form against the one that was asked for", least=0, most=1)
+    weight: float = setting(0.25, "weight of the other form against the one that was asked for", least=0, most=1)
     half: int = setting(3, "the fewest letters of each half of a compound", least=2)
 
 

@@ -218,6 +218,11 @@ class MemoryKeywordIndex:
         """Count the chunks that hold the word as written."""
         return sum(word in fields["code"] for fields in self._chunks)
 
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other."""
+        form = [_singular(each) for each in words(text)]
+        return sum(_occurrences(form, fields["body"]) > 0 for fields in self._chunks)
+
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
         return Counter(word for fields in self._chunks for word in set(fields["code"]) if word.isalpha())

@@ -86,6 +86,9 @@ class TestKeywordIndex:
         assert ({hit.chunk for hit in hits[:-1]}, hits[-1].chunk, hits[-1].coverage) == ({0, 1, 3}, 2, 1.0)
         assert sorted(found(snapshot, phrase)) == [2, 3]
 
+    def test_words_that_stand_one_after_the_other_are_counted(self, snapshot: Snapshot) -> None:
+        assert [snapshot.keyword.adjacent(text) for text in ("in spring", "in springs", "spring in", "zebra in", "plant")] == [2, 2, 0, 0, 3]
+
     def test_another_form_of_an_identifier_is_a_whole_one(self, snapshot: Snapshot) -> None:
         assert found(snapshot, Term("zebra", others=(Term("parse_json"), Term("plant a"))), weights=CODE) == [1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,11 @@ class WhooshKeywordIndex:
         with self._lock:
             return len(self._column("code", word).rows)
 
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other, endings aside."""
+        with self._lock:
+            return len(self._form("body", text).rows)
+
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it; those of deleted ones count until their segment is merged."""
         with self._lock:
@@ -113,11 +118,11 @@ class WhooshKeywordIndex:
     def _form(self, name: str, form: str) -> Column:
         """Return the column of a word, or of words that stand one after the other; code is kept without places, and has no such."""
         stems = [form] if name == "code" else [stem(word) for word in words(form)]
-        if len(stems) == 1:
-            return self._column(name, stems[0])
-        if not all(len(self._column(name, each).rows) for each in stems):
-            return Column(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32), name in DOCUMENT_FIELDS)
-        rows = np.sort(_joined([self._at_phrase(name, stems, n) for n in range(len(self._segments))], np.int64))
+        return self._column(name, stems[0]) if len(stems) == 1 else self._kept((name, " ".join(stems)), lambda: self._phrase(name, stems))
+
+    def _phrase(self, name: str, stems: list[str]) -> Column:
+        held = all(len(self._column(name, each).rows) for each in stems)
+        rows = np.sort(_joined([self._at_phrase(name, stems, n) for n in range(len(self._segments) if held else 0)], np.int64))
         return Column(rows, np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
 
     def _at_phrase(self, name: str, stems: list[str], segment: int) -> Positions:
@@ -126,11 +131,14 @@ class WhooshKeywordIndex:
         return at[at >= 0]
 
     def _column(self, name: str, text: str) -> Column:
-        key = (name, text)
+        return self._kept((name, text), lambda: self._composed(name, text))
+
+    def _kept(self, key: tuple[str, str], compose: Callable[[], Column]) -> Column:
         if key not in self._columns:
+            column = compose()
             if len(self._columns) >= COLUMNS_KEPT:
                 del self._columns[next(iter(self._columns))]
-            self._columns[key] = self._composed(name, text)
+            self._columns[key] = column
         return self._columns[key]
 
     def _composed(self, name: str, text: str) -> Column:

@@ -159,6 +159,10 @@ class UnionKeywordIndex:
         """Count the chunks that hold the word."""
         return sum(part.frequency(word) for part in self._parts)
 
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other."""
+        return sum(part.adjacent(text) for part in self._parts)
+
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
         total: Counter[str] = Counter()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from thumbindex.model import Abbreviation, Passage, Term
-from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights
+from thumbindex.ports import Embedder, KeywordIndex
 from thumbindex.query.search_keyword import FIELDS
 from thumbindex.query.stage import Equal, Search, Tools
 from thumbindex.query.terms import QUOTED, is_identifier
@@ -19,7 +19,6 @@ from thumbindex.text import STOP_WORDS, fold, form_key, visible, words
 _CODE = re.compile(r"`[^`]*`|\[\[.*?\]\]")
 _BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
 _PLURAL = re.compile(r"\b([A-Z\d]{2,})s\b")
-_BODY = KeywordWeights({"body": 1.0})
 
 _LONGEST = 8
 """Words of a form that is looked for in a query."""
@@ -96,7 +95,7 @@ def joined(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: Equat
     for left, right in dict.fromkeys(pair for run in runs for pair in pairwise(run)):
         if is_half(left, settings.half) and is_half(right, settings.half):
             often = keyword.frequency(left + right)
-            if often and apart(f"{left} {right}", keyword, often + 1) <= often:
+            if often and keyword.adjacent(f"{left} {right}") <= often:
                 yield Equal(f"{left} {right}", left + right)
 
 
@@ -107,14 +106,9 @@ def split(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: Equate
             cuts = ((word[:at], word[at:]) for at in range(settings.half, len(word) - settings.half + 1))
             halves = (f"{left} {right}" for left, right in cuts if is_half(left, settings.half) and is_half(right, settings.half))
             known = (both for both in halves if all(map(keyword.frequency, both.split())))
-            found = next((both for both in known if apart(both, keyword, 1)), None)
+            found = next((both for both in known if keyword.adjacent(both)), None)
             if found:
                 yield Equal(word, found)
-
-
-def apart(words: str, keyword: KeywordIndex, most: int) -> int:
-    """Count the chunks in whose text words stand one after the other, up to a number."""
-    return len(keyword.search([Term(words, phrase=True)], _BODY, most).hits)
 
 
 def is_half(word: str, least: int) -> bool:
