@@ -16,6 +16,7 @@ from thumbindex.text import STOP_WORDS, visible, words
 
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)[^`]*\1(?!`)")
 _PARENTHESES = re.compile(r"(?<=\S )\(([^()\n]{2,100})\)")
+_MARKUP = re.compile(r"[*_~=<>\[\]|\n]")
 _QUOTED_LINE = re.compile(r"\n[ \t>]*")
 _AROUND = "*_\"'“”‘’ "
 _TITLED = re.compile(r"<abbr\s{1,9}title=[\"']([^\"'<>]{3,100})[\"']\s{0,9}>([^<>]{2,20})</abbr>", re.I)
@@ -89,7 +90,12 @@ def defined_in(markdown: str) -> Iterator[tuple[str, str]]:
         inside = re.split(r"[,;]", _SAID.sub("", match[1].strip(_AROUND)), maxsplit=1)[0].strip(_AROUND)
         before = text[max(0, match.start() - _BEFORE) : match.start()]
         if _is_short(inside) or _stands_out(before.split()[-1]):
-            yield from _told_by(_ENDS_PHRASE.split(visible(before))[-1], visible(inside))
+            yield from _told_by(_ENDS_PHRASE.split(_shown(before))[-1], _shown(inside))
+
+
+def _shown(markdown: str) -> str:
+    """Return what a reader sees of a text that has no lines of its own; most have no markup at all."""
+    return visible(markdown) if _MARKUP.search(markdown) else markdown
 
 
 def _told_by(before: str, inside: str) -> Iterator[tuple[str, str]]:
