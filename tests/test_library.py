@@ -97,6 +97,23 @@ def test_unchanged_text_is_never_embedded_twice_after_an_edit_elsewhere_in_the_f
     assert library.index().embedded == 1
 
 
+def test_an_abbreviation_is_known_as_long_as_some_note_defines_it(library, vault):
+    write(vault / "sso.md", "# Words\n\nWe mean single sign-on (SSO).\n")
+    write(vault / "teams.md", "# Teams\n\nSingle sign-on is for teams.\n")
+    library.index()
+    with_it = (paths(library, "SSO")[:2], library.query("SSO").corrected)
+    write(vault / "sso.md", "# Words\n\nWe mean the SSO of old.\n")
+    library.index()
+    assert with_it == (["sso.md", "teams.md"], "SSO (also: single sign on)")
+    assert ("teams.md" in paths(library, "SSO"), library.query("SSO").corrected) == (False, None)
+
+
+def test_what_a_note_defines_is_part_of_what_an_index_says(library, vault):
+    write(vault / "sso.md", "# Words\n\nWe mean single sign-on (SSO).\n")
+    library.index()
+    assert [path for path, _, facts in dump(library)["documents"] if '["sso", "single sign on"]' in facts] == ["sso.md"]
+
+
 def test_a_rename_and_a_move_ask_no_model(library, vault):
     library.index()
     (vault / "fruit/apples.md").rename(vault / "moved.md")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Literal, NewType
+from typing import Any, Literal, NamedTuple, NewType
 
 DocumentId = NewType("DocumentId", int)
 """A document's position in one snapshot (documents sorted by folder, then path): valid in that snapshot only."""
@@ -59,6 +59,13 @@ class Problem:
     reason: str
 
 
+class Abbreviation(NamedTuple):
+    """A short form and the long one that a document gives for it, as `form_key` writes them."""
+
+    short: str
+    long: str
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One Markdown file's own facts: all that is known of it except its text."""
@@ -76,6 +83,7 @@ class Document:
     type: str = ""
     date: str = ""  # ISO date from front matter `updated` or `date`, else empty
     modified: float = 0.0  # seconds since the epoch, from the file system
+    abbreviations: tuple[Abbreviation, ...] = ()  # that its text defines
 
 
 def day_of(document: Document) -> date:
@@ -203,6 +211,7 @@ class Term:
     text: str  # lower-cased surface form; words of a phrase joined by one space
     weight: float = 1.0
     phrase: bool = False  # must occur as written, word after word
+    others: tuple[Term, ...] = ()  # other forms of the same, each of which counts as this one, by its own weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +409,7 @@ class Answer:
     """The passages for a query, how sure they are, and how they came about."""
 
     query: str
-    corrected: str | None  # the query as it was searched, where spelling was corrected
+    corrected: str | None  # the query as it was searched, where spelling was corrected or another form of a word brought a passage
     kind: QueryKind
     answerable: bool
     confidence: float

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
+from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
 
 Vector = npt.NDArray[np.float32]
 """Shape (dimensions,), length 1."""
@@ -89,6 +89,9 @@ class KeywordIndex(Protocol):
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word in its surface form (lower-cased)."""
 
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other, endings aside."""
+
     def words(self) -> Mapping[str, int]:
         """Return every surface form (lower-cased) with the number of chunks that hold it, or held it not long ago; `frequency` is exact."""
 
@@ -125,6 +128,10 @@ class Catalog(Protocol):
     @property
     def documents(self) -> Sequence[Document]:
         """All documents; a DocumentId is a position in this sequence."""
+
+    @property
+    def abbreviations(self) -> Mapping[Abbreviation, int]:
+        """How many documents define each abbreviation."""
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""

@@ -149,6 +149,17 @@ class CorrectSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EquateSettings:
+    """Other forms of the same word: abbreviations that the corpus defines, and compounds."""
+
+    enabled: bool = _on()
+    abbreviations: bool = setting(True, "`SSO` counts as `single sign-on` where a document says that it is the same, and the other way round")
+    compounds: bool = setting(True, "`side bar` counts as `sidebar` where a text writes it so, and the other way round")
+    weight: float = setting(0.25, "weight of the other form against the one that was asked for", least=0, most=1)
+    half: int = setting(3, "the fewest letters of each half of a compound", least=2)
+
+
+@dataclass(frozen=True, slots=True)
 class ExpandSettings:
     """Neighbors of the query's words in the corpus's own vocabulary."""
 
@@ -369,6 +380,7 @@ class QuerySettings:
     tuned: bool = setting(True, "ask a folder by what `thumbindex tune` found for it; false takes the defaults")
     classify: ClassifySettings = field(default_factory=ClassifySettings)
     correct: CorrectSettings = field(default_factory=CorrectSettings)
+    equate: EquateSettings = field(default_factory=EquateSettings)
     expand: ExpandSettings = field(default_factory=ExpandSettings)
     search_vector: SearchVectorSettings = field(default_factory=SearchVectorSettings)
     search_keyword: SearchKeywordSettings = field(default_factory=SearchKeywordSettings)

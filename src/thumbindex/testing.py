@@ -14,6 +14,7 @@ import numpy as np
 from pathspec import GitIgnoreSpec
 
 from thumbindex.model import (
+    Abbreviation,
     BlockKind,
     Chunk,
     ChunkId,
@@ -111,6 +112,11 @@ class MemoryCatalog:
 
     def __len__(self) -> int:
         return len(self._all)
+
+    @property
+    def abbreviations(self) -> Mapping[Abbreviation, int]:
+        """How many documents define each abbreviation."""
+        return Counter(each for document in self.documents for each in document.abbreviations)
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
@@ -211,6 +217,11 @@ class MemoryKeywordIndex:
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written."""
         return sum(word in fields["code"] for fields in self._chunks)
+
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other."""
+        form = [_singular(each) for each in words(text)]
+        return sum(_occurrences(form, fields["body"]) > 0 for fields in self._chunks)
 
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
@@ -347,7 +358,10 @@ def _bm25f(
     asked = 0.0
     for term in terms:
         for word in (term.text,) if "code" in weights.fields else {_singular(each): None for each in words(term.text)}:
-            counts = _weighted_counts(units, word, weights)
+            counts = _weighted_counts(units, [word], weights)
+            for other in term.others:
+                form = [other.text] if "code" in weights.fields else [_singular(each) for each in words(other.text)]
+                counts = [own + other.weight * more for own, more in zip(counts, _weighted_counts(units, form, weights), strict=True)]
             frequency = sum(count > 0 for count in counts)
             idf = term.weight * log(1 + (len(units) - frequency + 0.5) / (frequency + 0.5))
             asked += idf
@@ -357,11 +371,15 @@ def _bm25f(
     return {n: (score, matched, share / asked) for n, (score, matched, share) in found.items()}
 
 
-def _weighted_counts(units: Sequence[Mapping[str, list[str]]], word: str, weights: KeywordWeights) -> list[float]:
+def _weighted_counts(units: Sequence[Mapping[str, list[str]]], form: list[str], weights: KeywordWeights) -> list[float]:
     counts = [0.0] * len(units)
     for name, boost in weights.fields.items():
         lengths = [len(unit[name]) for unit in units]
         mean = sum(lengths) / max(sum(map(bool, lengths)), 1) or 1.0
         for n, unit in enumerate(units):
-            counts[n] += boost * unit[name].count(word) / (1 - weights.b + weights.b * lengths[n] / mean)
+            counts[n] += boost * _occurrences(form, unit[name]) / (1 - weights.b + weights.b * lengths[n] / mean)
     return counts
+
+
+def _occurrences(form: list[str], text: list[str]) -> int:
+    return sum(text[at : at + len(form)] == form for at in range(len(text) - len(form) + 1))

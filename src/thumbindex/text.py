@@ -68,6 +68,11 @@ def visible(markdown: str) -> str:
     return "\n".join(line for line in (_SPACE.sub(" ", line).strip() for line in text.splitlines()) if line)
 
 
+_PLURAL = 4
+"""A word of at least so many letters may be a plural."""
+
+_PLURAL_ENDING = re.compile(r"(?<=[^aeiou])ies$|(?<=ss|ch|sh)es$|(?<=x)es$|(?<=[^suio])s$")
+
 _LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ı": "i"})
 """Letters that Unicode takes for no letter with an accent, as keyboards without them write them."""
 
@@ -95,6 +100,15 @@ def words(text: str) -> list[str]:
         return [part for word in _WORD.findall(text) for part in _pairs(word)]
     found = _PLAIN.findall(text)
     return [fold(_bare(word)) for word in found] if "'" in text or "’" in text else [fold(word) for word in found]
+
+
+@lru_cache(maxsize=65536)
+def form_key(text: str) -> str:
+    """Return by what spellings of a name are compared: its words folded, joined by one space, the last one without a plural's ending."""
+    found = words(text)
+    if found and len(found[-1]) >= _PLURAL:
+        found[-1] = _PLURAL_ENDING.sub(lambda match: "y" if match[0] == "ies" else "", found[-1])
+    return " ".join(found)
 
 
 def placed_words(text: str) -> Iterator[tuple[int, str]]:

@@ -80,6 +80,18 @@ class TestKeywordIndex:
     def test_a_title_stands_on_every_chunk_of_its_document(self, snapshot: Snapshot) -> None:
         assert sorted(found(snapshot, Term("trees"), weights=KeywordWeights({"title": 1.0}))) == [3, 4]
 
+    def test_another_form_counts_as_the_word_at_its_weight_and_a_phrase_only_as_one(self, snapshot: Snapshot) -> None:
+        word, phrase = Term("plants", others=(Term("moss", 0.5),)), Term("zebra", others=(Term("in spring", 0.5, True), Term("tree a", 0.5, True)))
+        hits = snapshot.keyword.search([word], KeywordWeights({"body": 1.0}, b=0.0), 10).hits
+        assert ({hit.chunk for hit in hits[:-1]}, hits[-1].chunk, hits[-1].coverage) == ({0, 1, 3}, 2, 1.0)
+        assert sorted(found(snapshot, phrase)) == [2, 3]
+
+    def test_words_that_stand_one_after_the_other_are_counted(self, snapshot: Snapshot) -> None:
+        assert [snapshot.keyword.adjacent(text) for text in ("in spring", "in springs", "spring in", "zebra in", "plant")] == [2, 2, 0, 0, 3]
+
+    def test_another_form_of_an_identifier_is_a_whole_one(self, snapshot: Snapshot) -> None:
+        assert found(snapshot, Term("zebra", others=(Term("parse_json"), Term("plant a"))), weights=CODE) == [1]
+
     def test_an_alias_is_found(self, snapshot: Snapshot) -> None:
         assert sorted(found(snapshot, Term("overview"))) == [0, 1]
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from thumbindex.index.union import unite
-from thumbindex.model import ChunkId, DocumentId, Term
+from thumbindex.model import Abbreviation, ChunkId, DocumentId, Term
 from thumbindex.ports import KeywordWeights
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
@@ -32,6 +32,13 @@ def test_hits_of_all_folders_are_ranked_together():
 def test_the_chunks_that_hold_a_word_are_those_of_all_folders():
     _, united = two()
     assert [united.keyword.holding(word, ("body",)).tolist() for word in ("apples", "pears")] == [[True, False, True], [False, True, False]]
+
+
+def test_what_one_folder_defines_counts_in_all_of_them():
+    parts = [[("sso", "single sign on")], [("sso", "single sign on"), ("k8s", "kubernetes")]]
+    notes = [document(f"{n}.md", "text in spring", abbreviations=tuple(Abbreviation(*each) for each in part)) for n, part in enumerate(parts)]
+    united = unite([memory_snapshot([note]) for note in notes])
+    assert (united.catalog.abbreviations, united.keyword.adjacent("in spring")) == ({("sso", "single sign on"): 2, ("k8s", "kubernetes"): 1}, 2)
 
 
 def test_a_folder_without_vectors_beside_one_with_them_gives_missing_rows():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from thumbindex.model import Abbreviation
 from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
 
 DEDUP = "variants dedup_known dedup_hash dedup_ngram dedup_semantic"
@@ -27,6 +28,13 @@ def test_correct_finds_what_was_misspelt(ask) -> None:
     on, off = (ask(notes, "subcription", off=name) for name in ("", "correct"))
     assert (paths(on), paths(off)) == (["a.md"], [])
     assert (on[0].text, on[0].query.text) == ("subscription", "subcription")
+
+
+def test_equate_finds_what_has_only_the_other_form(ask) -> None:
+    known = (Abbreviation("sso", "single sign on"),)
+    notes = [document("a.md", "# Words\n\nSingle sign-on (SSO).", abbreviations=known), document("b.md", "# Teams\n\nUse single sign-on.")]
+    on, off = (ask(notes, "SSO", off=name) for name in ("", "equate"))
+    assert (paths(on), paths(off)) == (["a.md", "b.md"], ["a.md"])
 
 
 def test_expand_finds_what_only_a_neighbor_of_the_word_says(ask) -> None:

@@ -108,7 +108,7 @@ async def test_filters_narrow_a_query(server: Server, filters: dict[str, Any], p
 
 async def test_an_explained_answer_tells_what_each_stage_did(server: Server) -> None:
     text, answer = await call(server, "query", query="green button", explain=True)
-    assert [step["stage"] for step in answer["trace"]][:3] == ["classify", "correct", "search_vector"]
+    assert [step["stage"] for step in answer["trace"]][:3] == ["classify", "correct", "equate"]
     assert answer["results"][0]["sources"]["search_keyword"] == 1
     assert "\nsearch_keyword: " in text
 

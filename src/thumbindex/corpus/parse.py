@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import dropwhile
 from pathlib import PurePosixPath
 
+from thumbindex.corpus.abbreviations import find_abbreviations
 from thumbindex.corpus.blocks import Outline, code_lines, read_outline
 from thumbindex.corpus.decode import decode
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
@@ -42,6 +43,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         type=front.type,
         date=front.date,
         modified=modified,
+        abbreviations=find_abbreviations(title, source, outline),
     )
     return ParsedDocument(document, sections, chunks, (*_related(front), *outline.links), (*found, *front.problems))
 

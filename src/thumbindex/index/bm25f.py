@@ -5,7 +5,7 @@ Robertson, Zaragoza & Taylor, "Simple BM25 extension to multiple weighted fields
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,14 @@ class Column:
     rows: Positions
     frequencies: Floats
     whole: bool  # positions are documents', not chunks'
+
+
+def merged(columns: Sequence[tuple[Column, float]]) -> Column:
+    """Return one column of several of one field, the frequencies of each weighted: forms of one word are one word."""
+    rows = np.concatenate([column.rows for column, _ in columns])
+    frequencies = np.concatenate([column.frequencies * np.float32(weight) for column, weight in columns])
+    held, at = np.unique(rows, return_inverse=True)
+    return Column(held, np.bincount(at, weights=frequencies, minlength=len(held)).astype(np.float32), columns[0][0].whole)
 
 
 class Scorer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from pathspec import GitIgnoreSpec
 
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
+from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
 from thumbindex.ports import Mask, Salience
 
 Positions = npt.NDArray[np.int64]
@@ -76,6 +77,11 @@ class StoreCatalog:
     @cached_property
     def _by_row(self) -> Positions:
         return np.argsort(self.chunk_rows, kind="stable")
+
+    @cached_property
+    def abbreviations(self) -> Mapping[Abbreviation, int]:
+        """How many documents define each abbreviation."""
+        return Counter(each for document in self.documents for each in document.abbreviations)
 
     def chunk_positions(self, rows: Positions) -> Positions:
         """Return where the chunks with these row ids stand, -1 for those that are not here."""

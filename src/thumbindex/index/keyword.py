@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from whoosh.index import FileIndex
 
 from thumbindex.index.analysis import DOCUMENT_FIELDS, stem
-from thumbindex.index.bm25f import Column, Scorer
+from thumbindex.index.bm25f import Column, Scorer, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.keyword_files import at_last_commit
 from thumbindex.index.segments import Floats, Segment, deleted_numbers, number_column, open_segments
@@ -63,7 +63,7 @@ class WhooshKeywordIndex:
                 for text in self._analyzed(term.text, weights.fields):
                     if text not in known:
                         known.add(text)
-                        scorer.add(term.text, term.weight, {name: self._column(name, text) for name in weights.fields})
+                        scorer.add(term.text, term.weight, {name: self._with_others(name, text, term) for name in weights.fields})
             for term in terms:
                 if term.phrase:
                     mask = self._with_phrase(term.text, mask)
@@ -92,6 +92,11 @@ class WhooshKeywordIndex:
         with self._lock:
             return len(self._column("code", word).rows)
 
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other, endings aside."""
+        with self._lock:
+            return len(self._form("body", text).rows)
+
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it; those of deleted ones count until their segment is merged."""
         with self._lock:
@@ -105,12 +110,35 @@ class WhooshKeywordIndex:
     def _analyzed(self, text: str, fields: Collection[str]) -> Iterable[str]:
         return (text,) if "code" in fields else [stem(word) for word in words(text)]
 
+    def _with_others(self, name: str, text: str, term: Term) -> Column:
+        """Return a term's column, the postings of its other forms in it, each by its weight."""
+        others = [(self._form(name, other.text), other.weight) for other in term.others]
+        return merged([(self._column(name, text), 1.0), *others]) if others else self._column(name, text)
+
+    def _form(self, name: str, form: str) -> Column:
+        """Return the column of a word, or of words that stand one after the other; code is kept without places, and has no such."""
+        stems = [form] if name == "code" else [stem(word) for word in words(form)]
+        return self._column(name, stems[0]) if len(stems) == 1 else self._kept((name, " ".join(stems)), lambda: self._phrase(name, stems))
+
+    def _phrase(self, name: str, stems: list[str]) -> Column:
+        held = all(len(self._column(name, each).rows) for each in stems)
+        rows = np.sort(_joined([self._at_phrase(name, stems, n) for n in range(len(self._segments) if held else 0)], np.int64))
+        return Column(rows, np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
+
+    def _at_phrase(self, name: str, stems: list[str], segment: int) -> Positions:
+        """Return where the chunks or documents of a segment stand that hold a phrase in a field."""
+        at: Positions = self._position[[self._offsets[segment] + number for number in self._segments[segment].with_phrase(name, stems)]]
+        return at[at >= 0]
+
     def _column(self, name: str, text: str) -> Column:
-        key = (name, text)
+        return self._kept((name, text), lambda: self._composed(name, text))
+
+    def _kept(self, key: tuple[str, str], compose: Callable[[], Column]) -> Column:
         if key not in self._columns:
+            column = compose()
             if len(self._columns) >= COLUMNS_KEPT:
                 del self._columns[next(iter(self._columns))]
-            self._columns[key] = self._composed(name, text)
+            self._columns[key] = column
         return self._columns[key]
 
     def _composed(self, name: str, text: str) -> Column:
@@ -137,9 +165,8 @@ class WhooshKeywordIndex:
         stems = [stem(word) for word in words(phrase)]
         found = np.zeros(len(self._catalog), dtype=np.bool_)
         for name in ("body", "headings", "title", "aliases"):
-            for segment, offset in zip(self._segments, self._offsets, strict=False):
-                at = self._position[[offset + number for number in segment.with_phrase(name, stems)]]
-                at = at[at >= 0]
+            for n in range(len(self._segments)):
+                at = self._at_phrase(name, stems, n)
                 if name in DOCUMENT_FIELDS:
                     found |= np.isin(self._catalog.document_ids, at)
                 else:

@@ -11,7 +11,7 @@ from thumbindex.index.checksum import as_number, row_sum
 from thumbindex.index.database import Row
 from thumbindex.index.stored_columns import DOCUMENT
 from thumbindex.index.stored_duplicates import StoredDuplicates
-from thumbindex.model import BlockKind, Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem, Section
+from thumbindex.model import Abbreviation, BlockKind, Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem, Section
 from thumbindex.text import embedded_text, text_key
 
 _FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title", "folder", "modified"})
@@ -241,4 +241,5 @@ def _chunk(row: tuple[Any, ...]) -> Chunk:
 def document_from_row(path: str, title: str, modified: float, facts: str, folder: str) -> Document:
     """Build a document's record from its row."""
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(facts).items()}
+    values["abbreviations"] = tuple(Abbreviation(*each) for each in values["abbreviations"])
     return Document(path=path, title=title, folder=folder, modified=modified, **values)

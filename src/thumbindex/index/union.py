@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
+from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
 from thumbindex.ports import (
     Calibration,
     Catalog,
@@ -96,6 +96,11 @@ class UnionCatalog:
         """All documents, by folder, then path."""
         return tuple(document for part in self._parts for document in part.documents)
 
+    @cached_property
+    def abbreviations(self) -> Mapping[Abbreviation, int]:
+        """How many documents of all folders define each abbreviation."""
+        return sum((Counter(part.abbreviations) for part in self._parts), Counter[Abbreviation]())
+
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
         part = bisect_right(self._offsets.chunks, chunk) - 1
@@ -153,6 +158,10 @@ class UnionKeywordIndex:
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word."""
         return sum(part.frequency(word) for part in self._parts)
+
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other."""
+        return sum(part.adjacent(text) for part in self._parts)
 
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""

@@ -14,6 +14,7 @@ from thumbindex.index.union import unite
 from thumbindex.library.reader import Reader
 from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
+from thumbindex.query.equate import as_searched
 from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
@@ -52,8 +53,8 @@ def _answer(
     tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     watch = (lambda stage, search: seen.append((stage, search))) if explain else (lambda stage, search: None)
     search, trace = run(without_folder(query, len(opened)), tools, time.perf_counter, watch)
-    corrected = search.text if search.text != query.text else None
     passages = search.passages if search.answerable else ()
+    corrected = as_searched(search, passages)
     passages = explained(passages, seen, tools) if explain else passages
     return Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
 

@@ -91,8 +91,8 @@ def what_is_asked(search: Search, tools: Tools) -> tuple[Asked, ...]:
     """Return the words that a query asks for, and its identifiers as wholes: their parts may stand anywhere."""
     keyword = tools.snapshot.keyword
     fields = tuple(field_weights(tools.settings.search_keyword).fields)
-    words = {term.text for term in search.terms}
-    masks = [keyword.holding(text, fields) for text in sorted(words)]
+    words = {term.text: tuple(other.text for other in term.others) for term in search.terms}
+    masks = [np.logical_or.reduce([keyword.holding(form, fields) for form in (text, *others)]) for text, others in sorted(words.items())]
     masks += [keyword.holding(term.text, ("code",)) for term in search.identifiers if term.weight > 1 and term.text not in words]
     return tuple(Asked(_idf(int(np.count_nonzero(mask)), len(mask)), mask) for mask in masks)
 

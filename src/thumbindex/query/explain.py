@@ -104,7 +104,8 @@ def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: To
     mask = np.zeros(len(tools.snapshot.catalog), dtype=np.bool_)
     mask[[n for group in groups for n in group]] = True
     boosts = field_weights(tools.settings.search_keyword).fields
-    asked = [(term, name) for term in search.terms for name in boosts] + [(term, "code") for term in search.identifiers]
+    asked = [(each, name) for term in search.terms for each in (replace(term, others=()), *term.others) for name in boosts]
+    asked += [(replace(term, others=()), "code") for term in search.identifiers]
     held: dict[str, dict[str, set[ChunkId]]] = {}
     for term, name in asked:
         found = tools.snapshot.keyword.search([replace(term, weight=1.0)], KeywordWeights({name: 1.0}), int(mask.sum()), mask)

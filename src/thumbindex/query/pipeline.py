@@ -18,6 +18,7 @@ from thumbindex.query.dedup_ngram import dedup_ngram
 from thumbindex.query.dedup_semantic import dedup_semantic
 from thumbindex.query.deduplicate import deduplicate
 from thumbindex.query.diversify import diversify
+from thumbindex.query.equate import equate
 from thumbindex.query.expand import expand
 from thumbindex.query.families import as_families
 from thumbindex.query.fuse import first_list, fuse
@@ -38,6 +39,7 @@ from thumbindex.query.variants import variants
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("classify", classify),
     ("correct", correct),
+    ("equate", equate),
     ("expand", expand),
     ("search_vector", search_vector),
     ("search_keyword", search_keyword),

@@ -13,6 +13,6 @@ def search_vector(search: Search, tools: Tools) -> Search:
     settings = tools.settings.search_vector
     if tools.embedder is None or not len(tools.snapshot.vector):
         return search
-    vector = tools.embedder.embed_query(search.text)
+    vector = tools.embedder.embed_query(search.meaning or search.text)
     hits = tools.snapshot.vector.search(vector, settings.limit, search.mask)
     return replace(search, vector=vector, lists={**search.lists, "search_vector": RankedList(hits)})

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from thumbindex.model import Candidate, Dropped, Passage, Query, QueryKind, RankedList, Term
 from thumbindex.ports import Embedder, Mask, Reranker, Snapshot, Vector
 from thumbindex.settings import QuerySettings
+
+
+class Equal(NamedTuple):
+    """A form that was asked for and another one of the same, both folded, words joined by one space."""
+
+    asked: str
+    other: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,6 +28,8 @@ class Search:
     weights: Mapping[str, float] = field(default_factory=dict)  # retriever -> factor from classify
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
     identifiers: tuple[Term, ...] = ()  # whole identifiers and parts for search_code
+    meaning: str = ""  # what is embedded, where that is not `text`
+    equated: tuple[Equal, ...] = ()  # forms that were asked for, each with another one that counts as it
     mask: Mask | None = None  # what the filters let through
     vector: Vector | None = None  # the query's, set by search_vector
     lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from thumbindex.model import ChunkId, Document, Fate, Filters, Passage, Place, RankedList, Reach, Standpoint, Why, day_of
+from thumbindex.query.equate import as_searched
 from thumbindex.query.explain import Seen, best_cosine, best_hit, dropped_since, term_fields
 from thumbindex.query.fuse import fuse
 from thumbindex.query.parents import is_inside, parents
@@ -24,7 +25,7 @@ Verdict = tuple[Fate, str, str, int | None]
 def why(document: Document, heading: str, wanted: Sequence[ChunkId], seen: Seen, answer: Search, tools: Tools) -> Why:
     """Tell what became of a document's chunks in a run that was watched; the retrievers are asked again without their limits."""
     last = seen[-1][1]
-    found = Why(last.query.text, last.text if last.text != last.query.text else None, document.folder, document.path, heading, "not_found", "", "")
+    found = Why(last.query.text, as_searched(last), document.folder, document.path, heading, "not_found", "", "")
     found = replace(
         found,
         chunks=len(wanted),

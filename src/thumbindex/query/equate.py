@@ -1,0 +1,139 @@
+"""Stage equate: what the corpus calls by another form as well counts as what was asked: SSO as single sign-on, side bar as sidebar."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from thumbindex.model import Abbreviation, Passage, Term
+from thumbindex.ports import Embedder, KeywordIndex
+from thumbindex.query.search_keyword import FIELDS
+from thumbindex.query.stage import Equal, Search, Tools
+from thumbindex.query.terms import QUOTED, is_identifier
+from thumbindex.settings import EquateSettings
+from thumbindex.text import STOP_WORDS, fold, form_key, visible, words
+
+_CODE = re.compile(r"`[^`]*`|\[\[.*?\]\]")
+_BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
+_PLURAL = re.compile(r"\b([A-Z\d]{2,})s\b")
+
+_LONGEST = 8
+"""Words of a form that is looked for in a query."""
+
+_MOST = 40
+"""Words of a query that are looked at: a text of more is no question."""
+
+
+def equate(search: Search, tools: Tools) -> Search:
+    """Let each word be found by its other form too, at a lower weight; the query's text stays as it was asked."""
+    settings, runs = tools.settings.equate, list(plain_runs(search.text))
+    found: list[Equal] = []
+    if settings.abbreviations:
+        found += other_forms(search.text, runs, tools.snapshot.catalog.abbreviations)
+    if settings.compounds:
+        found += [*joined(runs, tools.snapshot.keyword, settings), *split(runs, tools.snapshot.keyword, settings)]
+    if not found:
+        return search
+    return replace(
+        search,
+        terms=tuple(with_others(term, found, settings.weight) for term in search.terms),
+        identifiers=tuple(with_others(term, [each for each in found if " " not in each.other], settings.weight) for term in search.identifiers),
+        meaning=spelled_out(search.text, found, tools.embedder),
+        equated=tuple(found),
+    )
+
+
+def plain_runs(text: str) -> Iterator[list[str]]:
+    """Yield the words that stand together, folded; quoted phrases, code and punctuation part them."""
+    plain = _CODE.sub(" | ", QUOTED.sub(" | ", text))
+    tokens = ("|" if is_identifier(token.strip(".,;:!?")) else token for token in plain.split()[:_MOST])
+    yield from (run for part in _BREAK.split(" ".join(tokens)) if (run := words(part)))
+
+
+# ------------------------------------------------------------------ abbreviations
+
+
+def other_forms(text: str, runs: Sequence[Sequence[str]], defined: Mapping[Abbreviation, int]) -> list[Equal]:
+    """Return the other form of each one in a query: what most documents give; none where as many give another one."""
+    grams = {" ".join(run[at:end]) for run in runs for at in range(len(run)) for end in range(at + 1, min(at + _LONGEST, len(run)) + 1)}
+    shorts = {gram: gram for gram in grams} | {fold(short): f"{fold(short)}s" for short in _PLURAL.findall(text) if f"{fold(short)}s" in grams}
+    longs = {form_key(gram): gram for gram in grams}
+    votes: dict[str, Counter[str]] = {}
+    written: dict[str, Abbreviation] = {}
+    for each, count in sorted(defined.items(), key=lambda item: (-item[1], item[0])):
+        key = form_key(each.long)
+        written.setdefault(key, each)
+        if each.short in shorts:
+            votes.setdefault(shorts[each.short], Counter())[written[key].long] += count
+        if key in longs:
+            votes.setdefault(longs[key], Counter())[each.short] += count
+    chosen = ((asked, clear_winner(found)) for asked, found in sorted(votes.items()))
+    return [Equal(asked, other) for asked, other in chosen if other and other not in grams]
+
+
+def clear_winner(votes: Counter[str]) -> str | None:
+    """Return what has most votes; None where something else has as many."""
+    (best, most), *rest = votes.most_common(2)
+    return None if rest and rest[0][1] == most else best
+
+
+def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) -> str:
+    """Return a text with the long form of each short one that the model does not know; empty where it knows all."""
+    short = (each for each in found if " " not in each.asked and len(each.other) > len(each.asked))
+    added = [each.other for each in short if embedder is not None and not embedder.knows(each.asked)]
+    return f"{text} ({', '.join(added)})" if added else ""
+
+
+# ------------------------------------------------------------------ compounds
+
+
+def joined(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings) -> Iterator[Equal]:
+    """Yield neighbors that texts write as one word at least as often: side bar, sidebar; rarer ones are names in code, as electronApp is."""
+    for left, right in dict.fromkeys(pair for run in runs for pair in pairwise(run)):
+        if is_half(left, settings.half) and is_half(right, settings.half):
+            often = keyword.frequency(left + right)
+            if often and keyword.adjacent(f"{left} {right}") <= often:
+                yield Equal(f"{left} {right}", left + right)
+
+
+def split(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings) -> Iterator[Equal]:
+    """Yield words that no text holds and that some write as two; `correct` has left those alone that the model knows: dropdown, drop-down."""
+    for word in dict.fromkeys(word for run in runs for word in run):
+        if len(word) >= 2 * settings.half and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, FIELDS).any():
+            cuts = ((word[:at], word[at:]) for at in range(settings.half, len(word) - settings.half + 1))
+            halves = (f"{left} {right}" for left, right in cuts if is_half(left, settings.half) and is_half(right, settings.half))
+            known = (both for both in halves if all(map(keyword.frequency, both.split())))
+            found = next((both for both in known if keyword.adjacent(both)), None)
+            if found:
+                yield Equal(word, found)
+
+
+def is_half(word: str, least: int) -> bool:
+    """Tell whether a word may be a half of a compound."""
+    return len(word) >= least and word.isalpha() and word not in STOP_WORDS
+
+
+# ------------------------------------------------------------------ what becomes of it
+
+
+def with_others(term: Term, found: Sequence[Equal], weight: float) -> Term:
+    """Return a term with the forms that count as it: those of itself, and of the phrase that it is a word of."""
+    others = [each.other for each in found if not term.phrase and term.text in each.asked.split()]
+    return replace(term, others=tuple(Term(other, weight, " " in other) for other in dict.fromkeys(others))) if others else term
+
+
+def as_searched(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
+    """Return what was searched for where that is not what was asked; of other forms those that brought one of some passages, or all."""
+    told = [each.other for each in search.equated if passages is None or any(_brought(each, passage) for passage in passages)]
+    if not told:
+        return search.text if search.text != search.query.text else None
+    return f"{search.text} (also: {', '.join(dict.fromkeys(told))})"
+
+
+def _brought(each: Equal, passage: Passage) -> bool:
+    """Tell whether a passage has the other form and not the one that was asked for."""
+    text = " ".join(words(visible("\n".join((passage.title, *passage.heading_path, passage.text)))))
+    return f" {each.other}" in f" {text}" and f" {each.asked}" not in f" {text}"

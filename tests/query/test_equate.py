@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from thumbindex.model import Abbreviation, Term
+from thumbindex.query.equate import clear_winner, other_forms, plain_runs, spelled_out, with_others
+from thumbindex.query.stage import Equal
+from thumbindex.testing import FakeEmbedder, document
+
+DEFINED = {
+    Abbreviation("k8s", "kubernetes"): 1,
+    Abbreviation("sso", "single sign on"): 3,
+    Abbreviation("llm", "large language models"): 1,
+    Abbreviation("ci", "continuous integration"): 3,
+    Abbreviation("ci", "configuration item"): 1,
+    Abbreviation("pr", "pull request"): 2,
+    Abbreviation("pr", "public relations"): 2,
+}
+
+
+def others(text: str) -> list[tuple[str, ...]]:
+    return [tuple(each) for each in other_forms(text, list(plain_runs(text)), DEFINED)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "form", "other"),
+    [
+        ("How do I deploy to K8s?", "k8s", "kubernetes"),
+        ("kubernetes ingress", "kubernetes", "k8s"),
+        ("set up SSO", "sso", "single sign on"),
+        ("single sign-on setup", "single sign on", "sso"),
+        ("a large language model", "large language model", "llm"),
+        ("do LLMs help", "llms", "large language models"),
+        ("ci jobs", "ci", "continuous integration"),
+    ],
+)
+def test_each_form_has_the_other_that_most_documents_give(asked: str, form: str, other: str) -> None:
+    assert others(asked) == [(form, other)]
+
+
+@pytest.mark.parametrize("text", ["pr review", '"sso"', "`sso`", "[[SSO]]", "--sso", "sso and single sign-on", "single, sign on", "llms"])
+def test_a_tie_quotes_code_both_forms_and_words_apart_add_nothing(text: str) -> None:
+    assert [each for each in others(text) if "sso" in each or "pr" in each or "llms" in each] == []
+
+
+def test_nobody_wins_a_tie() -> None:
+    assert (clear_winner(Counter(a=2, b=2)), clear_winner(Counter(a=3, b=2)), clear_winner(Counter(a=1))) == (None, "a", "a")
+
+
+def test_a_word_and_each_word_of_a_phrase_get_the_other_form_and_a_quoted_phrase_none() -> None:
+    found = [Equal("side bar", "sidebar"), Equal("sso", "single sign on")]
+    terms = [with_others(term, found, 0.5) for term in (Term("side"), Term("sso"), Term("other"), Term("side bar", phrase=True))]
+    assert [term.others for term in terms] == [(Term("sidebar", 0.5),), (Term("single sign on", 0.5, True),), (), ()]
+
+
+def test_the_long_form_is_embedded_where_the_model_does_not_know_the_short_one() -> None:
+    found = [Equal("k8s", "kubernetes"), Equal("single sign on", "sso")]
+    texts = [spelled_out("k8s sso", found, embedder) for embedder in (FakeEmbedder(), FakeEmbedder(known=["k8s"]), None)]
+    assert texts == ["k8s sso (kubernetes)", "", ""]
+
+
+VAULT = [
+    document("defined.md", "# Glossary\n\nKubernetes (k8s) and single sign-on (SSO) stand here.", abbreviations=tuple(DEFINED)[:2]),
+    document("long.md", "# Clusters\n\nKubernetes schedules our jobs on many machines."),
+    document("short.md", "# Teams\n\nSSO is part of the larger plan."),
+    document("panel.md", "# Panels\n\nHide the sidebar with a key."),
+    document("menu.md", "# Menus\n\nA drop-down opens below, and each file name is listed."),
+    document("trees.md", "# Trees\n\nPlant one on each side of the bar."),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [("k8s", "long.md"), ("single sign-on", "short.md"), ("side bar", "panel.md"), ("dropdown", "menu.md"), ("filename", "menu.md")],
+)
+def test_a_page_that_has_only_the_other_form_is_found(ask, asked: str, path: str) -> None:
+    tables = {"confidence": {"minimum_relevance": 0.0}}
+    on, off = (ask(VAULT, asked, off=name, **tables)[0] for name in ("", "equate"))
+    assert [path in [passage.path for passage in found.passages[:2]] for found in (on, off)] == [True, False]
+
+
+def test_a_page_with_the_form_that_was_asked_for_comes_first(ask) -> None:
+    notes = [document("a.md", "# A\n\nHide the sidebar."), document("b.md", "# B\n\nHide the side bar.")]
+    assert [passage.path for passage in ask(notes, "side bar")[0].passages] == ["b.md", "a.md"]
+
+
+def test_words_of_a_long_form_that_stand_apart_are_not_the_short_one(ask) -> None:
+    notes = [VAULT[0], document("trees.md", "# Trees\n\nPut a sign on a single tree.")]
+    assert [passage.path for passage in ask(notes, "SSO")[0].passages] == ["defined.md"]
+
+
+def test_a_word_of_one_half_that_is_short_and_a_stop_word_make_no_compound(ask) -> None:
+    notes = [document("a.md", "# A\n\nThe setup, the inform, the thatch.")]
+    assert [ask(notes, text)[0].equated for text in ("set up", "in form", "that ch")] == [(), (), ()]
