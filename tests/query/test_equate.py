@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from thumbindex.model import Abbreviation, Term
-from thumbindex.query.equate import clear_winner, other_forms, plain_runs, spelled_out, with_others
+from thumbindex.query.equate import both_ways, clear_winner, other_forms, plain_runs, spelled_out, with_others
 from thumbindex.query.stage import Equal
 from thumbindex.testing import FakeEmbedder, document
 
@@ -21,7 +21,7 @@ DEFINED = {
 
 
 def others(text: str) -> list[tuple[str, ...]]:
-    return [tuple(each) for each in other_forms(text, list(plain_runs(text)), DEFINED)]
+    return [tuple(each) for each in other_forms(text, list(plain_runs(text)), both_ways(DEFINED))]
 
 
 @pytest.mark.parametrize(

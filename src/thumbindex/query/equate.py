@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from thumbindex.model import Abbreviation, Passage, Term
-from thumbindex.ports import Embedder, KeywordIndex
+from thumbindex.ports import Catalog, Embedder, KeywordIndex
 from thumbindex.query.search_keyword import FIELDS
 from thumbindex.query.stage import Equal, Search, Tools
 from thumbindex.query.terms import QUOTED, is_identifier
@@ -32,7 +34,10 @@ def equate(search: Search, tools: Tools) -> Search:
     settings, runs = tools.settings.equate, list(plain_runs(search.text))
     found: list[Equal] = []
     if settings.abbreviations:
-        found += other_forms(search.text, runs, tools.snapshot.catalog.abbreviations)
+        catalog = tools.snapshot.catalog
+        if catalog not in _forms:
+            _forms[catalog] = both_ways(catalog.abbreviations)
+        found += other_forms(search.text, runs, _forms[catalog])
     if settings.compounds:
         found += [*joined(runs, tools.snapshot.keyword, settings), *split(runs, tools.snapshot.keyword, settings)]
     if not found:
@@ -56,21 +61,35 @@ def plain_runs(text: str) -> Iterator[list[str]]:
 # ------------------------------------------------------------------ abbreviations
 
 
-def other_forms(text: str, runs: Sequence[Sequence[str]], defined: Mapping[Abbreviation, int]) -> list[Equal]:
-    """Return the other form of each one in a query: what most documents give; none where as many give another one."""
-    grams = {" ".join(run[at:end]) for run in runs for at in range(len(run)) for end in range(at + 1, min(at + _LONGEST, len(run)) + 1)}
-    shorts = {gram: gram for gram in grams} | {fold(short): f"{fold(short)}s" for short in _PLURAL.findall(text) if f"{fold(short)}s" in grams}
-    longs = {form_key(gram): gram for gram in grams}
-    votes: dict[str, Counter[str]] = {}
-    written: dict[str, Abbreviation] = {}
+class Forms(NamedTuple):
+    """Every form that documents define, short ones as they are and long ones by their keys, with how many give each other form for it."""
+
+    short: Mapping[str, Counter[str]]
+    long: Mapping[str, Counter[str]]
+
+
+_forms: WeakKeyDictionary[Catalog, Forms] = WeakKeyDictionary()
+"""Of each catalog that is in use."""
+
+
+def both_ways(defined: Mapping[Abbreviation, int]) -> Forms:
+    """Return the forms of some abbreviations; of long ones that differ in their writing alone the most frequent stands for all."""
+    short: dict[str, Counter[str]] = {}
+    long: dict[str, Counter[str]] = {}
+    written: dict[str, str] = {}
     for each, count in sorted(defined.items(), key=lambda item: (-item[1], item[0])):
         key = form_key(each.long)
-        written.setdefault(key, each)
-        if each.short in shorts:
-            votes.setdefault(shorts[each.short], Counter())[written[key].long] += count
-        if key in longs:
-            votes.setdefault(longs[key], Counter())[each.short] += count
-    chosen = ((asked, clear_winner(found)) for asked, found in sorted(votes.items()))
+        short.setdefault(each.short, Counter())[written.setdefault(key, each.long)] += count
+        long.setdefault(key, Counter())[each.short] += count
+    return Forms(short, long)
+
+
+def other_forms(text: str, runs: Sequence[Sequence[str]], forms: Forms) -> list[Equal]:
+    """Return the other form of each one in a query: what most documents give; none where as many give another one."""
+    grams = {" ".join(run[at:end]) for run in runs for at in range(len(run)) for end in range(at + 1, min(at + _LONGEST, len(run)) + 1)}
+    plurals = {f"{fold(short)}s": fold(short) for short in _PLURAL.findall(text)}
+    found = [(gram, forms.short.get(gram) or forms.short.get(plurals.get(gram, "")) or forms.long.get(form_key(gram))) for gram in sorted(grams)]
+    chosen = [(asked, clear_winner(votes)) for asked, votes in found if votes]
     return [Equal(asked, other) for asked, other in chosen if other and other not in grams]
 
 
