@@ -13,13 +13,14 @@ import typer
 
 from thumbindex.config import load_config
 from thumbindex.serve.opening import Opening, open_library
-from thumbindex.serve.options import SetOption
+from thumbindex.serve.options import SetOption, takes_opening
 from thumbindex.serve.outcome import FOUND, reported
 from thumbindex.serve.payload import delays_payload
 from thumbindex.serve.progress import ProgressDisplay
-from thumbindex.serve.render import print_copies, print_delays, print_json, print_looks
+from thumbindex.serve.render import print_copies, print_delays, print_json, print_looks, print_starts
 from thumbindex.study.freshness import Load, measure_freshness
 from thumbindex.study.queries import load_queries
+from thumbindex.study.start import measure_start
 
 bench = typer.Typer(help="Measure on this machine, in a folder made up for it.", no_args_is_help=True, add_completion=False)
 
@@ -42,6 +43,28 @@ def freshness(
         print_json(delays_payload(measured))
     else:
         print_delays(measured)
+    return FOUND
+
+
+@bench.command()
+@reported
+@takes_opening
+def start(
+    ctx: typer.Context,
+    opening: Opening,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="Starts that are measured.")] = 10,
+    question: Annotated[str, typer.Option("--query", metavar="TEXT", help="What is asked first.")] = "how do I begin",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every start's seconds.")] = False,
+) -> int:
+    """Measure a server's start with the index that a folder has: to the handshake, the list of tools, the first answers."""
+    with ProgressDisplay() as show:
+        with open_library(opening) as library:
+            library.index(progress=show)
+        measured = measure_start(opening.arguments(), question, rounds, show)
+    if as_json:
+        print_json({"starts": [asdict(each) for each in measured]})
+    else:
+        print_starts(measured)
     return FOUND
 
 

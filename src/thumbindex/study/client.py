@@ -40,20 +40,28 @@ class ServerProcess:
         self._listener.start()
 
     def __enter__(self) -> Self:
-        client = {"name": "thumbindex bench", "version": "1"}
         try:
-            self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
-            self._write({"method": "notifications/initialized"})
-            self.request("tools/list", {})
+            self.initialize()
+            self.list_tools()
         except BaseException:
             # no `with` will end what it never entered
             self.process.kill()
-            self._end()
+            self.end()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._end()
+        self.end()
+
+    def initialize(self) -> None:
+        """Shake hands."""
+        client = {"name": "thumbindex bench", "version": "1"}
+        self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+        self._write({"method": "notifications/initialized"})
+
+    def list_tools(self) -> None:
+        """List the tools, as every client does before it calls one."""
+        self.request("tools/list", {})
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool; return its structured answer. Raises ThumbindexError where the server refuses."""
@@ -116,7 +124,7 @@ class ServerProcess:
         with self._lock:
             return self._waiting.pop(number, None)
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """End its input and wait for its end; kill it where that does not come. Raises ThumbindexError then."""
         if self.process.stdin:
             with suppress(OSError):  # it has ended with something unread
