@@ -14,6 +14,7 @@ from thumbindex.model import Answer, Filters
 from thumbindex.serve.bench import bench
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries
+from thumbindex.serve.install import install
 from thumbindex.serve.opening import Opening, open_everywhere
 from thumbindex.serve.options import JsonOption, open_for, read_since, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
@@ -40,6 +41,7 @@ app.add_typer(bench, name="bench")
 app.add_typer(duplicates, name="duplicates")
 app.command()(why)
 app.command("tune")(tune)
+app.command("install")(install)
 
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
