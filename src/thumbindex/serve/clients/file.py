@@ -74,10 +74,8 @@ def write_text(path: Path, text: str | None, before: str | None) -> None:
     `before` is what the change was made from: where another program has written meanwhile, nothing is changed.
     """
     try:
+        refuse_other(path, before)
         target = path.resolve()
-        _refuse_read_only(path)
-        if read_text(target) != before:
-            raise UsageError(f"{path}: another program has changed it meanwhile, and nothing was written: run this again.")
         if text is None:
             target.unlink(missing_ok=True)
         else:
@@ -87,8 +85,10 @@ def write_text(path: Path, text: str | None, before: str | None) -> None:
         raise UsageError(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error}): check who may write there.") from error
 
 
-def _refuse_read_only(path: Path) -> None:
-    """Raise UsageError where a file was made read-only: a rename would get around what somebody wanted."""
+def refuse_other(path: Path, before: str | None) -> None:
+    """Raise UsageError where a file no longer holds what it held, or was made read-only: a rename would get around what somebody wanted."""
+    if read_text(path) != before:
+        raise UsageError(f"{path}: another program has changed it meanwhile, and nothing was written: run this again.")
     if path.exists() and not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
         raise UsageError(f"{path}: is read-only, and nothing was changed: make it writable (chmod u+w) and run this again.")
 

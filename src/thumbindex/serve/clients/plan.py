@@ -11,7 +11,7 @@ from typing import Any
 
 from thumbindex.errors import UsageError
 from thumbindex.serve.clients.block import put_block, read_block, take_block
-from thumbindex.serve.clients.file import back_up, backups, lines_of, place, read_text, without_mark, write_text
+from thumbindex.serve.clients.file import back_up, backups, lines_of, place, read_text, refuse_other, without_mark, write_text
 from thumbindex.serve.clients.json_entry import put_json, read_json, take_json
 from thumbindex.serve.clients.known import NAME, Client, Surroundings
 from thumbindex.serve.clients.scan import Malformed
@@ -52,6 +52,7 @@ class Change:
         """Make the change; return where the old file is kept, if it had to be. Raises UsageError."""
         if self.is_none:
             return None
+        refuse_other(self.path, self.before)
         kept = back_up(self.path) if self.keep else None
         write_text(self.path, self.after, self.before)
         if not self.keep:
@@ -100,9 +101,10 @@ def uninstall_at(spot: Spot) -> Change:
     for original in (*originals, None):
         if _put(spot, original, entry) == before:
             return Change(spot.path, before, original)
+    kept = [read_text(each) or "" for each in backups(spot.path)]
     mark, text = without_mark(before)
-    after = mark + spot.take(text, without_mark(originals[0])[1] if originals else "")
-    is_ours = not originals and "".join(after.split()) in {"", "{}"}
+    after = mark + spot.take(text, without_mark((*originals, *kept, "")[0])[1])
+    is_ours = not kept and "".join(after.split()) in {"", "{}"}
     return Change(spot.path, before, None if is_ours else after)
 
 
