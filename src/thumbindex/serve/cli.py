@@ -12,6 +12,7 @@ import typer
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.model import Answer, Filters
 from thumbindex.serve.bench import bench
+from thumbindex.serve.doctor import doctor
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries
 from thumbindex.serve.install import install
@@ -42,6 +43,7 @@ app.add_typer(duplicates, name="duplicates")
 app.command()(why)
 app.command("tune")(tune)
 app.command("install")(install)
+app.command("doctor")(doctor)
 
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
