@@ -91,7 +91,7 @@ def index(
 def query(
     ctx: typer.Context,
     opening: Opening,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The question. Text that begins with a dash follows `--`.")],
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="The question. One that begins with a dash follows `--`.")],
     limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages returned.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did, and how each passage came to its place.")] = False,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only documents with this tag; repeatable, all must be there.")] = None,
