@@ -1,6 +1,7 @@
 """One entry of a JSON file with comments: everything else stays byte for byte."""
 
 import json
+import re
 import time
 from typing import Any
 
@@ -144,3 +145,39 @@ def test_any_object_gets_the_entry_and_is_as_it_was_without_it(document: dict[st
     put = put_json(text, KEYS, ENTRY)
     assert json.loads(put) == document | {"mcpServers": {"thumbindex": ENTRY}}
     assert take_json(put, KEYS, text) == text
+
+
+@st.composite
+def _written(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """Draw an object as somebody might have written it: blanks and remarks anywhere, commas at the end."""
+    blank = st.lists(st.sampled_from(["", " ", "\t", "\n", "\r\n", "// one\n", "/* two */", "/* 3\n4 */", "//\r\n"]), max_size=2).map("".join)
+
+    def write(value: Any) -> str:
+        if not isinstance(value, dict):
+            return json.dumps(value)
+        members = [draw(blank) + json.dumps(key) + draw(blank) + ":" + draw(blank) + write(each) + draw(blank) for key, each in value.items()]
+        end = draw(st.sampled_from(["", "," + draw(blank)])) if members else draw(blank)
+        return "{" + ",".join(members) + end + "}"
+
+    names = st.sampled_from(["mcpServers", "a", "b", "//", "}"])
+    document = draw(st.dictionaries(names, st.integers() | st.dictionaries(names, st.integers() | st.just("/*"), max_size=3), max_size=3))
+    document["mcpServers"] = draw(st.dictionaries(names, st.integers(), max_size=2))
+    return draw(blank) + write(document) + draw(blank), document
+
+
+def _remarks(text: str) -> list[str]:
+    return [each for each in re.findall(r'(?:"(?:[^"\\]|\\.)*")|(//[^\r\n]*|/\*.*?\*/)', text, re.S) if each]
+
+
+@settings(max_examples=200, deadline=None)
+@given(_written())
+def test_remarks_and_values_survive_wherever_they_stand(written: tuple[str, dict[str, Any]]) -> None:
+    text, document = written
+    put = put_json(text, KEYS, ENTRY)
+    node = scan(put)
+    assert node is not None
+    assert node.value == {**document, "mcpServers": {**document["mcpServers"], "thumbindex": ENTRY}}
+    taken = take_json(put, KEYS, text)
+    assert read_json(taken, ()) == document
+    assert [_remarks(each) for each in (put, taken)] == [_remarks(text)] * 2
+    assert "".join(taken.split()) == "".join(text.split())

@@ -21,8 +21,8 @@ def put_block(text: str, lines: str) -> str:
     block = newline.join([BEGIN, *lines.split("\n"), END, ""])
     if found := _BLOCK.search(text):
         return text if read_block(text) == lines else text[: found.start()] + block + text[found.end() :]
-    if not text.strip():
-        return text + block
+    if not text:
+        return block
     return text + ("" if text.endswith("\n") else newline) + newline + block
 
 

@@ -160,7 +160,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _lead(text: str, newline: str) -> str:
-    if not text.strip():
+    if not text:
         return text
     return text + ("" if text.endswith("\n") else newline) + newline
 
