@@ -113,6 +113,9 @@ def test_what_was_installed_is_gone_without_a_trace(install: Install, home: Path
 def test_instructions_are_left_alone_where_that_is_asked_for(install: Install, home: Path) -> None:
     install("claude-code", "--no-instructions")
     assert files(home) == {".claude.json"}
+    install("claude-code")
+    install("claude-code", "--uninstall", "--no-instructions")
+    assert files(home) == {".claude/CLAUDE.md"}
 
 
 def test_a_client_without_a_file_of_instructions_is_told_what_to_add(install: Install) -> None:

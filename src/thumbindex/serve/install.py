@@ -34,14 +34,14 @@ def install(
     as_json: JsonOption = False,
 ) -> int:
     """Have an MCP client start the server for --folder (without it: the configured folders, else the current one)."""
-    chosen, around = find_client(client), surroundings()
-    changes = removals(chosen, around) if uninstall else additions(chosen, around, opening, instructed=not no_instructions)
+    chosen, around, instructed = find_client(client), surroundings(), not no_instructions
+    changes = removals(chosen, around, instructed=instructed) if uninstall else additions(chosen, around, opening, instructed=instructed)
     kept = [None if dry_run else each.write() for each in changes]
     if as_json:
         print_json(install_payload(chosen, changes, kept, dry_run))
     else:
         _print(chosen, changes, kept, dry_run, uninstall)
-        if not uninstall and chosen.instructions is None and not no_instructions:
+        if not uninstall and chosen.instructions is None and instructed:
             typer.echo(f"{chosen.title} reads no file of lasting instructions. If it does not use the tools by itself, add this to its settings:")
             typer.echo(f"  {advice(served(opening))}")
     return FOUND
@@ -74,9 +74,9 @@ def additions(client: Client, around: Surroundings, opening: Opening, *, instruc
     return [*changes, install_at(spot, advice(folders))] if spot else changes
 
 
-def removals(client: Client, around: Surroundings) -> list[Change]:
+def removals(client: Client, around: Surroundings, *, instructed: bool) -> list[Change]:
     """Return what is to change for a client to know nothing of the server. Raises UsageError."""
-    spots = (entry_spot(client, around), instructions_spot(client, around))
+    spots = (entry_spot(client, around), instructions_spot(client, around) if instructed else None)
     return [uninstall_at(each) for each in spots if each]
 
 
