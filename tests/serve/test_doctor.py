@@ -1,5 +1,6 @@
 """`thumbindex doctor`: what it says of what is right, and of what is not."""
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -10,9 +11,9 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-from thumbindex.errors import StorageError
+from thumbindex.errors import ModelError, StorageError
 from thumbindex.library import Library
-from thumbindex.library.health import SCHEMA, is_whole
+from thumbindex.library.health import SCHEMA, is_whole, verify_named
 from thumbindex.serve.checks import (
     check_client,
     check_folder,
@@ -104,6 +105,20 @@ def test_the_bundled_model_is_compared_with_its_hashes() -> None:
 def test_a_model_that_cannot_be_fetched_fails(tmp_path: Path) -> None:
     assert check_model("nobody/no-such-model").state == "fail"  # tests run with HF_HUB_OFFLINE
     assert check_model(str(tmp_path)).state == "fail"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symlinks need a privilege on Windows")
+def test_a_file_of_the_hubs_cache_that_is_not_what_its_name_says_is_found(tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"weights").hexdigest()
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshot").mkdir()
+    for name, link, content in ((digest, "model.safetensors", b"weights"), ("0" * 40, "config.json", b"{}")):
+        (tmp_path / "blobs" / name).write_bytes(content)
+        (tmp_path / "snapshot" / link).symlink_to(tmp_path / "blobs" / name)
+    assert verify_named(tmp_path / "snapshot") == 1  # small files are named by git, which says less
+    (tmp_path / "blobs" / digest).write_bytes(b"weighty")
+    with pytest.raises(ModelError, match=r"model\.safetensors is not the file that was published"):
+        verify_named(tmp_path / "snapshot")
 
 
 def test_an_index_says_what_is_wrong_with_it_and_what_to_do(library: Library) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from thumbindex.encode.digest import file_digest
 from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
 from thumbindex.errors import ModelError
 from thumbindex.index.database import SCHEMA_VERSION
 from thumbindex.index.repair import looks_whole
 from thumbindex.library.folders import Folder
 
-__all__ = ["AUTO", "SCHEMA", "ModelHealth", "examine_model", "is_whole"]
+__all__ = ["AUTO", "SCHEMA", "ModelHealth", "examine_model", "is_whole", "verify_named"]
 
 SCHEMA = SCHEMA_VERSION
 """The version in which this program writes indexes."""
@@ -37,18 +37,21 @@ def examine_model(name: str) -> ModelHealth:
     # A cache that is empty remembers no digests: the files themselves are read.
     with tempfile.TemporaryDirectory(prefix="thumbindex-doctor-") as cache:
         card = find_model(name, offline=True, cache=Path(cache))
-        named = {} if card.name == BUNDLED else _named_by_digest(card.folder)
-        for path, digest in named.items():
-            if file_digest(path, Path(cache)) != digest:
+    verified = len(BUNDLED_HASHES) if card.name == BUNDLED else verify_named(card.folder)
+    return ModelHealth(card.name, card.folder, card.dimensions, verified)
+
+
+def verify_named(folder: Path) -> int:
+    """Compare the files of a folder in the hub's cache with the digests that they are named by; return how many have one, raise ModelError."""
+    links = [path for path in sorted(folder.rglob("*")) if path.is_symlink() and path.is_file()]
+    named = [path for path in links if len(path.resolve().name) == _SHA256]
+    for path in named:
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != path.resolve().name:
                 raise ModelError(f"{path} is not the file that was published: delete {path.resolve()} and fetch the model again.")
-    return ModelHealth(card.name, card.folder, card.dimensions, len(named) or (len(BUNDLED_HASHES) if card.name == BUNDLED else 0))
+    return len(named)
 
 
 def is_whole(folder: Folder) -> bool:
     """Read a folder's index whole and tell whether there is nothing to mend; raise StorageError where it cannot be read at all."""
     return looks_whole(folder.places)
-
-
-def _named_by_digest(folder: Path) -> dict[Path, str]:
-    links = [path for path in sorted(folder.rglob("*")) if path.is_symlink() and path.is_file()]
-    return {path: path.resolve().name for path in links if len(path.resolve().name) == _SHA256}
