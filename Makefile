@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-faults soak storm lint docs frozen clean
+.PHONY: demo test test-faults soak storm lint docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 # torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
@@ -40,6 +40,10 @@ lint: .venv/installed
 # Write config.toml and docs/configuration.md from the settings' one place.
 docs: .venv/installed
 	$(BIN)/python -m thumbindex.reference
+
+# Build the bundle for Claude Desktop (dist/thumbindex-VERSION.mcpb).
+bundle: .venv/installed
+	$(BIN)/python -m thumbindex.bundle
 
 # Write the figures anew below which answers must not fall (tests/study/frozen.json).
 frozen: .venv/installed

@@ -77,7 +77,7 @@ def test_rooms_never_import_each_other():
 
 def test_only_the_command_line_sees_the_study():
     seeing = {path for path, names in modules() if "study" in own(names) and not path.startswith("study/")}
-    assert seeing <= {"serve/bench.py", "serve/evaluation.py", "serve/payload.py", "serve/render.py", "serve/tune.py"}
+    assert seeing <= {"serve/bench.py", "serve/checks.py", "serve/evaluation.py", "serve/payload.py", "serve/render.py", "serve/tune.py"}
 
 
 @pytest.mark.parametrize("engine", sorted(DOORS))

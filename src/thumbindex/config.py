@@ -114,6 +114,11 @@ def offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}
 
 
+def environment() -> Mapping[str, str]:
+    """Return the environment as it is: where other programs keep their files depends on it."""
+    return dict(os.environ)
+
+
 def forbid_telemetry() -> None:
     """Tell libraries that report to their makers not to: to be called before they are imported. Everything stays on this machine.
 

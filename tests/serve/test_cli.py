@@ -171,7 +171,7 @@ def test_an_evaluation_measures_abstention_against_queries_without_an_answer(run
         (("query", "x", "--folder", "/nowhere"), "/nowhere"),
         (("eval", "/nowhere.jsonl"), "the queries cannot be read"),
         (("query", "x", "--limit", "0"), "--limit"),
-        (("query",), "TEXT"),
+        (("query",), "QUERY"),
     ],
 )
 def test_wrong_use_is_exit_code_2_with_a_sentence_on_stderr(run: Run, arguments: tuple[str, ...], says: str) -> None:

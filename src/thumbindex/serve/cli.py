@@ -12,8 +12,10 @@ import typer
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.model import Answer, Filters
 from thumbindex.serve.bench import bench
+from thumbindex.serve.doctor import doctor
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries
+from thumbindex.serve.install import install
 from thumbindex.serve.opening import Opening, open_everywhere
 from thumbindex.serve.options import JsonOption, open_for, read_since, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
@@ -40,6 +42,8 @@ app.add_typer(bench, name="bench")
 app.add_typer(duplicates, name="duplicates")
 app.command()(why)
 app.command("tune")(tune)
+app.command("install")(install)
+app.command("doctor")(doctor)
 
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
@@ -87,7 +91,7 @@ def index(
 def query(
     ctx: typer.Context,
     opening: Opening,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The question. Text that begins with a dash follows `--`.")],
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="The question. One that begins with a dash follows `--`.")],
     limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages returned.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did, and how each passage came to its place.")] = False,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only documents with this tag; repeatable, all must be there.")] = None,

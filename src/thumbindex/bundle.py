@@ -1,0 +1,102 @@
+"""Build the bundle for Claude Desktop: `python -m thumbindex.bundle` in the repository's root writes `dist/thumbindex-VERSION.mcpb`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from thumbindex.serve.tools import TOOLS
+
+MANIFEST_VERSION = "0.4"
+"""The first one with servers whose Python and packages the client installs by uv: ours weigh too much, and differ by platform, to lie in a bundle."""
+
+_PROGRAM = "main.py"
+"""At the top, where no module of ours lies beside it: the folder of a program is looked through first for what it imports."""
+
+_PROGRAM_TEXT = """\
+\"\"\"Serves the folders that are its arguments.\"\"\"
+
+import sys
+
+from thumbindex.serve.bundled import main
+
+main(sys.argv[1:])
+"""
+
+_BEGINNING = (1980, 1, 1, 0, 0, 0)
+"""The earliest time that a zip file can state: the same files make the same bundle."""
+
+_LONG = """\
+Indexes folders of Markdown (a notes vault, a project's docs) and answers questions with the right passages, cited to the line, always current.
+Everything stays on this machine; the files are only read. The first start installs Python packages (about 1 GB) and takes some minutes.
+"""
+
+
+def write(root: Path, target: Path | None = None) -> Path:
+    """Write the bundle of a repository's files; return where it lies."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    place = target or root / "dist" / f"{project['name']}-{project['version']}.mcpb"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, content in _files(root, project):
+            bundle.writestr(zipfile.ZipInfo(name, _BEGINNING), content, zipfile.ZIP_DEFLATED)
+    return place
+
+
+def manifest(project: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the client reads: what this is, what to ask the user for, and how to start it."""
+    return {
+        "manifest_version": MANIFEST_VERSION,
+        "name": project["name"],
+        "display_name": project["name"],
+        "version": project["version"],
+        "description": project["description"],
+        "long_description": _LONG,
+        "author": {"name": project["name"]},
+        "license": project["license"],
+        "server": {
+            "type": "uv",
+            "entry_point": _PROGRAM,
+            "mcp_config": {"command": "uv", "args": ["run", "--directory", "${__dirname}", _PROGRAM, "${user_config.folders}"]},
+        },
+        "tools": [{"name": each["name"], "description": each["description"]} for each in TOOLS],
+        "prompts_generated": True,
+        "compatibility": {"platforms": ["darwin", "win32", "linux"], "runtimes": {"python": project["requires-python"]}},
+        "user_config": {
+            "folders": {
+                "type": "directory",
+                "title": "Folders",
+                "description": "The folders of Markdown to answer from. They are only read.",
+                "multiple": True,
+                "required": True,
+            }
+        },
+    }
+
+
+def _files(root: Path, project: Mapping[str, Any]) -> Iterator[tuple[str, str | bytes]]:
+    yield "manifest.json", json.dumps(manifest(project), indent=2, ensure_ascii=False) + "\n"
+    yield _PROGRAM, _PROGRAM_TEXT
+    yield "pyproject.toml", _with_pins(root)
+    for name in ("LICENSE", "README.md"):
+        yield name, (root / name).read_bytes()
+    for path in sorted((root / "src" / "thumbindex").rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path.relative_to(root).as_posix(), path.read_bytes()
+
+
+def _with_pins(root: Path) -> str:
+    """Return `pyproject.toml` with the versions that are tested, in the words of uv."""
+    pins = re.findall(r"^[^#\s].*$", (root / "constraints.txt").read_text(encoding="utf-8"), re.M)
+    listed = "".join(f"  {json.dumps(each)},\n" for each in pins)
+    return (root / "pyproject.toml").read_text(encoding="utf-8") + f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{write(Path())}\n")

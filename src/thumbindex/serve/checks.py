@@ -1,0 +1,205 @@
+"""What `thumbindex doctor` looks at, one function a subject: each says what it found, and what to do where that is not right."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from thumbindex.config import offline
+from thumbindex.errors import ModelError, StorageError, ThumbindexError, UsageError
+from thumbindex.model import FolderStatus
+from thumbindex.serve.clients.known import Client, Surroundings
+from thumbindex.serve.clients.plan import entry_spot, read_entry
+from thumbindex.study.client import ServerProcess
+
+State = Literal["ok", "warn", "fail"]
+
+LEAST_PYTHON = (3, 11)
+
+INOTIFY = Path("/proc/sys/fs/inotify")
+"""Where Linux states how many folders a user may have watched."""
+
+_SPARE = 2
+"""Other programs watch folders, too: what is needed should fit this many times."""
+
+_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?P<bounds>[^;\[]*)(?P<marker>;.*)?")
+_BOUND = re.compile(r"(==|>=|<)\s*([0-9.]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of what the doctor says."""
+
+    subject: str
+    state: State
+    found: str
+    remedy: str = ""  # what to do; empty where nothing is to be done
+
+
+def check_python(version: tuple[int, ...], program: str) -> Check:
+    """Look at the Python that runs this."""
+    found = f"{'.'.join(map(str, version[:3]))} ({program})"
+    if version[:2] < LEAST_PYTHON:
+        return Check("python", "fail", found, f"Install Python {'.'.join(map(str, LEAST_PYTHON))} or later and install thumbindex there.")
+    return Check("python", "ok", found)
+
+
+def check_packages(requirements: Sequence[str], version_of: Callable[[str], str | None]) -> Check:
+    """Compare the packages that are installed with those that are required."""
+    wanted = [found for each in requirements if (found := _REQUIREMENT.match(each)) and "extra" not in (found["marker"] or "")]
+    wrong = []
+    for each in wanted:
+        there = version_of(each["name"])
+        if there is None:
+            wrong.append(f"{each['name']} is missing")
+        elif not _fits(there, each["bounds"]):
+            wrong.append(f"{each['name']} is {there}, {each['bounds'].strip()} is required")
+    if wrong:
+        return Check("packages", "fail", "; ".join(wrong), "Install thumbindex again: `pip install --upgrade thumbindex`.")
+    return Check("packages", "ok", f"all {len(wanted)} that are required")
+
+
+def check_model(name: str) -> Check:
+    """Look for a model on this machine and compare its files with the digests that are known."""
+    # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.library.health import examine_model
+
+    try:
+        found = examine_model(name)
+    except ModelError as error:
+        if "/" in name and not offline() and "not on this machine" in str(error):
+            return Check("model", "warn", f"{name} is not on this machine", "Nothing to do: it is fetched when it is first needed.")
+        return Check("model", "fail", str(error), "Until then answers come from words alone.")
+    asked = f"{name}: " if name != found.name else ""
+    hashes = f"the hashes of {found.verified} files are right" if found.verified else "whole; no hashes of it are known"
+    return Check("model", "ok", f"{asked}{found.name}, {found.dimensions} dimensions, {hashes} ({found.folder})")
+
+
+def check_folder(status: FolderStatus) -> Check:
+    """Look whether a folder is there and may be read."""
+    root = Path(status.root)
+    try:
+        entries = sum(1 for _ in os.scandir(root))
+    except OSError as error:
+        return Check(f"folder {status.folder}", "warn", f"{root}: {error.strerror}", "Mount it or allow it to be read; until then the index answers.")
+    return Check(f"folder {status.folder}", "ok", f"{root}, {entries:,} entries")
+
+
+def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) -> Check:
+    """Look at one folder's index: whether it is there, can be read, is whole and holds vectors."""
+    subject, state = f"index {status.folder}", status.state
+    again = f"thumbindex index --folder {status.root}"
+    if not status.indexed:
+        return Check(subject, "ok", f"none yet: the server makes it, or `{again}`")
+    try:
+        if status.failure or not whole():
+            why = status.failure or "damaged"
+            todo = (
+                "Use the version that wrote it, or another --index."
+                if why == "of a later version"
+                else f"Run `{again}`: it repairs, vectors are kept."
+            )
+            return Check(subject, "warn" if why == "busy" else "fail", f"{status.location}: {why}", todo)
+    except StorageError as error:
+        return Check(subject, "fail", str(error), f"Run `{again} --verify`.")
+    found = f"{state.documents:,} documents, {state.vectors:,} of {state.chunks:,} chunks have vectors, schema {schema}, whole ({status.location})"
+    if status.problems:
+        return Check(subject, "warn", f"{found}; {len(status.problems):,} problems", f"`thumbindex status --folder {status.root}` lists them.")
+    if state.pending and not status.writing:
+        return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.")
+    return Check(subject, "ok", found)
+
+
+def check_watches(roots: Sequence[Path], limits: Path = INOTIFY) -> Check | None:
+    """Compare how many folders are to be watched with how many the system allows; None where it sets no such limit."""
+    try:
+        most = int((limits / "max_user_watches").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+    wanted = sum(1 for root in roots for _ in os.walk(root))
+    found = f"{wanted:,} folders to watch, {most:,} allowed"
+    if wanted * _SPARE > most:
+        return Check(
+            "watches",
+            "warn",
+            found,
+            f"Allow more: `sudo sysctl fs.inotify.max_user_watches={max(524_288, wanted * 4)}`; else it looks every few seconds.",
+        )
+    return Check("watches", "ok", found)
+
+
+def check_client(client: Client, around: Surroundings) -> Check | None:
+    """Look at one client's entry for the server; None where it has none."""
+    subject = f"client {client.name}"
+    try:
+        entry = read_entry(entry_spot(client, around))
+    except UsageError as error:
+        return Check(subject, "warn", str(error), "The client cannot read it either.")
+    if entry is None:
+        return None
+    again, file = f"Run `thumbindex install {client.name}` with its folders.", client.file(around)
+    command = command_of(entry)
+    if not command:
+        return Check(subject, "fail", f"{file}: the entry names no command", again)
+    if not Path(command[0]).is_absolute():
+        return Check(subject, "warn", f"{file}: {command[0]} is looked for where the client looks, which may find nothing", again)
+    if not os.access(command[0], os.X_OK) or not Path(command[0]).is_file():
+        return Check(subject, "fail", f"{file}: there is no program {command[0]}", again)
+    if entry.get("disabled") is True or entry.get("enabled") is False:
+        return Check(subject, "warn", f"{file}: the entry is switched off", f"Switch it on in {client.title}.")
+    away = [each for each in folders_of(command) if not Path(each).is_dir()]
+    if away:
+        return Check(subject, "warn", f"{file}: {', '.join(away)}: there is no such folder", f"Mount it, or: {again}")
+    return Check(subject, "ok", f"{file}: {' '.join(command)}")
+
+
+def check_handshake(options: Sequence[str]) -> Check:
+    """Start a server of our own, shake hands, and end it."""
+    begun = time.perf_counter()
+    try:
+        with ServerProcess(options) as server:
+            seconds = time.perf_counter() - begun
+            tools = [each["name"] for each in server.request("tools/list", {})["tools"]]
+    except (ThumbindexError, OSError) as error:
+        command = " ".join(["thumbindex", "serve", *options])
+        return Check("handshake", "fail", str(error), f"Run `{command}` yourself: it says why.")
+    return Check("handshake", "ok", f"{seconds:.1f} s; tools {', '.join(tools)}")
+
+
+def command_of(entry: Any) -> list[str]:
+    """Return the command line of a client's entry, empty where there is none."""
+    command, args = (entry.get("command"), entry.get("args")) if isinstance(entry, Mapping) else (None, None)
+    words = [*command] if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]
+    return words if all(isinstance(each, str) for each in words) else []
+
+
+def folders_of(command: Sequence[str]) -> Iterator[str]:
+    """Yield the folders that a command line names."""
+    for word, following in pairwise([*command, ""]):
+        if word == "--folder":
+            yield following
+        elif word.startswith("--folder="):
+            yield word.removeprefix("--folder=")
+
+
+def _fits(version: str, bounds: str) -> bool:
+    there = _numbers(version)
+    for sign, bound in _BOUND.findall(bounds):
+        wanted = _numbers(bound)
+        if (sign == "==" and there != wanted) or (sign == ">=" and there < wanted) or (sign == "<" and there >= wanted):
+            return False
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return a release's numbers: 1.0 and 1.0.0 are one."""
+    found = [int(each) for each in re.match(r"[0-9.]*", version)[0].strip(".").split(".") if each]  # type: ignore[index]
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found)

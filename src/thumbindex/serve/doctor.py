@@ -1,0 +1,139 @@
+"""`thumbindex doctor`: looks at everything that has to be right for an answer, and says what to do where something is not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from thumbindex.errors import ConfigError, ThumbindexError
+from thumbindex.serve.bench import made_up
+from thumbindex.serve.checks import (
+    Check,
+    check_client,
+    check_folder,
+    check_handshake,
+    check_index,
+    check_model,
+    check_packages,
+    check_python,
+    check_watches,
+    command_of,
+    folders_of,
+)
+from thumbindex.serve.clients.known import CLIENTS, Surroundings
+from thumbindex.serve.clients.plan import entry_spot, read_entry
+from thumbindex.serve.install import surroundings
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.options import JsonOption, open_for, takes_opening
+from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported
+from thumbindex.serve.render import print_json
+from thumbindex.settings import Config
+
+_COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
+
+
+@reported
+@takes_opening
+def doctor(
+    ctx: typer.Context,
+    opening: Opening,
+    as_json: JsonOption = False,
+) -> int:
+    """Check the installation, the folders (those of --folder, else the configured ones, else those that clients name) and the clients."""
+    checks = []
+    for each in examine(opening, surroundings(), lambda one: open_for(ctx, one)):
+        checks.append(each)
+        if not as_json:
+            _print(each)
+    failed, doubtful = (sum(each.state == state for each in checks) for state in ("fail", "warn"))
+    if as_json:
+        print_json({"failed": failed, "warnings": doubtful, "checks": [asdict(each) for each in checks]})
+    else:
+        typer.echo(f"{failed} failed, {doubtful} to look at, {len(checks) - failed - doubtful} right")
+    return NOT_FOUND if failed else FOUND
+
+
+def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], Any]) -> Iterator[Check]:
+    """Yield what is found, one subject after another; the server that is started last writes what every server does, and nothing else does."""
+    yield check_python(tuple(sys.version_info[:3]), sys.executable)
+    yield check_packages(requires("thumbindex") or (), _version_of)
+    try:
+        config = opening.load()
+    except ConfigError as error:
+        yield Check("configuration", "fail", str(error), "Mend it: no command goes on without.")
+        return
+    folders = opening.folder or tuple(config.folders) or tuple(_folders_of_clients(around))
+    yield Check("configuration", "ok", f"{len(config.written)} keys are set, {len(config.folders)} folders are named")
+    yield from _examine_folders([replace(opening, folder=(each,)) for each in folders], config, opener)
+    yield from _examine_clients(around)
+    if folders:
+        yield check_handshake(replace(opening, folder=folders).arguments())
+    else:
+        # A server without folders would take the current one in, which may be anything.
+        with made_up(opening.overrides) as empty:
+            yield check_handshake(empty.arguments())
+
+
+def _examine_folders(openings: Sequence[Opening], config: Config, opener: Callable[[Opening], Any]) -> Iterator[Check]:
+    # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.library.health import AUTO, SCHEMA, is_whole
+
+    models, roots = set[str](), list[Path]()
+    for each in openings:
+        try:
+            with opener(each) as library:
+                for folder, status in zip(library.opened, library.status(), strict=True):
+                    yield check_folder(status)
+                    yield check_index(status, lambda folder=folder: is_whole(folder), SCHEMA)  # type: ignore[misc]
+                    roots.append(folder.root)
+                    models |= {status.state.model} - {""}
+        except ThumbindexError as error:
+            yield Check(f"folder {each.folder[0]}", "fail", str(error), "Name one that is there, or take it out of the configuration.")
+    if not openings:
+        yield Check("folders", "warn", "none is named", "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the configuration.")
+    # What was chosen for an index stays: `auto` is only for those to come.
+    for name in sorted(models if models and config.encode.embed.model == AUTO else models | {config.encode.embed.model}):
+        yield check_model(name)
+    watches = check_watches(roots)
+    if watches:
+        yield watches
+
+
+def _examine_clients(around: Surroundings) -> Iterator[Check]:
+    found = [each for each in (check_client(client, around) for client in CLIENTS) if each]
+    yield from found
+    if not found:
+        yield Check("clients", "warn", "none starts thumbindex", "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.")
+
+
+def _folders_of_clients(around: Surroundings) -> Iterator[str]:
+    """Yield the folders that clients have servers started with, each once; files that cannot be read are told of later."""
+    seen = set()
+    for client in CLIENTS:
+        try:
+            named = list(folders_of(command_of(read_entry(entry_spot(client, around)))))
+        except ThumbindexError:
+            continue
+        for each in named:
+            if each not in seen:
+                seen.add(each)
+                yield each
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _print(check: Check) -> None:
+    typer.echo(f"{typer.style(f'{check.state:<4}', fg=_COLORS[check.state])}  {check.subject}: {check.found}")
+    if check.remedy:
+        typer.echo(f"      {check.remedy}")

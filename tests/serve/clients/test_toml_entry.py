@@ -1,0 +1,83 @@
+"""One table of a TOML file: every other line stays."""
+
+import tomllib
+
+import pytest
+
+from thumbindex.serve.clients.scan import Malformed
+from thumbindex.serve.clients.toml_entry import put_toml, read_toml, take_toml
+
+KEYS = ("mcp_servers", "thumbindex")
+ENTRY = {"command": r"C:\Program Files\thumbindex.exe", "args": ["serve", "--folder", "/ü"]}
+
+FILES = {
+    "plain": 'model = "x" # mine\n\n[mcp_servers.a]\ncommand = "y"\n',
+    "CRLF": 'model = "x"\r\n[profiles.a]\r\nb = 1\r\n',
+    "many lines": '# top\nnotes = """\n[mcp_servers.thumbindex]\nno header\n"""\n'
+    "list = [\n  1, # one\n  [2],\n]\n[t]\na.b = {c = 1}\n[[many]]\nx = 1\n[[many]]\nx = 2\n",
+    "blank at the end": "a = 1\n\n\n",
+    "apart": '[mcp_servers.a]\ncommand = "y"\n\n[other]\nx = 1\n\n[mcp_servers.b]\ncommand = "z"\n',
+    "dotted": 'mcp_servers.a.command = "y"\n',
+    "quoted": '[ "mcp_servers" . \'a b\' ]\ncommand = "y"\n',
+}
+
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_what_was_put_in_is_taken_out_again_to_the_byte(text: str) -> None:
+    put = put_toml(text, KEYS, ENTRY)
+    assert put.startswith(text)
+    assert tomllib.loads(put)["mcp_servers"]["thumbindex"] == ENTRY
+    assert take_toml(put, KEYS) == text
+
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_putting_it_in_twice_changes_nothing_more(text: str) -> None:
+    put = put_toml(text, KEYS, ENTRY)
+    assert put_toml(put, KEYS, ENTRY) == put
+
+
+def test_lines_end_as_those_around_them() -> None:
+    assert put_toml("a = 1\r\n", KEYS, {"b": 1}) == "a = 1\r\n\r\n[mcp_servers.thumbindex]\r\nb = 1\r\n"
+    assert put_toml("a = 1", KEYS, {"b": 1}) == "a = 1\n\n[mcp_servers.thumbindex]\nb = 1\n"
+
+
+def test_a_table_that_changed_keeps_what_its_user_added_to_it() -> None:
+    mine = '[mcp_servers.thumbindex]\ntool_timeout_sec = 90 # slow\nargs = [\n  "old", # old\n]\n'
+    mine += '\n[mcp_servers.thumbindex.env]\nA = "1"\n\n# of the next\n[next]\n'
+    put = put_toml(mine, KEYS, {"command": "x", "args": ["serve"]})
+    assert put.startswith(
+        '[mcp_servers.thumbindex]\ncommand = "x"\ntool_timeout_sec = 90 # slow\nargs = ["serve"]\n\n[mcp_servers.thumbindex.env]\nA = "1"\n'
+    )
+    assert read_toml(put, KEYS) == {"tool_timeout_sec": 90, "args": ["serve"], "command": "x", "env": {"A": "1"}}
+
+
+def test_a_table_is_taken_out_with_its_own_tables_and_the_remarks_of_the_next_one_stay() -> None:
+    text = 'a = 1\n\n[mcp_servers.thumbindex]\ncommand = "x"\n[mcp_servers.thumbindex.env]\nA = "1"\n\n# of the next\n[next]\n'
+    assert take_toml(text, KEYS) == "a = 1\n\n# of the next\n[next]\n"
+
+
+def test_a_value_that_only_looks_like_our_table_is_left_alone() -> None:
+    text = FILES["many lines"]
+    assert (read_toml(text, KEYS), take_toml(text, KEYS)) == (None, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcp_servers = {}\n",
+        "mcp_servers = {thumbindex = {command = 'x'}}\n",
+        "[mcp_servers]\nthumbindex = {command = 'x'}\n",
+        "[[mcp_servers]]\na = 1\n",
+        "mcp_servers = 1\n",
+    ],
+)
+def test_a_table_that_cannot_be_edited_by_lines_is_left_alone(text: str) -> None:
+    with pytest.raises(Malformed, match=r"write it as \[mcp_servers\.thumbindex\]"):
+        put_toml(text, KEYS, ENTRY)
+
+
+@pytest.mark.parametrize(("text", "offset"), [("a = 1\nb = = 2\n", 10), ("a = 1\na = 2\n", 11), ('x = """', 7)])
+def test_what_is_broken_is_named_with_its_place(text: str, offset: int) -> None:
+    with pytest.raises(Malformed) as raised:
+        put_toml(text, KEYS, ENTRY)
+    assert raised.value.offset == offset

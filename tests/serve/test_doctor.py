@@ -1,0 +1,197 @@
+"""`thumbindex doctor`: what it says of what is right, and of what is not."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+from thumbindex.errors import ModelError, StorageError
+from thumbindex.library import Library
+from thumbindex.library.health import SCHEMA, is_whole, verify_named
+from thumbindex.serve.checks import (
+    check_client,
+    check_folder,
+    check_index,
+    check_model,
+    check_packages,
+    check_python,
+    check_watches,
+)
+from thumbindex.serve.cli import app
+from thumbindex.serve.clients.known import CLIENTS, Surroundings
+from thumbindex.serve.opening import Opening
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "schema" / "doctor.json"
+CURSOR = next(each for each in CLIENTS if each.name == "cursor")
+
+
+def examined(home: Path, *arguments: str, opener: Callable[[Opening], Library] | None = None) -> tuple[int, Mapping[str, str]]:
+    """Run the doctor with a home folder of its own; return its exit code and the state of each subject."""
+    result = CliRunner().invoke(app, ["doctor", "--json", *arguments], obj=opener, env={"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")})
+    payload = json.loads(result.stdout)
+    jsonschema.validate(payload, json.loads(DOCUMENTED.read_text(encoding="utf-8")))
+    return result.exit_code, {each["subject"]: each["state"] for each in payload["checks"]}
+
+
+def cursor_entry(home: Path, entry: object) -> Surroundings:
+    (home / ".cursor").mkdir(exist_ok=True)
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"thumbindex": entry}}), encoding="utf-8")
+    return Surroundings("linux", home, {})
+
+
+def test_an_installation_that_is_right_is_told_so_in_every_line(
+    vault: Path, indexes: Path, library: Library, open_fake: Callable[[Opening], Library], tmp_path: Path
+) -> None:
+    CliRunner().invoke(app, ["install", "cursor", "--folder", str(vault)], env={"HOME": str(tmp_path)})
+    code, states = examined(tmp_path, "--folder", str(vault), "--index", str(indexes), opener=open_fake)
+    right = dict.fromkeys(("python", "packages", "configuration", "folder vault", "index vault", "client cursor", "handshake"), "ok")
+    states.pop("watches", "")  # Linux alone has them
+    assert (code, states) == (1, right | {"model": "fail"})  # the fake is on nobody's disk
+
+
+def test_nothing_is_written_to_the_home_but_what_a_server_writes(tmp_path: Path) -> None:
+    code, states = examined(tmp_path)
+    assert (code, states["folders"], states["clients"], states["handshake"]) == (0, "warn", "warn", "ok")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_folder_that_is_not_there_fails_and_so_does_its_server(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--folder", "/nowhere"], env={"HOME": str(tmp_path)})
+    assert result.exit_code == 1
+    assert "fail  folder /nowhere: /nowhere: there is no folder /nowhere" in result.stdout
+    assert "ok    model: " in result.stdout
+    assert "fail  handshake: initialize: the server has ended\n      Run `thumbindex serve --folder=/nowhere` yourself: it says why." in result.stdout
+
+
+def test_a_configuration_that_is_broken_ends_it_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("[query]\nlimits = 1\n", encoding="utf-8")
+    result = CliRunner().invoke(app, ["doctor", "--config", str(tmp_path / "bad.toml")])
+    assert result.exit_code == 1
+    assert f"fail  configuration: {tmp_path / 'bad.toml'}:2: unknown key `query.limits`: did you mean `query.limit`?" in result.stdout
+
+
+def test_a_python_that_is_too_old_fails() -> None:
+    assert [check_python(version, "py").state for version in ((3, 10, 9), (3, 11, 0), (4, 0, 0))] == ["fail", "ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("required", "there", "found"),
+    [
+        ("a>=1.2", "1.2.0", "all 1 that are required"),
+        ("a>=1.2", "1.10", "all 1 that are required"),
+        ("a>=1.2,<3", "3.0", "a is 3.0, >=1.2,<3 is required"),
+        ("a==0.1.0", "0.1", "all 1 that are required"),
+        ("a==0.1.0", "0.1.1", "a is 0.1.1, ==0.1.0 is required"),
+        ("a>=1.2", "1.1.9rc1", "a is 1.1.9rc1, >=1.2 is required"),
+        ("a-b_c>=1", None, "a-b_c is missing"),
+        ("a>=1; extra == 'plots'", None, "all 0 that are required"),
+    ],
+)
+def test_packages_are_compared_with_what_is_required(required: str, there: str | None, found: str) -> None:
+    assert check_packages([required], lambda _: there).found == found
+
+
+def test_the_bundled_model_is_compared_with_its_hashes() -> None:
+    check = check_model("all-MiniLM-L6-v2")
+    assert (check.state, "the hashes of 2 files are right" in check.found) == ("ok", True)
+
+
+def test_a_model_that_cannot_be_fetched_fails(tmp_path: Path) -> None:
+    assert check_model("nobody/no-such-model").state == "fail"  # tests run with HF_HUB_OFFLINE
+    assert check_model(str(tmp_path)).state == "fail"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symlinks need a privilege on Windows")
+def test_a_file_of_the_hubs_cache_that_is_not_what_its_name_says_is_found(tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"weights").hexdigest()
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshot").mkdir()
+    for name, link, content in ((digest, "model.safetensors", b"weights"), ("0" * 40, "config.json", b"{}")):
+        (tmp_path / "blobs" / name).write_bytes(content)
+        (tmp_path / "snapshot" / link).symlink_to(tmp_path / "blobs" / name)
+    assert verify_named(tmp_path / "snapshot") == 1  # small files are named by git, which says less
+    (tmp_path / "blobs" / digest).write_bytes(b"weighty")
+    with pytest.raises(ModelError, match=r"model\.safetensors is not the file that was published"):
+        verify_named(tmp_path / "snapshot")
+
+
+def test_an_index_says_what_is_wrong_with_it_and_what_to_do(library: Library) -> None:
+    status = library.status()[0]
+
+    def unreadable() -> bool:
+        raise StorageError("The disk is gone.")
+
+    states = {
+        "whole": check_index(status, lambda: True, 4).state,
+        "flipped": check_index(status, lambda: False, 4).state,
+        "unreadable": check_index(status, unreadable, 4).state,
+        "later": check_index(replace(status, failure="of a later version"), lambda: True, 4).state,
+        "busy": check_index(replace(status, failure="busy"), lambda: True, 4).state,
+        "none": check_index(replace(status, indexed=False), unreadable, 4).state,
+    }
+    assert states == {"whole": "ok", "flipped": "fail", "unreadable": "fail", "later": "fail", "busy": "warn", "none": "ok"}
+    assert "it repairs, vectors are kept" in check_index(status, lambda: False, 4).remedy
+
+
+def test_a_flipped_byte_in_the_index_is_found(vault: Path, open_fake: Callable[[Opening], Library], tmp_path: Path) -> None:
+    with open_fake(Opening((str(vault),), tmp_path / "index")) as library:
+        library.index()
+        store = library.opened[0].places.store
+        content = bytearray(store.read_bytes())
+        content[content.rindex(b"green button")] ^= 1
+        store.write_bytes(content)
+        check = check_index(library.status()[0], lambda: is_whole(library.opened[0]), SCHEMA)
+    assert (check.state, check.found) == ("fail", f"{store.parent}: damaged")
+
+
+def test_a_folder_that_is_away_is_a_warning(library: Library, tmp_path: Path) -> None:
+    away = replace(library.status()[0], root=str(tmp_path / "gone"))
+    assert (check_folder(away).state, check_folder(library.status()[0]).state) == ("warn", "ok")
+
+
+def test_too_few_watches_are_a_warning_that_says_how_many_to_allow(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    limits = tmp_path / "inotify"
+    assert check_watches([tmp_path], limits) is None
+    limits.mkdir()
+    (limits / "max_user_watches").write_text("7\n", encoding="ascii")
+    check = check_watches([tmp_path], limits)
+    assert check is not None
+    assert (check.state, check.found, "max_user_watches=524288" in check.remedy) == ("warn", "4 folders to watch, 7 allowed", True)
+
+
+@pytest.mark.parametrize(
+    ("entry", "state"),
+    [
+        ({"command": "/bin/sh", "args": ["serve", "--folder", "/"]}, "ok"),
+        ({"command": ["/bin/sh", "serve"], "enabled": True}, "ok"),
+        ({"command": "/bin/sh", "args": ["serve", "--folder=/nowhere"]}, "warn"),
+        ({"command": "/bin/sh", "disabled": True}, "warn"),
+        ({"command": "thumbindex", "args": ["serve"]}, "warn"),
+        ({"command": "/nowhere/thumbindex"}, "fail"),
+        ({"command": "/tmp"}, "fail"),
+        ({"url": "x"}, "fail"),
+        ("x", "fail"),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="there is no /bin/sh")
+def test_a_clients_entry_is_looked_at(entry: object, state: str, tmp_path: Path) -> None:
+    check = check_client(CURSOR, cursor_entry(tmp_path, entry))
+    assert check is not None
+    assert check.state == state
+
+
+def test_a_clients_file_that_is_broken_is_a_warning_and_one_without_us_is_nothing(tmp_path: Path) -> None:
+    around = cursor_entry(tmp_path, {})
+    CURSOR.file(around).write_text("{", encoding="utf-8")
+    broken = check_client(CURSOR, around)
+    assert broken is not None
+    assert broken.state == "warn"
+    CURSOR.file(around).write_text("{}", encoding="utf-8")
+    assert check_client(CURSOR, around) is None

@@ -1,0 +1,159 @@
+"""`thumbindex install`, as a user runs it, in a home folder made up for it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from thumbindex.serve.cli import app
+from thumbindex.serve.install import own_command
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "install.json"
+
+Install = Callable[..., Result]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be in a folder of notes in a home folder of one's own."""
+    notes = tmp_path / "home" / "notes"
+    notes.mkdir(parents=True)
+    monkeypatch.chdir(notes)
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(notes.parent))
+    return notes.parent
+
+
+@pytest.fixture
+def install(home: Path) -> Install:
+    return lambda *arguments: CliRunner().invoke(app, ["install", *arguments])
+
+
+def files(home: Path) -> set[str]:
+    return {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+
+
+def entry(home: Path) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = json.loads((home / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]["thumbindex"]
+    return found
+
+
+def test_a_client_is_told_of_each_folder_by_its_absolute_path(install: Install, home: Path) -> None:
+    (home / "docs").mkdir()
+    result = install("claude-code", "--folder", ".", "--folder", "../docs", "--set", "query.limit=3", "--index", "elsewhere")
+    assert result.exit_code == 0
+    folders = ["--folder", str(home / "docs"), "--folder", str(home / "notes")]
+    assert entry(home)["args"] == ["serve", *folders, "--set", "query.limit=3", "--index", str(home / "notes" / "elsewhere")]
+
+
+def test_the_command_that_was_written_starts_a_server_from_anywhere(install: Install, home: Path) -> None:
+    install("claude-code")
+    command, *arguments = entry(home)["command"], *entry(home)["args"]
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    hello["params"] = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}  # type: ignore[assignment]
+    bare = {"HOME": str(home), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    done = subprocess.run([command, *arguments], input=json.dumps(hello) + "\n", capture_output=True, text=True, cwd="/", env=bare, timeout=60)
+    assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "thumbindex"
+
+
+def test_without_a_folder_the_current_one_is_named(install: Install, home: Path) -> None:
+    install("claude-code")
+    assert entry(home)["args"] == ["serve", "--folder", str(home / "notes")]
+
+
+def test_without_a_folder_the_configured_ones_are_left_to_the_configuration(install: Install, home: Path) -> None:
+    own = home / "own.toml"
+    own.write_text(f"[folders]\nwork = {json.dumps(str(home / 'notes'))}\n", encoding="utf-8")
+    install("claude-code", "--config", str(own))
+    assert entry(home)["args"] == ["serve", "--config", str(own)]
+
+
+@pytest.mark.parametrize("place", ["home", "/"])
+def test_a_whole_home_or_disk_is_served_only_where_it_is_named(install: Install, home: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home if place == "home" else place)
+    result = install("claude-code")
+    assert (result.exit_code, files(home)) == (2, set())
+    assert "name the folder with your notes with --folder" in result.stderr
+
+
+def test_a_dry_run_shows_what_the_real_one_does_and_writes_nothing(install: Install, home: Path) -> None:
+    shown = install("codex", "--dry-run").stdout
+    assert files(home) == set()
+    assert install("codex").stdout.splitlines()[:12] == shown.splitlines()[:12]
+    assert "+[mcp_servers.thumbindex]" in shown
+    assert "+Before answering anything that the user's notes and docs (notes) may cover" in shown
+    assert "Nothing was written" in shown
+
+
+def test_a_second_run_changes_nothing_and_says_so(install: Install, home: Path) -> None:
+    install("claude-code")
+    said = install("claude-code").stdout
+    assert said == "".join(f"{home / name}: nothing to change\n" for name in (".claude.json", ".claude/CLAUDE.md"))
+
+
+def test_what_was_installed_is_gone_without_a_trace(install: Install, home: Path) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "CLAUDE.md").write_text("Be brief.", encoding="utf-8")
+    install("claude-code")
+    assert files(home) == {".claude.json", ".claude/CLAUDE.md", ".claude/CLAUDE.md.thumbindex-backup"}
+    assert "no longer starts thumbindex" in install("claude-code", "--uninstall").stdout
+    assert files(home) == {".claude/CLAUDE.md"}
+    assert (home / ".claude" / "CLAUDE.md").read_text(encoding="utf-8") == "Be brief."
+
+
+def test_instructions_are_left_alone_where_that_is_asked_for(install: Install, home: Path) -> None:
+    install("claude-code", "--no-instructions")
+    assert files(home) == {".claude.json"}
+    install("claude-code")
+    install("claude-code", "--uninstall", "--no-instructions")
+    assert files(home) == {".claude/CLAUDE.md"}
+
+
+def test_a_client_without_a_file_of_instructions_is_told_what_to_add(install: Install) -> None:
+    assert "Cursor reads no file of lasting instructions." in install("cursor").stdout
+
+
+def test_one_broken_file_keeps_the_other_from_being_written(install: Install, home: Path) -> None:
+    (home / ".claude.json").write_text("{", encoding="utf-8")
+    result = install("claude-code")
+    assert (result.exit_code, files(home)) == (2, {".claude.json"})
+    assert ".claude.json:1:2: the text ends where a key in quotes or } is expected. Nothing was changed" in result.stderr
+
+
+def test_an_unknown_client_is_answered_with_the_known_ones(install: Install) -> None:
+    assert "There is no client 'coursor'. Did you mean cursor?" in install("coursor").stderr
+
+
+def test_what_it_did_as_json_fits_its_schema(install: Install, home: Path) -> None:
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_text("{}", encoding="utf-8")
+    payload = json.loads(install("Cursor", "--json").stdout)
+    jsonschema.validate(payload, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert payload["files"][0]["backup"] == str(home / ".cursor" / "mcp.json.thumbindex-backup")
+
+
+def test_a_program_is_named_by_the_path_that_started_it_else_by_its_python(tmp_path: Path) -> None:
+    script, python = tmp_path / "thumbindex", tmp_path / "bin" / "python"
+    assert own_command(tmp_path / "pytest", python) == [str(python), "-P", "-m", "thumbindex"]
+    script.touch()
+    assert own_command(script, python) == [str(script)]
+    python.parent.mkdir()
+    (python.parent / "thumbindex.exe").touch()
+    assert own_command(tmp_path / "__main__.py", python) == [str(python.parent / "thumbindex.exe")]
+
+
+@pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="file names there are always text")
+def test_a_folder_whose_name_is_no_text_is_refused(install: Install, home: Path) -> None:
+    folder = os.fsencode(home / "notes") + b"/caf\xe9"
+    os.mkdir(folder)  # noqa: PTH102 - a path of bytes
+    result = install("claude-code", "--folder", os.fsdecode(folder))
+    assert (result.exit_code, files(home)) == (2, set())
