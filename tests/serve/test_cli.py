@@ -322,3 +322,8 @@ def test_the_status_says_what_was_left_out_as_repeats(open_fake: Callable[[Openi
     _, as_json, as_text = (CliRunner().invoke(app, [*command, *own], obj=open_fake) for command in (["index"], ["status", "--json"], ["status"]))
     assert [each["repeats"] for folder in checked(as_json, "status")["folders"] for each in folder["ingestion"]] == [1]
     assert "deduplication: 2 -> 1 segments" in as_text.stdout
+
+
+def test_planted_copies_are_measured_with_the_settings_that_are_given(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["bench", "copies", str(tmp_path), "--set", "query.nothing=1"])
+    assert (result.exit_code, "unknown key `query.nothing`" in result.stderr) == (2, True)

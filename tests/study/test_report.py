@@ -33,6 +33,14 @@ def test_all_sets_come_first_where_there_are_several(evaluation: Evaluation) -> 
     assert [row[:2] for row in two.rows] == [("ALL", "6"), ("vault.manual", "3"), ("other", "3")]
 
 
+def test_what_a_setting_does_to_each_set_is_told_where_there_are_several(evaluation: Evaluation) -> None:
+    nothing = replace(evaluation, name="other", measured={query: {**each, "nDCG@10": 0.0} for query, each in evaluation.measured.items()})
+    effect = Effect(Variant("worse", {}), (nothing, nothing), compare("ALL", [1.0], [0.0]))
+    last = tables(Findings((evaluation, nothing), effects=(effect,)))[-1]
+    assert last.columns == ("configuration", "vault.manual", "other")
+    assert last.rows == (("as configured", "0.988", "0.000"), ("worse", "0.000", "0.000"))
+
+
 def test_a_page_names_what_was_asked_and_what_could_not_be(findings: Findings) -> None:
     page = render_markdown(findings, [("A plot", Path("/there/plot.png"))])
     asked = "vault.manual asked of vault: 3 documents, 4 chunks; model fake"

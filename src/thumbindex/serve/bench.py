@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -101,6 +101,7 @@ def copies(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Notes that are read, and written nowhere but among the copies.")],
     queries: Annotated[list[Path] | None, typer.Option("--queries", metavar="FILE", help="Labeled queries to be asked too; repeatable.")] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Which sections are planted.")] = 1,
+    overrides: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Plant copies of a fifth of the sections of some notes, as they are, reworded and with another number, and count them in answers."""
@@ -108,9 +109,9 @@ def copies(
     from thumbindex.study.copies import measure_copies, plant
 
     questions = [each.query for path in queries or () for each in load_queries(path)]
-    with made_up() as opening, ProgressDisplay() as show:
+    with made_up(overrides or ()) as opening, ProgressDisplay() as show:
         planted = plant(folder, Path(*opening.folder), seed=seed)
-        found = measure_copies(planted, questions, lambda overrides: open_library(replace(opening, overrides=tuple(overrides))), show)
+        found = measure_copies(planted, questions, lambda more: open_library(Opening(overrides=tuple(more)).over(opening)), show)
     if as_json:
         print_json({name: asdict(copies) for name, copies in found.items()})
     else:

@@ -18,6 +18,9 @@ from thumbindex.study.record import Findings, cost_of, record
 _COST = ("p50 ms", "p95 ms", "tokens")
 _CHANGE = ("difference", "95 % interval", "verdict")
 
+_BESIDE = ("S@1", "sec@1", "sec@3")
+"""Measures of a changed setting beside the main one: nothing else is looked at while a setting is chosen."""
+
 _MISSING = "-"
 
 
@@ -71,6 +74,8 @@ def _tables(findings: Findings) -> Iterator[ReportTable]:
         yield _since(findings.baseline)
     if findings.effects:
         yield _by_setting(findings)
+        if len(findings.evaluations) > 1:
+            yield _by_setting_and_set(findings)
     for name, measured in findings.abstention.items():
         yield _by_threshold(name, measured)
 
@@ -97,11 +102,17 @@ def _since(baseline: Sequence[Difference]) -> ReportTable:
 
 
 def _by_setting(findings: Findings) -> ReportTable:
-    default = ("as configured", *_effect_cells(findings.evaluations), "", "", "")
-    rows = [(each.variant.name, *_effect_cells(each.evaluations), *_change(each.difference)) for each in findings.effects if each.difference]
+    default = ("as configured", *_effect_cells(findings.evaluations, ("", "", "")))
+    rows = [(each.variant.name, *_effect_cells(each.evaluations, _change(each.difference))) for each in findings.effects if each.difference]
     notes = [f"{each.variant.name} was not asked: {each.refusal}" for each in findings.effects if each.refusal]
-    columns = ("configuration", MAIN, "S@1", "sec@1", "sec@3", *_COST, *_CHANGE)
+    columns = ("configuration", MAIN, *_CHANGE, *_BESIDE, *_COST)
     return ReportTable("Each setting alone", columns, (default, *rows), tuple(notes))
+
+
+def _by_setting_and_set(findings: Findings) -> ReportTable:
+    asked = [("as configured", findings.evaluations), *((each.variant.name, each.evaluations) for each in findings.effects if each.difference)]
+    rows = tuple((name, *(f"{each.scores['ALL'][MAIN]:.3f}" for each in evaluations)) for name, evaluations in asked)
+    return ReportTable(f"Each setting alone, {MAIN} by set", ("configuration", *(each.name for each in findings.evaluations)), rows)
 
 
 def _by_threshold(name: str, measured: Abstention) -> ReportTable:
@@ -114,9 +125,9 @@ def _by_threshold(name: str, measured: Abstention) -> ReportTable:
     return ReportTable(f"{name}: what a threshold of confidence refuses", ("confidence", "answerable", *measured.auc), tuple(rows), tuple(notes))
 
 
-def _effect_cells(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+def _effect_cells(evaluations: Sequence[Evaluation], change: Sequence[str]) -> tuple[str, ...]:
     means = pooled(evaluations)[0]["ALL"]
-    return (*(f"{means[name]:.3f}" if name in means else _MISSING for name in (MAIN, "S@1", "sec@1", "sec@3")), *_cost(evaluations))
+    return (_cell(means, MAIN), *change, *(_cell(means, name) for name in _BESIDE), *_cost(evaluations))
 
 
 def _quality(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
@@ -125,7 +136,11 @@ def _quality(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
 
 
 def _cells(means: dict[str, float]) -> tuple[str, ...]:
-    return tuple(f"{means[name]:.3f}" if name in means else _MISSING for name in MEASURES)
+    return tuple(_cell(means, name) for name in MEASURES)
+
+
+def _cell(means: dict[str, float], name: str) -> str:
+    return f"{means[name]:.3f}" if name in means else _MISSING
 
 
 def _cost(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
