@@ -143,6 +143,7 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
     links: tuple[Link, ...]
     problems: tuple[Problem, ...] = ()
+    private: bool = False  # its owner keeps it out of everything
     keys: tuple[bytes, ...] = ()  # digests of the texts that are embedded, a chunk; empty where nobody has computed them yet
 
 

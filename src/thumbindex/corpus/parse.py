@@ -13,6 +13,7 @@ from thumbindex.corpus.decode import decode
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.inline import parse_destination, parse_wikilink
 from thumbindex.corpus.pack import Draft, draft_chunks
+from thumbindex.corpus.private import has_private_tag, is_private_path, states_privacy
 from thumbindex.corpus.salience import salience
 from thumbindex.corpus.section import gather_sections, section_start
 from thumbindex.corpus.source import Source, leave_out_comments, line_starts, may_hold_comments
@@ -43,7 +44,12 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         date=front.date,
         modified=modified,
     )
-    return ParsedDocument(document, sections, chunks, (*_related(front), *outline.links), (*found, *front.problems))
+    private = is_private_path(path, settings) or _is_private(text, front, document, settings)
+    return ParsedDocument(document, sections, chunks, (*_related(front), *outline.links), (*found, *front.problems), private)
+
+
+def _is_private(text: str, front: FrontMatter, document: Document, settings: CorpusSettings) -> bool:
+    return states_privacy(text, front.size, front.fields.items()) or has_private_tag(document.tags, text[front.size :], settings)
 
 
 def read_source(text: str, path: str = "") -> Source:
