@@ -25,7 +25,14 @@ _REFUSED = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
 def is_private_path(path: str, settings: CorpusSettings) -> bool:
     """Tell whether a glob of `corpus.private.globs` keeps a file, or a folder that it is in, out; upper and lower case are one."""
-    return bool(settings.private.globs) and _globs(settings.private.globs).match_file(_folded(path))
+    globs = settings.private.globs
+    return bool(globs) and (_globs(globs).match_file(_folded(path)) or (path.endswith("/") and is_private_folder(path, settings)))
+
+
+def is_private_folder(path: str, settings: CorpusSettings) -> bool:
+    """Tell whether whatever lies in a folder is private (`journal/**`), so that the folder's own name is nobody's business either."""
+    globs = settings.private.globs
+    return bool(globs) and not any(glob.startswith("!") for glob in globs) and _globs(globs).match_file(_folded(f"{path.rstrip('/')}/_.md"))
 
 
 def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:

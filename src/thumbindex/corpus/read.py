@@ -63,7 +63,7 @@ def _open_inside(root: str, real: str) -> int | None:
         return None
     if not _STEPS:
         return _open_and_compare(root, real)
-    *folders, name = real[len(start) :].split(os.sep)
+    *folders, name = Path(real[len(start) :]).parts
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for folder in folders:

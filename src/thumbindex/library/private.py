@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
+from thumbindex.config import with_folder_file
 from thumbindex.corpus.changes import Comparison
 from thumbindex.corpus.decode import decode
-from thumbindex.corpus.private import is_private_path, is_private_text
+from thumbindex.corpus.private import is_private_folder, is_private_path, is_private_text
 from thumbindex.corpus.read import read_bytes
 from thumbindex.library.folders import Folder
 from thumbindex.model import FileState, Problem
+from thumbindex.settings import Config, CorpusSettings
+
+
+def open_directories(folders: Sequence[tuple[str, Path]], config: Config) -> dict[Path, Callable[[str], bool]]:
+    """Return for each folder what tells whether a directory of its first level may be named."""
+    own = {root: with_folder_file(config, root).corpus for _, root in folders}
+    return {root: partial(_may_be_named, settings) for root, settings in own.items()}
+
+
+def _may_be_named(settings: CorpusSettings, name: str) -> bool:
+    return not (is_private_path(name, settings) or is_private_folder(name, settings))
 
 
 def split_private(comparison: Comparison, private: Mapping[str, FileState]) -> tuple[Comparison, tuple[FileState, ...]]:
@@ -36,7 +50,7 @@ def without_private(problems: Sequence[Problem], private: Iterable[FileState]) -
 def is_private_now(folder: Folder, path: str) -> bool:
     """Tell whether a file of the folder is private as it is now, whatever the index knows of it; one that cannot be read says nothing."""
     settings = folder.config.corpus
-    if is_private_path(path, settings):
+    if is_private_path(path, settings) or is_private_folder(path, settings):
         return True
     own = os.path.relpath(os.path.realpath(folder.root / path), folder.root).replace(os.sep, "/")
     if is_private_path(own, settings):

@@ -12,10 +12,10 @@ import anyio
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
-from thumbindex.config import compute_on_one_thread, resolve_folders
+from thumbindex.config import compute_on_one_thread, resolve_folders, with_folder_file
 from thumbindex.errors import UnknownFolderError
 from thumbindex.serve.background import Background
-from thumbindex.serve.mcp import build_server
+from thumbindex.serve.mcp import MayName, build_server
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.seat import Seat
 
@@ -30,7 +30,7 @@ def serve_stdio(opening: Opening) -> int:
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
     try:
-        anyio.run(_serve, build_server(background, folders), protocol)
+        anyio.run(_serve, build_server(background, folders, _may_name(opening, folders)), protocol)
     finally:
         background.stop()
     sys.stderr.flush()
@@ -47,6 +47,16 @@ def _folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
         from thumbindex.library.folders import find_folders
 
         return find_folders(config, opening.folder, str(opening.index or config.index.directory))
+
+
+def _may_name(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayName:
+    config = opening.load()
+    if not any(with_folder_file(config, root).corpus.private.globs for _, root in folders):
+        return {}
+    # Imported here: only where something is private by its place.
+    from thumbindex.library.private import open_directories
+
+    return open_directories(folders, config)
 
 
 async def _serve(server: Server[Seat], protocol: io.TextIOWrapper) -> None:
