@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
@@ -76,6 +76,13 @@ class Document:
     type: str = ""
     date: str = ""  # ISO date from front matter `updated` or `date`, else empty
     modified: float = 0.0  # seconds since the epoch, from the file system
+    flags: tuple[str, ...] = ()  # what is hidden in it or speaks to a model: `line: reason`
+
+
+def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
+    """Return what is flagged in documents, by path and line."""
+    parts = ((each.path, flag.partition(": ")) for each in documents for flag in each.flags)
+    return tuple(Problem(path, int(line), reason) for path, (line, _, reason) in parts)
 
 
 def day_of(document: Document) -> date:
@@ -344,6 +351,7 @@ class Passage:
     status: str = ""  # from front matter: of all places' the most conservative
     owner: str = ""  # from front matter: of the place that was active last
     explanation: Explanation | None = None  # where it was asked for
+    flags: tuple[str, ...] = ()  # what is hidden in the note, or speaks to a model: `line: reason`
 
     @property
     def citation(self) -> str:
@@ -555,6 +563,7 @@ class Excerpt:
     end_line: int
     total_lines: int
     text: str
+    flags: tuple[str, ...] = ()  # what is hidden in the note, or speaks to a model: `line: reason`
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,6 +619,8 @@ class FolderStatus:
     progress: Progress | None = None  # how far the process is that brings it up to the disk, where that is known
     ingestion: tuple[IngestionCounts, ...] = ()  # what was left out of the search as repeats, by type of document
     tuned: Tuned | None = None  # None where it never was
+    flagged: tuple[Problem, ...] = ()  # notes with text that is hidden or speaks to a model: the first ones
+    flagged_count: int = 0  # of all of these notes
 
 
 # ------------------------------------------------------------------ what the owner of a folder sees of duplicates

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from thumbindex.corpus.blocks import Outline, code_lines, read_outline
 from thumbindex.corpus.decode import decode
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
+from thumbindex.corpus.hidden import find_flags, strip_invisible
 from thumbindex.corpus.inline import parse_destination, parse_wikilink
 from thumbindex.corpus.pack import Draft, draft_chunks
 from thumbindex.corpus.private import has_private_tag, is_private_path, states_privacy
@@ -23,7 +24,8 @@ from thumbindex.settings import ChunkSettings, CorpusSettings
 
 def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0) -> ParsedDocument:
     """Parse a file's bytes, whatever they are; what could not be read as it stands is named in `problems`."""
-    text, found = decode(path, data)
+    raw, found = decode(path, data)
+    text = strip_invisible(raw)
     front = read_front_matter(path, text)
     # blank lines in place of the front matter keep every later line at its number
     source = read_source("\n" * front.lines + text[front.size :], path)
@@ -43,6 +45,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         type=front.type,
         date=front.date,
         modified=modified,
+        flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, code_lines(source.text))),
     )
     private = is_private_path(path, settings) or _is_private(text, front, document, settings)
     return ParsedDocument(document, sections, chunks, (*_related(front), *outline.links), (*found, *front.problems), private)

@@ -178,7 +178,10 @@ def _own_rules(state: _Walk, prefix: str, real: str, entries: Sequence[os.DirEnt
 
 
 def _note_link(state: _Walk, path: str, link: str, rules: Rules) -> None:
-    target = os.path.realpath(link)
+    try:
+        target = os.path.realpath(link)
+    except OSError:  # swapped for another just now
+        return
     own = _inside(state.root, target)
     if own is None:
         _note_link_out(state, path, rules)

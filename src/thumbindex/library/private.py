@@ -10,7 +10,7 @@ from pathlib import Path
 
 from thumbindex.config import with_folder_file
 from thumbindex.corpus.changes import Comparison
-from thumbindex.corpus.decode import decode
+from thumbindex.corpus.decode import decode_seen
 from thumbindex.corpus.private import is_private_folder, is_private_path, is_private_text
 from thumbindex.corpus.read import read_bytes
 from thumbindex.library.folders import Folder
@@ -52,8 +52,11 @@ def is_private_now(folder: Folder, path: str) -> bool:
     settings = folder.config.corpus
     if is_private_path(path, settings) or is_private_folder(path, settings):
         return True
-    own = os.path.relpath(os.path.realpath(folder.root / path), folder.root).replace(os.sep, "/")
+    try:
+        own = os.path.relpath(os.path.realpath(folder.root / path), folder.root).replace(os.sep, "/")
+    except (OSError, ValueError):  # it is swapped for another just now, or no name at all
+        return False
     if is_private_path(own, settings):
         return True
     data = read_bytes(folder.root, path, settings) if path.lower().endswith(settings.extensions) else b""
-    return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)
+    return not isinstance(data, Problem) and is_private_text(path, decode_seen(path, data), settings)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from thumbindex.corpus.decode import decode
+from thumbindex.corpus.decode import decode_seen
 from thumbindex.corpus.outline import headings_of
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UnknownPathError, UsageError
@@ -75,7 +75,8 @@ def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | Non
         if not 1 <= first <= last or first > max(len(rows), 1):
             raise UsageError(f"{document.path} has lines 1 to {len(rows)}: {first} to {last} is no range of them.")
         last = min(last, len(rows))
-    return Excerpt(reader.folder.name, document.path, document.title, first, last, len(rows), "\n".join(rows[first - 1 : last]))
+    text = "\n".join(rows[first - 1 : last])
+    return Excerpt(reader.folder.name, document.path, document.title, first, last, len(rows), text, document.flags)
 
 
 def outline_documents(readers: Sequence[Reader]) -> tuple[OutlineEntry, ...]:
@@ -128,7 +129,7 @@ def _text(reader: Reader, path: str) -> str:
         raise UnknownPathError(f"{path} cannot be read: the folder {reader.folder.root} is not there now; `query` answers from what was read last.")
     if isinstance(data, Problem):
         raise UnknownPathError(f"{path} {data.reason}; `thumbindex index` brings the index up to the disk.")
-    return decode(path, data)[0]
+    return decode_seen(path, data)
 
 
 def _mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
