@@ -61,6 +61,7 @@ class CorpusSettings:
     ignore_files: tuple[str, ...] = setting((".gitignore", ".thumbindexignore"), "names of files with ignore rules")
     hidden: bool = setting(False, "read files and folders whose names begin with a dot, inside the folder")
     max_file_bytes: int = setting(10_000_000, "larger files are reported and left out", least=1)
+    max_links: int = setting(10_000, "links of one note that are followed; the rest is reported", least=0)
     chunk: ChunkSettings = field(default_factory=ChunkSettings)
     private: PrivateSettings = field(default_factory=PrivateSettings)
 

@@ -18,7 +18,7 @@ from thumbindex.corpus.private import has_private_tag, is_private_path, states_p
 from thumbindex.corpus.salience import salience
 from thumbindex.corpus.section import gather_sections, section_start
 from thumbindex.corpus.source import Source, leave_out_comments, line_starts, may_hold_comments
-from thumbindex.model import BlockKind, Chunk, Document, Link, LinkKind, ParsedDocument, Section
+from thumbindex.model import BlockKind, Chunk, Document, Link, LinkKind, ParsedDocument, Problem, Section
 from thumbindex.settings import ChunkSettings, CorpusSettings
 
 
@@ -48,7 +48,11 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, code_lines(source.text))),
     )
     private = is_private_path(path, settings) or _is_private(text, front, document, settings)
-    return ParsedDocument(document, sections, chunks, (*_related(front), *outline.links), (*found, *front.problems), private)
+    links, problems = (*_related(front), *outline.links), (*found, *front.problems)
+    if len(links) > settings.max_links:
+        reason = f"{len(links):,} links, more than corpus.max_links ({settings.max_links:,}): those from here on are not followed"
+        problems = (*problems, Problem(path, links[settings.max_links].line, reason))
+    return ParsedDocument(document, sections, chunks, links[: settings.max_links], problems, private)
 
 
 def _is_private(text: str, front: FrontMatter, document: Document, settings: CorpusSettings) -> bool:

@@ -20,7 +20,7 @@ from thumbindex.serve.quoting import one_line
 from thumbindex.serve.replies import Reply, reply_outline, reply_query, reply_read, reply_related, reply_status
 from thumbindex.serve.resources import TEMPLATE, complete, list_page, parse_uri, resource_uri
 from thumbindex.serve.seat import Seat, seated
-from thumbindex.serve.tools import TOOLS, check_arguments
+from thumbindex.serve.tools import LONGEST_QUERY, TOOLS, check_arguments
 from thumbindex.serve.waiting import Waiting, in_thread
 
 _LOG = logging.getLogger(__name__)
@@ -184,8 +184,10 @@ class _Desk:
     async def get_prompt(self, ctx: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Return the prompt for a question."""
         question = (params.arguments or {}).get("question", "").strip()
-        if params.name != PROMPT or not question:
-            raise MCPError(code=types.INVALID_PARAMS, message=f"The one prompt is {PROMPT}; it needs `question`.")
+        if params.name != PROMPT or not 0 < len(question) <= LONGEST_QUERY:
+            raise MCPError(
+                code=types.INVALID_PARAMS, message=f"The one prompt is {PROMPT}; it needs `question`, of {LONGEST_QUERY:,} characters at most."
+            )
         content = types.TextContent(type="text", text=_PROMPT_TEXT.format(question=question))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
