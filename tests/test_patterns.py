@@ -9,6 +9,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain, product
 from pathlib import Path
 from re import _constants, _parser  # type: ignore[attr-defined]
@@ -20,16 +21,43 @@ import thumbindex
 
 SOURCE = Path(thumbindex.__file__).parent
 FUNCTIONS = {"compile", "sub", "subn", "split", "findall", "finditer", "match", "fullmatch", "search"}
-SHORT, LONG = 8_000, 100_000
+SHORT, LONG = 6_000, 100_000
 SECONDS = 1.0
 """For 100 KB; what is linear takes some hundredths, what is not takes ten seconds and more."""
 
-WORST = ["[" * 100, "](", "[[", "%%", "<!--", "`" * 99 + " ", "\n\n", "- ", "> ", "| ", "1.", "a.a", "a-", "_a", "**a", "~~a", "\\[", "é" * 9, "가", "中", "\u200b\u200c"]
+WORST = [
+    "[" * 100,
+    "](",
+    "[[",
+    "%%",
+    "<!--",
+    "`" * 99 + " ",
+    "\n\n",
+    "- ",
+    "> ",
+    "| ",
+    "1.",
+    "a.a",
+    "a-",
+    "_a",
+    "**a",
+    "~~a",
+    "\\[",
+    "é" * 9,
+    "가",
+    "中",
+    "\u200b\u200c",
+]
+
+
+BOUNDED = {"query.reading": 4_000, "query.sketch": 4_000}
+"""Modules whose patterns see no more characters than the longest chunk that the configuration allows (`corpus.chunk.child_max`)."""
 
 
 def modules() -> Iterator[Any]:
     for found in pkgutil.walk_packages([str(SOURCE)], "thumbindex."):
-        if found.name.rpartition(".")[2] not in {"__main__", "llama_index", "plots"}:
+        # what studies our own measurements, and what people install apart, is fed by nobody else
+        if found.name.rpartition(".")[2] not in {"__main__", "llama_index", "plots"} and not found.name.startswith("thumbindex.study"):
             yield importlib.import_module(found.name)
 
 
@@ -43,17 +71,45 @@ def inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
 
 def written() -> Iterator[tuple[str, ast.Call]]:
     """Yield every call of the module `re`."""
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sorted(path for path in SOURCE.rglob("*.py") if "study" not in path.parts):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             named = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
             if named and node.func.value.id == "re" and node.func.attr in FUNCTIONS:
                 yield f"{path.relative_to(SOURCE)}:{node.lineno}", node
 
 
-def all_patterns() -> dict[str, re.Pattern[str]]:
-    kept = {found.pattern: found for module in modules() for value in vars(module).values() for found in inside(value)}
-    literal = [node.args[0].value for _, node in written() if isinstance(node.args[0], ast.Constant)]
-    return kept | {each: re.compile(each) for each in literal if each not in kept}
+def methods_of(path: Path) -> dict[str, set[str]]:
+    """Return by which methods each name of a module is asked."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in FUNCTIONS:
+            found.setdefault(node.value.id, set()).add(node.attr)
+    return found
+
+
+@dataclass(frozen=True)
+class Known:
+    """A pattern, how it is asked, and the longest text that it sees."""
+
+    pattern: re.Pattern[str]
+    anchored: bool = False
+    longest: int = LONG
+
+
+def all_patterns() -> dict[str, Known]:
+    kept: dict[str, Known] = {}
+    for module in modules():
+        methods = methods_of(Path(module.__file__))
+        for name, value in vars(module).items():
+            for found in inside(value):
+                anchored = bool(methods.get(name)) and methods[name] <= {"match", "fullmatch"}
+                longest = BOUNDED.get(module.__name__.removeprefix("thumbindex."), LONG)
+                kept.setdefault(found.pattern, Known(found, anchored, longest))
+    for where, node in written():
+        if isinstance(node.args[0], ast.Constant) and node.args[0].value not in kept and not where.startswith("config.py"):
+            longest = next((most for name, most in BOUNDED.items() if where.startswith(name.replace(".", "/"))), LONG)
+            kept[node.args[0].value] = Known(re.compile(node.args[0].value), node.func.attr in {"match", "fullmatch"}, longest)
+    return kept
 
 
 PATTERNS = all_patterns()
@@ -79,9 +135,13 @@ def alphabet(tree: Any) -> Iterator[str]:
                 yield from alphabet(argument)
 
 
-def seconds(pattern: re.Pattern[str], text: str) -> float:
+def seconds(known: Known, text: str) -> float:
     began = time.perf_counter()
-    deque(pattern.finditer(text), 0)
+    if known.anchored:
+        known.pattern.match(text)
+        known.pattern.fullmatch(text)
+    else:
+        deque(known.pattern.finditer(text), 0)
     return time.perf_counter() - began
 
 
@@ -92,26 +152,33 @@ def units(pattern: re.Pattern[str]) -> list[str]:
     return [*letters[:40], *pairs, *WORST]
 
 
-def worst(pattern: re.Pattern[str]) -> list[tuple[float, str, str, str]]:
-    """Return the three inputs that take longest for their size: how they begin, what is repeated, how they end."""
-    found = []
-    for unit in units(pattern):
-        for before, after in (("", "\0"), ("a", ""), ("- [", "x"), ("\n", "\nx")):
-            found.append((seconds(pattern, before + unit * (SHORT // len(unit)) + after), before, unit, after))
-    return sorted(found, reverse=True)[:3]
+AROUND = (("", "\0"), ("- [", "x"), ("\n", "\nx"))
+
+
+def fill(unit: str, size: int, around: tuple[str, str]) -> str:
+    return around[0] + unit * (size // len(unit)) + around[1]
+
+
+def worst(known: Known) -> list[tuple[float, str, tuple[str, str]]]:
+    """Return the two inputs that take longest for their size; none is so long that what is exponential would never end."""
+    size = 24
+    tried = [(unit, around) for unit in units(known.pattern) for around in AROUND]
+    while size < SHORT:
+        size *= 4
+        found = sorted(((seconds(known, fill(unit, size, around)), unit, around) for unit, around in tried), reverse=True)
+        assert found[0][0] < SECONDS, (known.pattern.pattern, size, found[0])
+        tried = [(unit, around) for _, unit, around in found[: max(8, len(found) // 4)]]
+    return found[:2]
 
 
 @pytest.mark.parametrize("name", sorted(PATTERNS), ids=range(len(PATTERNS)))
 def test_a_pattern_takes_linear_time_for_100_kilobytes_of_its_worst_input(name: str) -> None:
-    pattern = PATTERNS[name]
-    for short, before, unit, after in worst(pattern):
-        if short > 0.003:  # else a hundred kilobytes take less than a second even where time grows with the square
-            assert min(seconds(pattern, before + unit * (LONG // 4 // len(unit)) + after) for _ in range(2)) < SECONDS / 4, (name, before, unit, after)
-        assert seconds(pattern, before + unit * (LONG // len(unit)) + after) < SECONDS, (name, before, unit, after)
+    known = PATTERNS[name]
+    for took, unit, around in worst(known):
+        for size in (SHORT, 4 * SHORT, LONG) if took > 0.001 else (LONG,):  # what grows with the square is found before it takes minutes
+            size = min(size, known.longest)
+            assert seconds(known, fill(unit, size, around)) < SECONDS * max(size / LONG, 0.1), (name, unit, around)
 
 
-def test_every_pattern_is_known_before_anybody_asks() -> None:
-    made_late = [where for where, node in written() if node.func.attr == "compile" and node.col_offset and not isinstance(node.args[0], ast.Constant)]
-    assert len(PATTERNS) > 100
-    assert {where.partition(":")[0] for where in made_late} <= {"index/globs.py", "query/reading.py", "query/terms.py", "corpus/hidden.py", "text.py",
-        "query/parallel.py", "query/correct.py", "study/copies.py", "serve/quoting.py", "query/sketch.py", "config.py"}
+def test_the_patterns_of_all_modules_are_found() -> None:
+    assert len(PATTERNS) > 90
