@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from thumbindex.corpus.source import comments_in, line_starts, may_hold_comments
@@ -164,20 +164,30 @@ def _speech(text: str) -> Iterator[tuple[int, str]]:
 # ------------------------------------------------------------------ all of it
 
 
-def find_flags(raw: str, code: Sequence[tuple[int, int]]) -> tuple[Flag, ...]:
-    """Return what is suspicious in a note's text as it is in the file, by line; `code` are the lines of its code, from 0, half open."""
-    starts = line_starts(raw)
+def find_flags(raw: str, code: Callable[[], Sequence[tuple[int, int]]]) -> tuple[Flag, ...]:
+    """Return what is suspicious in a note's text as it is in the file, by line.
+
+    `code` finds the lines of its code, from 0, half open; it is asked only where something is found, since it reads the whole note.
+    """
     clean = strip_invisible(raw)
+    starts = line_starts(raw) if clean != raw else ()
     found = [Flag(bisect_right(starts, at), reason) for at, reason in _hidden_characters(raw)]
-    own = starts if clean == raw else line_starts(clean)  # line ends are never taken out
-    html = (Flag(bisect_right(own, at), reason) for at, reason in _hidden_html(clean))
-    found += [each for each in html if not any(first < each.line <= last for first, last in code)]
-    comments = [" ".join(each.split()) for each in comments_in(clean, code)] if may_hold_comments(clean, mdx=True) else []
-    for at, reason in _speech(clean):
-        line = bisect_right(own, at)
-        hidden = any(reason.partition(": ")[2].strip("“”…") in each for each in comments)
-        found.append(Flag(line, f"{reason}{', in a comment' if hidden else ''}"))
+    html, speech = list(_hidden_html(clean)), list(_speech(clean))
+    if html or speech:
+        own, blocks = line_starts(clean), code()
+        found += _outside(blocks, [Flag(bisect_right(own, at), reason) for at, reason in html])
+        comments = [" ".join(each.split()) for each in comments_in(clean, blocks)] if speech and may_hold_comments(clean, mdx=True) else []
+        found += [Flag(bisect_right(own, at), f"{reason}{_in_comment(reason, comments)}") for at, reason in speech]
     return tuple(sorted(dict.fromkeys(found)))[:MOST_FLAGS]
+
+
+def _outside(code: Sequence[tuple[int, int]], flags: Sequence[Flag]) -> list[Flag]:
+    return [each for each in flags if not any(first < each.line <= last for first, last in code)]
+
+
+def _in_comment(reason: str, comments: Sequence[str]) -> str:
+    quote = reason.partition(": ")[2].strip("“”…")
+    return ", in a comment" if any(quote in each for each in comments) else ""
 
 
 def _shown(text: str) -> str:

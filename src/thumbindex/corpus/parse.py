@@ -45,7 +45,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         type=front.type,
         date=front.date,
         modified=modified,
-        flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, code_lines(source.text))),
+        flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, lambda: code_lines(source.text))),
     )
     private = is_private_path(path, settings) or _is_private(text, front, document, settings)
     links, problems = (*_related(front), *outline.links), (*found, *front.problems)
