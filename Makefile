@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-faults soak storm lint docs bundle frozen clean
+.PHONY: demo test test-faults fuzz soak storm lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 # torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
@@ -24,6 +24,10 @@ test: .venv/installed
 test-faults: .venv/installed
 	$(BIN)/python -m pytest tests/faults --faults=full
 
+# Ten minutes of hostile notes, queries and arguments; `make test` tries a few hundred.
+fuzz: .venv/installed
+	$(BIN)/python tests/fuzz/run.py 600
+
 # Ten minutes of edits and questions through two servers.
 soak: .venv/installed
 	$(BIN)/python tests/soak/soak.py
@@ -36,6 +40,12 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Known holes in what is installed, and its licenses; needs the network.
+audit: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[audit]'
+	$(BIN)/pip-licenses --order=license --format=markdown
+	$(BIN)/pip-audit --progress-spinner=off --skip-editable
 
 # Write config.toml and docs/configuration.md from the settings' one place.
 docs: .venv/installed

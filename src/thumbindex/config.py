@@ -20,8 +20,11 @@ from thumbindex.settings import Config
 FOLDER_FILE = "thumbindex.toml"
 """The only file of a vault that is read as configuration; a `config.toml` there belongs to someone else."""
 
-HARMLESS = ("corpus.include", "corpus.exclude", "corpus.chunk.", "query.")
+HARMLESS = ("corpus.include", "corpus.exclude", "corpus.chunk.", "corpus.private.", "query.")
 """What a folder's own file may set: it may come from anyone, so never models, paths or folders."""
+
+ADDED = "corpus.private."
+"""Where a folder's own file adds to what the user says and takes nothing away: what is private stays so."""
 
 _ORDERED = (
     ("corpus.chunk.child_min", "corpus.chunk.child_max"),
@@ -76,11 +79,13 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
     """Return the configuration that holds for a folder: its own `thumbindex.toml` over all but what `--config` and `--set` say."""
     own = Path(folder) / FOLDER_FILE
     try:
-        if not own.is_file():
+        if not own.is_file() or Path(os.path.realpath(own)).parent != Path(os.path.realpath(folder)):  # a symlink may lead anywhere
             return config
     except OSError:  # a folder that may not be looked into: whoever walks it says so
         return config
-    values = {key: value for key, value in _read_layer(own, only=HARMLESS).items() if key not in config.pinned}
+    given = _read_layer(own, only=HARMLESS)
+    values = {key: value for key, value in given.items() if key not in config.pinned}
+    values |= {key: tuple(dict.fromkeys((*_read(config, key), *value))) for key, value in given.items() if key.startswith(ADDED)}
     own_config: Config = replace(_apply(config, values), written=config.written | values.keys())
     _check_order(own_config)
     return own_config

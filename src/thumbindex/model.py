@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
@@ -84,6 +84,13 @@ class Document:
     date: str = ""  # ISO date from front matter `updated` or `date`, else empty
     modified: float = 0.0  # seconds since the epoch, from the file system
     abbreviations: tuple[Abbreviation, ...] = ()  # that its text defines
+    flags: tuple[str, ...] = ()  # what is hidden in it or speaks to a model: `line: reason`
+
+
+def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
+    """Return what is flagged in documents, by path and line."""
+    parts = ((each.path, flag.partition(": ")) for each in documents for flag in each.flags)
+    return tuple(Problem(path, int(line), reason) for path, (line, _, reason) in parts)
 
 
 def day_of(document: Document) -> date:
@@ -156,6 +163,7 @@ class ParsedDocument:
     chunks: tuple[Chunk, ...]
     links: tuple[Link, ...]
     problems: tuple[Problem, ...] = ()
+    private: bool = False  # its owner keeps it out of everything
     keys: tuple[bytes, ...] = ()  # digests of the texts that are embedded, a chunk; empty where nobody has computed them yet
 
 
@@ -357,6 +365,7 @@ class Passage:
     status: str = ""  # from front matter: of all places' the most conservative
     owner: str = ""  # from front matter: of the place that was active last
     explanation: Explanation | None = None  # where it was asked for
+    flags: tuple[str, ...] = ()  # what is hidden in the note, or speaks to a model: `line: reason`
 
     @property
     def citation(self) -> str:
@@ -568,6 +577,7 @@ class Excerpt:
     end_line: int
     total_lines: int
     text: str
+    flags: tuple[str, ...] = ()  # what is hidden in the note, or speaks to a model: `line: reason`
 
 
 @dataclass(frozen=True, slots=True)
@@ -623,6 +633,8 @@ class FolderStatus:
     progress: Progress | None = None  # how far the process is that brings it up to the disk, where that is known
     ingestion: tuple[IngestionCounts, ...] = ()  # what was left out of the search as repeats, by type of document
     tuned: Tuned | None = None  # None where it never was
+    flagged: tuple[Problem, ...] = ()  # notes with text that is hidden or speaks to a model: the first ones
+    flagged_count: int = 0  # of all of these notes
 
 
 # ------------------------------------------------------------------ what the owner of a folder sees of duplicates

@@ -44,6 +44,14 @@ class ChunkSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PrivateSettings:
+    """Which notes are kept out of everything, beside those with `private: true` at their head."""
+
+    globs: tuple[str, ...] = setting((), "globs relative to the folder, upper and lower case alike; a folder's own file can add to them")
+    tags: tuple[str, ...] = setting(("private",), "tags that make a note private, and so do the tags below them, as `private/journal`")
+
+
+@dataclass(frozen=True, slots=True)
 class CorpusSettings:
     """Which files of a folder are read."""
 
@@ -53,7 +61,9 @@ class CorpusSettings:
     ignore_files: tuple[str, ...] = setting((".gitignore", ".thumbindexignore"), "names of files with ignore rules")
     hidden: bool = setting(False, "read files and folders whose names begin with a dot, inside the folder")
     max_file_bytes: int = setting(10_000_000, "larger files are reported and left out", least=1)
+    max_links: int = setting(10_000, "links of one note that are followed; the rest is reported", least=0)
     chunk: ChunkSettings = field(default_factory=ChunkSettings)
+    private: PrivateSettings = field(default_factory=PrivateSettings)
 
 
 # ------------------------------------------------------------------ encode

@@ -34,7 +34,7 @@ _CODE = re.compile(
 )
 _VERSION = re.compile(r"v?\d+\.\d")
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
-_SHAPE = re.compile(r"^--?[A-Za-z]|[a-z\d][A-Z]|[A-Z]{2,}[a-z]|\w_\w|\w\.\w|::|->|\(\)$|^v?\d+(?:\.\d+)+|^[A-Z]+[-_]?\d+$|^[A-Z]{2,}_")
+_SHAPE = re.compile(r"^--?[A-Za-z]|[a-z\d][A-Z]|[A-Z]{2}[a-z]|\w_\w|\w\.\w|::|->|\(\)$|^v?\d+(?:\.\d+)+|^[A-Z]+[-_]?\d+$|^[A-Z]{2,}_")
 
 _EMPHASIS = ("**", "__", "~~", "==")
 _INLINE = (  # a pattern, and what stands in every text that it matches: looking for that is cheaper
@@ -49,7 +49,7 @@ _INLINE = (  # a pattern, and what stands in every text that it matches: looking
 )
 _LINE_START = re.compile(r"^[ \t]*(?:>[ \t]?)*(?:\[![\w-]+\][+-]?[ \t]*)?(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:#{1,6}[ \t]+)?", re.M)
 _FENCE = re.compile(r"^[ \t]*(?:>[ \t]?)*(?:`{3,}|~{3,}).*$", re.M)
-_RULE = re.compile(r"^[ \t]*\|?[ \t]*:?-{2,}:?[ \t|:-]*$", re.M)
+_RULE = re.compile(r"^[ \t]*+(?:\|[ \t]*+)?:?-{2,}+:?[ \t|:-]*+$", re.M)
 _SPACE = re.compile(r"[ \t]+")
 
 

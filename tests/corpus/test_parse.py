@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from thumbindex.corpus.hidden import strip_invisible
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import BlockKind, Chunk, Link, LinkKind, ParsedDocument, Section
 from thumbindex.settings import ChunkSettings, CorpusSettings
@@ -23,7 +24,7 @@ def texts(text: str) -> list[tuple[tuple[str, ...], str]]:
 
 def check(text: str, parsed: ParsedDocument, maxima: ChunkSettings) -> None:
     """Hold a parsed document without comments against its text."""
-    lines = re.sub(r"\r\n?", "\n", text).replace("\0", "\ufffd").split("\n")
+    lines = strip_invisible(re.sub(r"\r\n?", "\n", text).replace("\0", "\ufffd")).split("\n")
     last = 1
     for chunk in parsed.chunks:
         section = parsed.sections[chunk.section]

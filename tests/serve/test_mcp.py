@@ -123,7 +123,7 @@ async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -
     whole, _ = await call(server, "read", path="sync.md")
     _, by_heading = await call(server, "read", path="sync.md", heading="Conflicts")
     _, by_lines = await call(server, "read", path="sync.md", lines="11-13", folder="vault")
-    assert whole.startswith("sync.md (lines 1-13 of 13)\n\n---\n")
+    assert whole.startswith("sync.md (lines 1-13 of 13)\n\n```note\n---\n")
     assert by_heading["text"] == by_lines["text"]
     assert by_lines["text"].startswith("## Conflicts")
 

@@ -12,7 +12,7 @@ from thumbindex.corpus.blocks import Block, Shape
 from thumbindex.corpus.source import Source
 from thumbindex.model import BlockKind
 
-_SENTENCE = re.compile(r"[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n")
+_SENTENCE = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n")
 _BREAK = re.compile(r"[\s。！？]")
 _PARAGRAPHS = "\n\n\n"  # where the sentence splitter splits first
 _SPLITTER_READS = 20_000  # characters given to the sentence splitter at once: it holds every one of them as a list item

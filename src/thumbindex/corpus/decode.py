@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
+from thumbindex.corpus.hidden import strip_invisible
 from thumbindex.model import Problem
 
 _BOMS = (
@@ -34,6 +35,11 @@ def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
         problems.append(Problem(path, _lines(text[:nul]), f"{text.count(chr(0))} NUL characters, replaced; is this a text file?"))
         text = text.replace("\0", "\ufffd")
     return text, tuple(problems)
+
+
+def decode_seen(path: str, data: bytes) -> str:
+    """Return a file's text as it is shown and searched: without what nobody sees."""
+    return strip_invisible(decode(path, data)[0])
 
 
 def _guess(data: bytes, encoding: str) -> tuple[str, str]:

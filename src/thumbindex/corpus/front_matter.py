@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from typing import Any
 
-from thumbindex.corpus.yaml_tree import FrontMatterError, read_yaml
+from thumbindex.corpus.yaml_tree import DEEPEST, MOST_CHARACTERS, FrontMatterError, read_yaml
 from thumbindex.model import Problem
 
 _OPEN = re.compile(r"(---|\+\+\+)[ \t]*\n")
 _CLOSE = {"---": re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M), "+++": re.compile(r"^\+\+\+[ \t]*$", re.M)}
 _PLAIN = re.compile(r"^([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*$", re.M)
 _DATE = re.compile(r"\s*(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
+_MOST_STEPS = 2_000
+"""Dots and brackets of one line: TOML that is nested by them takes the square of them to read."""
+
 _TOML_LINE = re.compile(r"at line (\d+)")
 
 
@@ -129,11 +132,24 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
 
 
 def _read_toml(block: str) -> tuple[Mapping[str, Any], Mapping[str, int]]:
+    if len(block) > MOST_CHARACTERS:
+        raise FrontMatterError(f"more than {MOST_CHARACTERS:,} characters", 1)
+    deepest = max((line.count(".") + line.count("[") for line in block.split("\n")), default=0)
     try:
-        return _safe(tomllib.loads(block)), {}
+        fields = tomllib.loads(block) if deepest <= _MOST_STEPS else {}
+        if deepest > _MOST_STEPS or _depth(fields) > DEEPEST:
+            raise FrontMatterError(f"more than {DEEPEST} levels", 1)
+        return _safe(fields), {}
+    except FrontMatterError:
+        raise
     except (ValueError, RecursionError) as error:
         line = _TOML_LINE.search(str(error))
         raise FrontMatterError(f"not TOML: {error}", int(line[1]) + 1 if line else 1) from error
+
+
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0) if isinstance(value, (dict, list)) else 0
 
 
 def _safe(value: Any) -> Any:

@@ -28,7 +28,7 @@ _WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
 _TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 _TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
-_HEADING_TAIL = re.compile(r"\s*\{\s*[:#.][^{}]*\}\s*$|\s\^[\w-]+\s*$")
+_HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*[:#.][^{}]*\}\s*$|\s\^[\w-]+\s*$")
 _PIECE = 5_000  # characters parsed at once: the inline parser's worst cases grow with the square of a paragraph
 _BRACKETS = 800  # in one piece; more are no links, and nested ones cost that square
 
@@ -85,6 +85,7 @@ def read_inline(md: MarkdownIt, content: str, line: int, env: Environment) -> tu
     tags: list[str] = []
     for piece, first in _pieces(content, line):
         if piece.count("[") > _BRACKETS:
+            tags += [name for match in _TAG.finditer(piece) if (name := match[1].strip("/"))]  # in doubt a tag: one may say that the note is private
             continue
         ends = [match.start() for match in re.finditer("\n", piece)]
         tokens: list[Token] = []

@@ -12,18 +12,21 @@ from thumbindex.corpus.abbreviations import find_abbreviations
 from thumbindex.corpus.blocks import Outline, code_lines, read_outline
 from thumbindex.corpus.decode import decode
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
+from thumbindex.corpus.hidden import find_flags, strip_invisible
 from thumbindex.corpus.inline import parse_destination, parse_wikilink
 from thumbindex.corpus.pack import Draft, draft_chunks
+from thumbindex.corpus.private import has_private_tag, is_private_path, states_privacy
 from thumbindex.corpus.salience import salience
 from thumbindex.corpus.section import gather_sections, section_start
 from thumbindex.corpus.source import Source, leave_out_comments, line_starts, may_hold_comments
-from thumbindex.model import BlockKind, Chunk, Document, Link, LinkKind, ParsedDocument, Section
+from thumbindex.model import BlockKind, Chunk, Document, Link, LinkKind, ParsedDocument, Problem, Section
 from thumbindex.settings import ChunkSettings, CorpusSettings
 
 
 def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0) -> ParsedDocument:
     """Parse a file's bytes, whatever they are; what could not be read as it stands is named in `problems`."""
-    text, found = decode(path, data)
+    raw, found = decode(path, data)
+    text = strip_invisible(raw)
     front = read_front_matter(path, text)
     # blank lines in place of the front matter keep every later line at its number
     source = read_source("\n" * front.lines + text[front.size :], path)
@@ -44,8 +47,18 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         date=front.date,
         modified=modified,
         abbreviations=find_abbreviations(title, source, outline),
+        flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, lambda: code_lines(source.text))),
     )
-    return ParsedDocument(document, sections, chunks, (*_related(front), *outline.links), (*found, *front.problems))
+    private = is_private_path(path, settings) or _is_private(text, front, document, settings)
+    links, problems = (*_related(front), *outline.links), (*found, *front.problems)
+    if len(links) > settings.max_links:
+        reason = f"{len(links):,} links, more than corpus.max_links ({settings.max_links:,}): those from here on are not followed"
+        problems = (*problems, Problem(path, links[settings.max_links].line, reason))
+    return ParsedDocument(document, sections, chunks, links[: settings.max_links], problems, private)
+
+
+def _is_private(text: str, front: FrontMatter, document: Document, settings: CorpusSettings) -> bool:
+    return states_privacy(text, front.size, front.fields.items()) or has_private_tag(document.tags, text[front.size :], settings)
 
 
 def read_source(text: str, path: str = "") -> Source:

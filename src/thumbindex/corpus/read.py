@@ -12,7 +12,12 @@ from thumbindex.model import ParsedDocument, Problem
 from thumbindex.settings import CorpusSettings
 
 # no following of a link that was put there meanwhile, no waiting for a pipe; Windows has neither flag
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+_STEPS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
+"""Whether a path can be opened one folder after the other, none of them a symlink."""
+
+_OUT = "leads out of the folder: not read"
 
 
 def read_document(root: Path, path: str, settings: CorpusSettings, modified: float = 0.0) -> ParsedDocument | Problem:
@@ -23,26 +28,64 @@ def read_document(root: Path, path: str, settings: CorpusSettings, modified: flo
 
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:
     """Read one file of a folder; a symlink out of the folder, a device, a file over the maximum give the problem."""
-    real_root = os.path.realpath(root)
-    real = os.path.realpath(root / path)
-    if not real.startswith(real_root.rstrip(os.sep) + os.sep):
-        return Problem(path, None, "leads out of the folder: not read")
+    found = read_inside(os.path.realpath(root), os.path.join(root, path), settings.max_file_bytes)  # noqa: PTH118
+    if isinstance(found, int):
+        return too_large(path, found, settings)
+    return Problem(path, None, found) if isinstance(found, str) else found
+
+
+def read_inside(root: str, path: str, most: int) -> bytes | str | int:
+    """Read a file whose real path lies below a real folder; return in words why it cannot be read, or its size where that is more than `most`."""
     try:
-        descriptor = os.open(real, _FLAGS)
-    except OSError as error:
-        return Problem(path, None, f"cannot be read: {error.strerror or error}")
+        descriptor = _open_inside(root, os.path.realpath(path))
+    except (OSError, ValueError) as error:
+        return f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    if descriptor is None:
+        return _OUT
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
-            return Problem(path, None, "not a regular file: not read")
-        if facts.st_size > settings.max_file_bytes:
-            return too_large(path, facts.st_size, settings)
+            return "not a regular file: not read"
+        if facts.st_size > most:
+            return facts.st_size
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(settings.max_file_bytes)
+            return file.read(most)
     except OSError as error:
-        return Problem(path, None, f"cannot be read: {error.strerror or error}")
+        return f"cannot be read: {error.strerror or error}"
     finally:
         os.close(descriptor)
+
+
+def _open_inside(root: str, real: str) -> int | None:
+    """Open a real path below a real folder, None where it is not below it; a folder on the way that has become a symlink meanwhile is an error."""
+    start = root.rstrip(os.sep) + os.sep
+    if not real.startswith(start):
+        return None
+    if not _STEPS:
+        return _open_and_compare(root, real)
+    *folders, name = Path(real[len(start) :]).parts
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for folder in folders:
+            below = os.open(folder, _FLAGS | os.O_DIRECTORY, dir_fd=at)
+            os.close(at)
+            at = below
+        return os.open(name, _FLAGS, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _open_and_compare(root: str, real: str) -> int | None:
+    """Open a file by its whole path, and see afterwards that it still lies where it did (Windows)."""
+    descriptor = os.open(real, _FLAGS)
+    now = os.path.realpath(real)
+    try:
+        if now == real and os.path.samestat(os.fstat(descriptor), Path(now).stat()):
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
 
 
 def too_large(path: str, size: int, settings: CorpusSettings) -> Problem:

@@ -68,6 +68,12 @@ def leave_out_comments(text: str, code: Sequence[tuple[int, int]], mdx: bool) ->
     return Source(clean, line_starts(clean), tuple(gone))
 
 
+def comments_in(text: str, code: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """Yield the comments of a text as they stand there, JSX's too, none that is code."""
+    if may_hold_comments(text, mdx=True):
+        yield from (text[start:end] for start, end in _comments(_blank(text, code), mdx=True))
+
+
 def _blank(text: str, code: Sequence[tuple[int, int]]) -> str:
     """Return the text with its lines of code as spaces, so that nothing in them is taken for a comment's sign."""
     starts = (*line_starts(text), len(text))

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from thumbindex.corpus.read import too_large
+from thumbindex.corpus.private import is_private_path
+from thumbindex.corpus.read import read_inside, too_large
 from thumbindex.errors import UnknownFolderError
 from thumbindex.model import FileState, Problem
 from thumbindex.settings import CorpusSettings
@@ -28,6 +29,9 @@ class Rule:
 
 Rules = tuple[Rule, ...]
 """The ignore rules in force, outermost first."""
+
+MOST_RULES = 1_000_000
+"""Bytes of one ignore file."""
 
 _NEVER = ".git"  # holds no document, even where hidden folders are read
 
@@ -161,26 +165,49 @@ def _own_rules(state: _Walk, prefix: str, real: str, entries: Sequence[os.DirEnt
     lines: list[tuple[str, int, str]] = []
     for name in state.settings.ignore_files:
         if name in there:
-            try:
-                text = Path(there[name]).read_text("utf-8-sig", "replace")
-                lines += [(prefix + name, number, line) for number, line in enumerate(text.splitlines(), 1) if line]
-            except OSError as error:
-                state.problems.append(Problem(prefix + name, None, f"ignore rules cannot be read: {error.strerror or error}"))
+            # a symlink would make lines of any file known, a pipe would never end, and a device would fill the memory
+            found = read_inside(state.root, there[name], MOST_RULES)
+            if not isinstance(found, bytes):
+                reason = found.removeprefix("cannot be read: ") if isinstance(found, str) else f"{found:,} bytes, more than {MOST_RULES:,}"
+                state.problems.append(Problem(prefix + name, None, f"ignore rules cannot be read: {reason}"))
+                continue
+            written = enumerate(found.decode("utf-8-sig", "replace").splitlines(), 1)
+            lines += [(prefix + name, number, line) for number, line in written if line]
     if lines:
         yield Rule(prefix, _spec([line for *_, line in lines]), tuple(lines))
 
 
 def _note_link(state: _Walk, path: str, link: str, rules: Rules) -> None:
-    target = os.path.realpath(link)
-    folder = os.path.isdir(target)  # noqa: PTH112
-    if _left_out(state, path + "/" if folder else path, rules) or not (folder or _is_document(state, path)):
+    try:
+        target = os.path.realpath(link)
+    except OSError:  # swapped for another just now
         return
-    if not os.path.exists(target):  # noqa: PTH110
-        state.problems.append(Problem(path, None, "symlink that leads nowhere"))
-    elif target == state.root or target.startswith(state.root.rstrip(os.sep) + os.sep):
+    own = _inside(state.root, target)
+    if own is None:
+        _note_link_out(state, path, rules)
+        return
+    folder = os.path.isdir(target)  # noqa: PTH112
+    if _left_out(state, path + "/" if folder else path, rules) or not (folder or _is_document(state, path)) or is_private_path(own, state.settings):
+        return
+    if os.path.exists(target):  # noqa: PTH110
         state.links.append((path, target, rules))
     else:
+        state.problems.append(Problem(path, None, "symlink that leads nowhere"))
+
+
+def _note_link_out(state: _Walk, path: str, rules: Rules) -> None:
+    """Report a symlink out of the folder by its name alone: whether anything is there, and what, is nobody's business."""
+    name = path.rpartition("/")[2]
+    if (_is_document(state, path) or "." not in name.lstrip(".")) and not (_left_out(state, path, rules) or _left_out(state, path + "/", rules)):
         state.problems.append(Problem(path, None, "symlink that leads out of the folder: not followed"))
+
+
+def _inside(root: str, real: str) -> str | None:
+    """Return a real path as one in the folder, with slashes; None where it is outside."""
+    if real == root:
+        return "."
+    start = root.rstrip(os.sep) + os.sep
+    return real[len(start) :].replace(os.sep, "/") if real.startswith(start) else None
 
 
 def _add_link(state: _Walk, path: str, target: str, rules: Rules) -> None:
@@ -258,6 +285,8 @@ def _decisive(state: _Walk, path: str, rules: Rules) -> str | Rule | None:
     name = path.rstrip("/").rpartition("/")[2]
     if name == _NEVER or (name.startswith(".") and not state.settings.hidden):
         return "hidden"
+    if is_private_path(path, state.settings):
+        return "private"
     if state.settings.include and not path.endswith("/") and not state.include.match_file(path):
         return "include"
     if state.settings.exclude and state.exclude.match_file(path):
@@ -280,6 +309,8 @@ def _in_words(state: _Walk, path: str, by: str | Rule) -> str:
     if isinstance(by, Rule):
         file, number, line = by.lines[by.spec.check_file(path[len(by.prefix) :]).index or 0]
         return f"is ignored by {file}, line {number}: {line}"
+    if by == "private":
+        return "is not there"  # nobody is told of it: who asks is answered before
     if by == "exclude":
         return f"is left out by corpus.exclude: {state.settings.exclude[state.exclude.check_file(path).index or 0]}"
     if by == "include":

@@ -12,9 +12,9 @@ import yaml
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_MOST_CHARACTERS = 200_000
+MOST_CHARACTERS = 200_000
 _MOST_NODES = 20_000  # aliases counted as often as they are used
-_DEEPEST = 20
+DEEPEST = 20
 _KEY = re.compile(r"(?:[ \t]*(?:#.*)?\n)*[\"']?[\w][^\n:]{0,80}:(?:\s|$)")
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -38,8 +38,8 @@ def read_yaml(block: str) -> YamlFields:
 
     Scalars are read by YAML 1.2's core schema (so `no` and `2024-01-05` stay text); what no JSON can hold becomes text.
     """
-    if len(block) > _MOST_CHARACTERS:
-        raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
+    if len(block) > MOST_CHARACTERS:
+        raise FrontMatterError(f"more than {MOST_CHARACTERS:,} characters", 1)
     try:
         _refuse_bombs(block)
         root = yaml.compose(block, Loader=_Loader)
@@ -82,8 +82,8 @@ def _refuse_bombs(block: str) -> None:
             anchor, before = open_nodes.pop()
             if anchor:
                 sizes[anchor] = total - before + 1
-        if total > _MOST_NODES or len(open_nodes) > _DEEPEST:
-            raise FrontMatterError(f"more than {_MOST_NODES:,} values or {_DEEPEST} levels", line)
+        if total > _MOST_NODES or len(open_nodes) > DEEPEST:
+            raise FrontMatterError(f"more than {_MOST_NODES:,} values or {DEEPEST} levels", line)
 
 
 def _line(place: Any) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pathspec import GitIgnoreSpec
 
+from thumbindex.index.globs import any_matches
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
 from thumbindex.ports import Mask, Salience
@@ -170,15 +170,10 @@ def positions_of(rows: Positions, wanted: Positions, order: Positions | None = N
 
 def passes(document: Document, filters: Filters) -> bool:
     """Tell whether a document passes path globs (any), tags (all, nested ones too) and the date."""
-    if document.path in filters.without or (filters.path and not _spec(filters.path).match_file(document.path)):
+    if document.path in filters.without or (filters.path and not any_matches(filters.path, document.path)):
         return False
     tags = {tag.casefold() for tag in document.tags}
     for wanted in (tag.lstrip("#").casefold() for tag in filters.tag):
         if not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in tags):
             return False
     return filters.since is None or day_of(document) >= filters.since
-
-
-@lru_cache(maxsize=64)
-def _spec(globs: tuple[str, ...]) -> GitIgnoreSpec:
-    return GitIgnoreSpec.from_lines([glob if glob.startswith(("/", "*")) else f"/{glob}" for glob in globs])

@@ -22,6 +22,12 @@ SCHEMA_VERSION = 5
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
 
+OVERWRITING = "overwriting"
+"""The fact that whatever was deleted in this file was overwritten: earlier versions left it in free pages."""
+
+CLEANING_MS = 1000
+"""How long readers are waited for that still need the log; what they delay comes with the next run."""
+
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 _REFUSED = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")
 _DISK = ("SQLITE_IOERR", "SQLITE_NOLFS")
@@ -73,6 +79,7 @@ class Database:
             self._db.execute("PRAGMA query_only = ON")
         else:
             self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA secure_delete = ON")  # what a note said is not left in free pages
             # a commit that a power cut took back would have its row ids used twice, and views could not tell
             self._db.execute("PRAGMA synchronous = FULL")
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -107,8 +114,8 @@ class Database:
 
     def _create(self) -> None:
         schema = resources.files("thumbindex.index").joinpath("schema.sql").read_text(encoding="utf-8")
-        census = Census({"meta": [3]})
-        first = {"schema": str(SCHEMA_VERSION), "generation": "0", "census": json.dumps(census.counted)}
+        census = Census({"meta": [4]})
+        first = {"schema": str(SCHEMA_VERSION), "generation": "0", "census": json.dumps(census.counted), OVERWRITING: "yes"}
         facts = ", ".join(f"('{key}', '{value}', {row_sum(key, value)})" for key, value in first.items())
         self._db.executescript(f"BEGIN IMMEDIATE; {schema} INSERT INTO meta VALUES {facts}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
 
@@ -184,6 +191,25 @@ class Database:
         for row in rows:
             if self._write(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row):
                 self._counting.shift(table, [1])
+
+    def clean_log(self) -> bool:
+        """Write the log into the file and empty it; tell whether no reader was in the way."""
+        with self._lock:
+            try:
+                self._db.execute(f"PRAGMA busy_timeout = {CLEANING_MS}")
+                busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                self._db.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
+            except sqlite3.Error as error:
+                raise translated(error, self.path) from error
+            return not busy
+
+    def rewrite(self) -> None:
+        """Write the file anew without its free pages, which an earlier version did not overwrite."""
+        with self._lock:
+            try:
+                self._db.execute("VACUUM")
+            except sqlite3.Error as error:
+                raise translated(error, self.path) from error
 
     def _thaw(self) -> None:
         """Open a file anew that was read as one that nobody writes, and that somebody wrote."""

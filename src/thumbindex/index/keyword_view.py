@@ -105,6 +105,14 @@ class KeywordView:
             raise
         writer.commit(mergetype=_merge_many)
 
+    def merge_all(self) -> None:
+        """Write every segment anew that rows were removed from: their words are gone from the files then."""
+        shown = read_stamp(self.folder)
+        if shown and any(segment.has_deletions() for segment in whoosh_index.open_dir(str(self.folder))._segments()):
+            with writing(self.folder):
+                self._writer().commit(mergetype=_merge_deleted)
+            self.write_stamp(shown.generation, shown.behind)
+
     def _writer(self) -> Any:
         try:
             return _Writer(whoosh_index.open_dir(str(self.folder)), WRITER_MEGABYTES, timeout=30.0)
@@ -132,6 +140,10 @@ def _merge_many(writer: IndexWriter, segments: list[Any]) -> list[Any]:
 
 def _merge_smallest(writer: IndexWriter, segments: list[Any], rows: int) -> list[Any]:
     return _merge(writer, segments, _smallest(segments, rows))
+
+
+def _merge_deleted(writer: IndexWriter, segments: list[Any]) -> list[Any]:
+    return _merge(writer, segments, [segment for segment in segments if segment.has_deletions()])
 
 
 def _merge(writer: IndexWriter, segments: list[Any], merged: list[Any]) -> list[Any]:

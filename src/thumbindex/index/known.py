@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
+from thumbindex.index.withheld import Withheld, is_wiped, read_withheld
 from thumbindex.model import FileState, Problem
 
 
@@ -19,7 +20,8 @@ class Known:
     manifest: Mapping[str, FileState]
     corpus: str  # how the files were cut
     problems: frozenset[Problem]  # about files that are no documents
-    is_settled: bool  # links are resolved, and the keyword view shows every row
+    is_settled: bool  # links are resolved, the keyword view shows every row, and nothing is left to be wiped
+    withheld: Withheld = field(default_factory=Withheld)  # files that were read and are private: nothing else is kept of them
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
         """Tell whether nothing is left to do for words where no file differs: problems as they were, nothing left undone."""
@@ -38,4 +40,5 @@ def known_of(store: Store, places: Places) -> Known:
         manifest = store.manifest()
         problems = frozenset(problem for problem in store.problems() if problem.path not in manifest)
         shown = KeywordView(places.keyword).is_whole(int(store.meta("words", "0")))
-        return Known(manifest, store.meta("corpus"), problems, shown and store.meta("links") == "resolved")
+        settled = shown and store.meta("links") == "resolved" and is_wiped(store)
+        return Known(manifest, store.meta("corpus"), problems, settled, read_withheld(store))

@@ -118,7 +118,7 @@ def _begin_anew(places: Places, damage: str, tell: Tell) -> str:
     try:
         salvaged = _salvaged(places, new, partial(tell, REPAIRING if damage else MIGRATING))
     except StorageError:
-        _delete(new)  # on a full disk of all places
+        delete_store(new)  # on a full disk of all places
         raise
     drop_views(places)
     aside = _free_name(places) if damage else None
@@ -126,13 +126,13 @@ def _begin_anew(places: Places, damage: str, tell: Tell) -> str:
         _move_aside(places.store, aside)
         put_in_place(new, places.store)
     for path in put_aside(places)[KEPT_ASIDE:]:
-        _delete(path)
+        delete_store(path)
     return _sentence(places, damage, aside, salvaged)
 
 
 def _salvaged(places: Places, new: Path, count: Count) -> Salvaged:
     """Make the new store beside the old one."""
-    _delete(new)
+    delete_store(new)
     store = Store(new)
     try:
         salvaged = salvage(places.store, store, count=count)
@@ -158,9 +158,9 @@ def _finish(places: Places) -> None:
     if not places.store.exists() and _is_finished(new):
         with writing(places.folder):
             drop_views(places)
-            _delete(places.store)  # a log that was left without its store
+            delete_store(places.store)  # a log that was left without its store
             put_in_place(new, places.store)
-    _delete(new)
+    delete_store(new)
 
 
 def _is_finished(path: Path) -> bool:
@@ -192,7 +192,7 @@ def _move_aside(path: Path, aside: Path | None) -> None:
     """
     if aside is None:
         path.unlink()
-        _delete(path)
+        delete_store(path)
         return
     put_in_place(path, aside)
     log = path.with_name(f"{path.name}-wal")
@@ -201,7 +201,8 @@ def _move_aside(path: Path, aside: Path | None) -> None:
     path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
 
 
-def _delete(path: Path) -> None:
+def delete_store(path: Path) -> None:
+    """Delete a store with its log."""
     with writing(path.parent):
         for name in (f"{path.name}-wal", f"{path.name}-shm", path.name):
             path.with_name(name).unlink(missing_ok=True)

@@ -124,6 +124,11 @@ class Store(StoredDuplicates):
         found = self.documents(None if paths is None else self._ids(paths))
         return [Document(path, title, aliases=_aliases(facts)) for _, path, title, _, facts in found]
 
+    def flagged(self) -> list[Document]:
+        """Return the documents in which something is flagged, by path."""
+        found = (row for row in self.documents() if '"flags": ["' in row[4])
+        return [document_from_row(path, title, modified, facts, "") for _, path, title, modified, facts in found]
+
     def rows(self, paths: Iterable[str] | None = None) -> set[int]:
         """Return the row ids of chunks, and minus those of documents: all of them, or those of the documents at these paths."""
         if paths is None:

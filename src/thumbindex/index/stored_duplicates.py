@@ -61,6 +61,15 @@ class StoredDuplicates(StoredVectors):
             self._note_duplicates()
         return bool(gone)
 
+    def forget_decisions(self, paths: Sequence[str]) -> None:
+        """Forget what was decided of texts of the documents at these paths, and whatever names a place in them."""
+        sql = "SELECT g.exact FROM documents d JOIN chunks c ON c.document = d.id JOIN digests g ON g.chunk = c.id WHERE d.path IN ({})"
+        texts = {exact.hex() for part in self._in(sql, list(paths)) for (exact,) in part}
+        places = tuple(f"{path}:" for path in paths)
+        for each in self.decisions():
+            if {each.first, each.second} & texts or each.first_place.startswith(places) or each.second_place.startswith(places):
+                self.drop_decision(each.first, each.second)
+
     # -------------------------------------------------------------- pairs across documents
 
     def alike(self, after: int = 0) -> list[Alike]:

@@ -16,11 +16,12 @@ from thumbindex.index.failures import writing
 from thumbindex.index.keyword import WhooshKeywordIndex
 from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.locking import drop_lock, locked, mark_of
-from thumbindex.index.repair import open_store
+from thumbindex.index.repair import delete_store, drop_views, open_store, put_aside
 from thumbindex.index.snapshot import Places, bring_up_to_date
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vector import VectorView, view_file
 from thumbindex.index.vector_file import BEHIND_AT_LEISURE, BEHIND_SHARE, Tally
+from thumbindex.index.withheld import Withheld, forget_private, is_wiped, keep_withheld, wipe_store
 from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
 
@@ -48,6 +49,8 @@ class Batch:
     most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
     failed: Sequence[Problem] = ()  # about files of this batch, kept where `problems` does not say all
     left: frozenset[str] = frozenset()  # paths that were not looked at: what is known of them stays
+    private: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
+    withheld: Withheld | None = None  # what is kept of files that are private; None leaves it
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,9 @@ class Writer:
         return left + view.behind - (len(gone) - removed)
 
     def _write(self, batch: Batch) -> None:
+        forget_private(self.store, [path for path in batch.removed if path in batch.private])
+        if batch.withheld is not None:
+            keep_withheld(self.store, batch.withheld)
         self.store.remove_documents(batch.removed)
         for state, parsed in batch.documents:
             self.store.add_document(state, parsed)
@@ -175,6 +181,36 @@ class Writer:
     def _words(self) -> int:
         """The generation in which rows changed last."""
         return int(self.store.meta("words", "0"))
+
+    def wipe(self) -> bool:
+        """Take what was forgotten as private out of every file; tell whether all of it is out, which a reader's open snapshot can put off."""
+        if is_wiped(self.store):
+            return True
+        view = KeywordView(self.places.keyword)
+        if view.is_at(self._words):
+            view.merge_all()
+        else:
+            drop_views(self.places)  # it is built anew
+            self.catch_up()
+        self._wipe_vectors()
+        for path in put_aside(self.places):
+            delete_store(path)
+        return wipe_store(self.store)
+
+    def _wipe_vectors(self) -> None:
+        """Write the vectors' file of this model anew, and delete those of others."""
+        fingerprint = self.store.meta("fingerprint")
+        own = view_file(self.places.vector, fingerprint)
+        with writing(self.places.vector):
+            for path in self.places.vector.glob("*.faiss") if self.places.vector.is_dir() else ():
+                if path != own:
+                    path.unlink()
+        if fingerprint and own.is_file():
+            view = VectorView.load(own, int(self.store.meta("dimensions")))
+            bring_up_to_date(view, self.store, fingerprint)
+            view.save(own)
+            with self.store.transaction():
+                Tally.now(self.store, own, fingerprint).keep(self.store, 0)
 
     def merge_keyword(self, pause: Pause = "leisure") -> None:
         """Make one of the keyword view's many small segments, which each edit adds to; one that is damaged, not there or not whole waits."""

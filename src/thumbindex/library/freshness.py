@@ -13,8 +13,10 @@ from thumbindex.corpus.walk import walk
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
+from thumbindex.index.withheld import Withheld, read_withheld
 from thumbindex.library.indexing import Listing, keep_unlisted, refuse_empty
 from thumbindex.library.others import is_tended
+from thumbindex.library.private import is_private_now, split_private
 from thumbindex.library.reader import Reader
 from thumbindex.model import FileState, Freshness, Problem, Progress
 
@@ -72,7 +74,8 @@ def count_words(reader: Reader) -> Progress:
     """Tell how many of a folder's files the index knows; a folder that is gone has as many as are known."""
     known = len(_manifest(reader))
     try:
-        files = len(walk(reader.folder.root, reader.folder.config.corpus)[0])
+        states = walk(reader.folder.root, reader.folder.config.corpus)[0]
+        files = len(states) - len(_withheld(reader).of(states))
     except UnknownFolderError:
         files = known
     return Progress(reader.folder.name, "words", min(known, files), files)
@@ -162,15 +165,17 @@ def find_differing(reader: Reader) -> Differing:
     now = time.time_ns()
     states, problems = walk(folder.root, settings)
     known = _manifest(reader)
-    comparison = find_changes(known, states, lambda path: read_digest(folder.root, path, settings), now_ns=now)
-    changes = keep_unlisted(comparison, Listing(problems, {})).changes
+    private = _withheld(reader).of(states)
+    comparison = find_changes({**known, **private}, states, lambda path: read_digest(folder.root, path, settings), now_ns=now)
+    changes = keep_unlisted(split_private(comparison, private)[0], Listing(problems, {})).changes
     if changes.removed:
         refuse_empty(folder.root, len(known))
     digests = {state.path: state.digest for state in comparison.states}
     facts = {state.path: replace(state, digest=digests[state.path]) for state in states}
     unreadable = {path for path in _reported(reader, known) & set(changes.added) if isinstance(read_bytes(folder.root, path, settings), Problem)}
-    found: Differing = {path: facts[path] for path in (*changes.added, *changes.changed) if path not in unreadable}
-    return found | dict.fromkeys(changes.removed)
+    hidden = {path for path in (*changes.added, *changes.changed) if is_private_now(folder, path)}
+    found: Differing = {path: facts[path] for path in (*changes.added, *changes.changed) if path not in unreadable | hidden}
+    return found | dict.fromkeys((*changes.removed, *hidden.intersection(changes.changed)))
 
 
 def _shows(recorded: FileState | None, wanted: FileState | None) -> bool:
@@ -182,6 +187,10 @@ def _shows(recorded: FileState | None, wanted: FileState | None) -> bool:
 
 def _manifest(reader: Reader) -> Mapping[str, FileState]:
     return reader.store.manifest() if reader.indexed else {}
+
+
+def _withheld(reader: Reader) -> Withheld:
+    return read_withheld(reader.store) if reader.indexed else Withheld()
 
 
 def _reported(reader: Reader, known: Mapping[str, FileState]) -> set[str]:

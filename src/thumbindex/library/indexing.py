@@ -13,6 +13,7 @@ from typing import Literal
 from thumbindex.corpus.changes import Comparison, find_changes
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
+from thumbindex.corpus.private import is_private_path
 from thumbindex.corpus.read import digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import StorageError, UnknownFolderError
@@ -21,6 +22,7 @@ from thumbindex.index.store import Store, digests
 from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Writer
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
+from thumbindex.library.private import split_private, without_private
 from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
 
 FIRST_BYTES, MOST_BYTES = 128 * 1024, 4 * 1024 * 1024
@@ -51,7 +53,7 @@ WAITING_SECONDS = 1.0
 ROUNDS = 3
 """Comparisons of one run, where another process writes the same files: what is left then is its work."""
 
-PARSE_VERSION = 1
+PARSE_VERSION = 2
 """Changes when the same file would be cut another way: every file is read again."""
 
 Sizes = Literal["all", "small", "large"]
@@ -78,6 +80,7 @@ class Kept:
     passed_over: int = 0  # paths that another process has written meanwhile
     left: frozenset[str] = frozenset()  # paths of the files that are left for another run
     behind: bool = False  # words of files that are read are left for another run
+    private: tuple[FileState, ...] = ()  # of the files that were read those that turned out to be private
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class Listing:
 
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
+    withheld: tuple[FileState, ...] = ()  # files that are known to be private, as they are now
 
 
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
@@ -131,13 +135,16 @@ def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
     now = time.time_ns()
     states, problems = walk(folder.root, folder.config.corpus)
     known = _known(folder, run)
+    anew = run.rebuild or known.corpus != _cutting(folder)
+    private = {} if anew else known.withheld.of(states)
     comparison = find_changes(
-        known.manifest, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify
+        {**known.manifest, **private}, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify
     )
-    if run.rebuild or known.corpus != _cutting(folder):
+    comparison, withheld = split_private(comparison, private)
+    if anew:
         again = tuple(sorted({state.path for state in states} & set(known.manifest)))
         comparison = replace(comparison, changes=replace(comparison.changes, changed=again, unchanged=0), touched=())
-    listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states})
+    listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states}, withheld)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
     return keep_unlisted(gone_for_good(comparison, folder), listing), listing, known
@@ -196,19 +203,25 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
     groups, later = _groups(comparison, listing, run, everything=anew)
     left = frozenset(state.path for state in later)
     first = Batch() if run.sizes == "large" else Batch((), comparison.changes.removed, _touched(comparison, listing))
-    if not (groups or first.removed or first.touched) and known.is_complete(listing.problems):
+    same = known.withheld.with_states(listing.withheld) == known.withheld
+    if not (groups or first.removed or first.touched) and same and known.is_complete(without_private(listing.problems, listing.withheld)):
         return Kept(left=left)
     kept, done, total = Kept(left=left), 0, sum(map(len, groups))
     for number, group in enumerate(groups or [[]], 1):
-        documents, failed, gone = _read(folder, group, listing)
-        kept, done, last = replace(kept, failed=(*kept.failed, *failed)), done + len(group), number >= len(groups)
-        problems = (*listing.problems, *kept.failed) if last and run.sizes != "large" else None
-        removed = (*first.removed, *gone, *(problem.path for problem in failed))
+        documents, failed, gone, private = _read(folder, group, listing)
+        kept = replace(kept, failed=(*kept.failed, *failed), private=(*kept.private, *private))
+        done, last = done + len(group), number >= len(groups)
+        withheld = (*listing.withheld, *kept.private)
+        problems = (*without_private(listing.problems, withheld), *kept.failed) if last and run.sizes != "large" else None
+        hidden = frozenset(state.path for state in private).union(path for path in first.removed if is_private_path(path, folder.config.corpus))
+        removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden.difference(first.removed))
         batch = Batch(documents, removed, first.touched, problems, last, anew, known.manifest, _most(group), failed, left)
+        batch = replace(batch, private=hidden, withheld=known.withheld.with_states(withheld))
         with open_writer(folder, run) as writer:
             applied = writer.apply(batch, _resolver)
             if last or not known.manifest:
                 writer.note("corpus", _cutting(folder), root=str(folder.root))
+            writer.wipe()
         first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
         run.tell(Progress(folder.name, "words", done, total))
         if not (last or anew) and run.interrupted():
@@ -276,9 +289,12 @@ def open_writer(folder: Folder, run: Run) -> Iterator[Writer]:
         yield writer
 
 
-def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem], list[str]]:
-    """Return the documents, what could not be read, and what went since the folder was walked: that is no problem to anybody."""
+def _read(
+    folder: Folder, states: Sequence[FileState], listing: Listing
+) -> tuple[list[tuple[FileState, ParsedDocument]], list[Problem], list[str], list[FileState]]:
+    """Return the documents, what could not be read, what went since the folder was walked (no problem to anybody), and what is private."""
     documents: list[tuple[FileState, ParsedDocument]] = []
+    private: list[FileState] = []
     failed: list[Problem] = []
     gone: list[str] = []
     for state, data in _read_all(folder, states):
@@ -288,8 +304,11 @@ def _read(folder: Folder, states: Sequence[FileState], listing: Listing) -> tupl
             failed.append(data)
         else:
             parsed = parse_document(state.path, data, folder.config.corpus, listing.modified[state.path])
+            if parsed.private:
+                private.append(replace(state, digest=digest_of(data)))
+                continue
             documents.append((replace(state, digest=digest_of(data)), replace(parsed, keys=digests(parsed))))
-    return documents, failed, gone
+    return documents, failed, gone, private
 
 
 def _read_all(folder: Folder, states: Sequence[FileState]) -> Iterator[tuple[FileState, bytes | Problem]]:
@@ -311,17 +330,19 @@ def _resolver(documents: Sequence[Document]) -> Resolve:
 
 def _cutting(folder: Folder) -> str:
     """Return what decides how a file is cut: another value means that every file is read again."""
-    return f"{PARSE_VERSION} {folder.config.corpus.chunk!r}"
+    tags = folder.config.corpus.private.tags
+    return f"{PARSE_VERSION} {folder.config.corpus.chunk!r} {tags!r}"
 
 
 def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> IndexReport:
     with closing(Store(folder.places.store, read_only=True)) as store:
         resolved, dangling = store.link_counts()
-        not_kept = kept.left.union(problem.path for problem in kept.failed)
+        private = {state.path for state in kept.private}
+        not_kept = kept.left.union(problem.path for problem in kept.failed) | private
         return IndexReport(
             added=len(set(changes.added) - not_kept),
             changed=len(set(changes.changed) - not_kept),
-            removed=len(changes.removed),
+            removed=len(changes.removed) + len(private.intersection(changes.changed)),
             unchanged=changes.unchanged,
             skipped=store.problems(),
             links_resolved=resolved,

@@ -25,7 +25,7 @@ JUDGED = 5
 MOST_RATIO, MOST_BOOST = 0.50, 0.60
 """Above these something is wrong: generated pages, or a text that says one thing over and over. Healthy are 0.10 to 0.40, and 0.05 to 0.20."""
 
-_NUMBERED = re.compile(r"\w*\d[\w.]*")
+_NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from thumbindex.corpus.decode import decode
+from thumbindex.corpus.decode import decode_seen
 from thumbindex.corpus.outline import headings_of
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.library.private import is_private_now
 from thumbindex.library.reader import Reader
 from thumbindex.model import ChunkId, Document, DocumentId, Excerpt, OutlineEntry, Problem, Related
 from thumbindex.ports import Snapshot, Vector
@@ -31,6 +32,7 @@ class Found:
 def find_document(path: str, readers: Sequence[Reader]) -> Found:
     """Return the indexed document at a path (`path#heading` too); nothing that is not in an index is ever looked for on disk."""
     snapshots = [(reader, reader.snapshot()) for reader in readers if reader.indexed]
+    private: set[str] = set()
     for wanted, fragment in ((path, None), (path.partition("#")[0], path.partition("#")[2])):
         found = [
             Found(reader, snapshot, DocumentId(n), document, fragment or None)
@@ -38,12 +40,14 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
             for n, document in enumerate(snapshot.catalog.documents)
             if document.path == wanted
         ]
+        private.update(each.document.path for each in found if is_private_now(each.reader.folder, each.document.path))
+        found = [each for each in found if each.document.path not in private]
         if len(found) > 1:
             names = ", ".join(each.reader.folder.name for each in found)
             raise UsageError(f"{wanted!r} is in several folders ({names}): say which one with `folder`.")
         if found:
             return found[0]
-    known = [document.path for _, snapshot in snapshots for document in snapshot.catalog.documents]
+    known = [document.path for _, snapshot in snapshots for document in snapshot.catalog.documents if document.path not in private]
     raise UnknownPathError(f"No document {path!r} in the index.{nearest(path, known)}")
 
 
@@ -71,7 +75,8 @@ def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | Non
         if not 1 <= first <= last or first > max(len(rows), 1):
             raise UsageError(f"{document.path} has lines 1 to {len(rows)}: {first} to {last} is no range of them.")
         last = min(last, len(rows))
-    return Excerpt(reader.folder.name, document.path, document.title, first, last, len(rows), "\n".join(rows[first - 1 : last]))
+    text = "\n".join(rows[first - 1 : last])
+    return Excerpt(reader.folder.name, document.path, document.title, first, last, len(rows), text, document.flags)
 
 
 def outline_documents(readers: Sequence[Reader]) -> tuple[OutlineEntry, ...]:
@@ -124,7 +129,7 @@ def _text(reader: Reader, path: str) -> str:
         raise UnknownPathError(f"{path} cannot be read: the folder {reader.folder.root} is not there now; `query` answers from what was read last.")
     if isinstance(data, Problem):
         raise UnknownPathError(f"{path} {data.reason}; `thumbindex index` brings the index up to the disk.")
-    return decode(path, data)[0]
+    return decode_seen(path, data)
 
 
 def _mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:

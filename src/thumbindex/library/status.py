@@ -14,7 +14,10 @@ from thumbindex.library.looking import ingestion_counts
 from thumbindex.library.others import progress_of
 from thumbindex.library.reader import Reader
 from thumbindex.library.tuned import read_tuned
-from thumbindex.model import FolderStatus, IndexState, IngestionCounts, Problem
+from thumbindex.model import FolderStatus, IndexState, IngestionCounts, Problem, flags_of
+
+MOST_FLAGGED = 100
+"""Flags that are listed: all notes are counted."""
 
 _NOTHING = IndexState(0, 0, 0, 0, "", 0)
 
@@ -31,11 +34,13 @@ def status_of(reader: Reader) -> FolderStatus:
     folder, places = reader.folder, reader.folder.places
     state, problems, links, failure, size, updated = _NOTHING, tuple[Problem, ...](), (0, 0), "", 0, ""
     ingestion: tuple[IngestionCounts, ...] = ()
+    flagged: tuple[Problem, ...] = ()
     if reader.indexed:
         size, updated = size_of(places.folder), _updated(places)
         try:
             links = reader.store.link_counts()
             state, problems = folder_state(reader), reader.store.problems()
+            flagged = flags_of(reader.store.flagged())
             ingestion = ingestion_counts(reader.store) if folder.config.index.ingest.metrics and state.vectors else ()
         except StorageError as error:
             state, problems, links = _NOTHING, (Problem(str(places.store), None, str(error)),), (0, 0)
@@ -49,7 +54,9 @@ def status_of(reader: Reader) -> FolderStatus:
     progress = progress_of(folder)
     names = (folder.name, str(folder.root), str(places.folder), reader.indexed)
     writing = progress is not None or is_writing(places.lock)
-    return FolderStatus(*names, size, state, problems, *links, writing, updated, failure, progress, ingestion, tuned)
+    count = len({each.path for each in flagged})
+    flagged = flagged[:MOST_FLAGGED]
+    return FolderStatus(*names, size, state, problems, *links, writing, updated, failure, progress, ingestion, tuned, flagged, count)
 
 
 def _updated(places: Places) -> str:

@@ -14,6 +14,7 @@ from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import state_of, why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library.answering import tools_over, without_folder
+from thumbindex.library.private import is_private_now
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, find_document
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
@@ -42,9 +43,20 @@ def why(path: str, query: Query, readers: Sequence[Reader], settings: QuerySetti
         return _in_index(found, query, readers, settings, embedder, reranker)
     for reader, wanted in (*named, *sought):
         for own in (wanted, wanted.partition("#")[0]):
-            if own and os.path.lexists(reader.folder.root / own):
+            if own and _is_there(reader, own):
                 return _unindexed(query, reader.folder.name, own, reason_of(reader, own))
     return _unknown(path, readers)
+
+
+def _is_there(reader: Reader, path: str) -> bool:
+    """Tell whether the folder itself has an entry at a path, that is not private: what lies behind a symlink out of it is nobody's business."""
+    entry = reader.folder.root / path
+    try:
+        below = Path(os.path.realpath(entry.parent))
+        there = (below == reader.folder.root or reader.folder.root in below.parents) and os.path.lexists(entry)
+    except (OSError, ValueError):  # a NUL, or a name longer than any
+        return False
+    return there and not is_private_now(reader.folder, path)
 
 
 def places_of(path: str, readers: Sequence[Reader]) -> list[Sought]:

@@ -67,6 +67,7 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
         created=known.created,
         status=known.status,
         owner=known.owner,
+        flags=document.flags,
     )
 
 

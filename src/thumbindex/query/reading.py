@@ -40,15 +40,15 @@ _AS_WRITTEN = _TYPOGRAPHY | _OWN
 
 _ENTITY = re.compile(r"&#?\w+;")
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d])-[ \t]*\n[ \t>]*(?=[^\W\d_])")
-_FENCE = re.compile(r"(?ms)^([ \t>]*)(`{3,}|~{3,})([^\n]*)\n(.*?)(?:^[ \t>]*\2[`~]*[ \t]*$|\Z)")
+_FENCE = re.compile(r"(?ms)^([ \t>]*)(`{3,}+|~{3,}+)([^\n]*+)\n(.*?)(?:^[ \t>]*\2[`~]*+[ \t]*+$|\Z)")
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 _HELD = re.compile("\ue000(\\d+)\ue001")
 _CELL, _STRUCK, _DONE = "\ue002", "\ue003", "\ue004"
 STATES = {_CELL: "another cell", _STRUCK: "struck out", _DONE: "[x]"}
 """How marks of our own are shown."""
 
-_COMMENT = re.compile(r"<!--.*?-->|%%.*?%%", re.S)
-_FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:?")
+_COMMENT = re.compile(r"<!--(?:(?!<!--).)*?-->|%%.*?%%", re.S)
+_FOOTNOTE = re.compile(r"\[\^[^\]\[\s]+\]:?")
 _AUTOLINK = re.compile(r"<((?:[a-z][a-z0-9+.-]+://|mailto:)[^\s<>]+|[^\s<>@/]+@[^\s<>@]+)>", re.I)
 _PLACEHOLDER = re.compile(r"<(/?)([A-Za-z][\w-]*)([^<>]{0,300})>")
 _TARGET = re.compile(r"(\]\()<([^<>\n]*)>")
@@ -59,7 +59,7 @@ _NUMBERED = re.compile(r"^([ \t>]*)(\d{1,9})([.)])(?=[ \t])")
 _ITEM = re.compile(r"^[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 _ESCAPE = re.compile(r"\\(?=[_\W])")
 _BLOCK_ID = re.compile(r"(?m)(?:^|[ \t])\^[\w-]+$")
-_DELIMITER = re.compile(r"^[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_DELIMITER = re.compile(r"^[ \t>]*+(?:\|[ \t]*+)?:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _BAR = re.compile(r"(?<!\\)\|")
 
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
@@ -201,7 +201,7 @@ def _line(line: str, before: str, tables: bool) -> str:
     if tables and "|" in line and "[[" not in line:
         return line if _DELIMITER.match(line) else f" {_CELL} ".join(cells(line))
     if tables and "|" in line:
-        return f" {_CELL} ".join(cells(re.sub(r"(\[\[[^\]]*?)\\?\|([^\]]*\]\])", r"\1\\|\2", line)))
+        return f" {_CELL} ".join(cells(re.sub(r"(\[\[[^\]\[|]*?)\\?\|([^\]\[]*\]\])", r"\1\\|\2", line)))
     return line
 
 

@@ -16,7 +16,7 @@ _IDENTIFIER = re.compile(
     r"|^\.?[^\W\d]\w+(?:\.\w{2,})+$|^\.[A-Za-z]\w+$"  # dotted.name, .suffix; not e.g. or U.S.
     r"|^[a-z]{2,}\d*[A-Z][a-z]"  # camelCase; not iPhone or macOS
     r"|^(?:[A-Z]+[a-z]+\d*){3,}$"  # PascalCase of three words; not GitHub
-    r"|^v?\d+(?:\.\d+)+(?:[-+.]?\w+)*$|^v\d+$"  # versions
+    r"|^v?\d+(?:\.\d++)++(?:[-+.]?\w++)*+$|^v\d+$"  # versions
     r"|^0x[0-9A-Fa-f]+$|^[A-Z]{1,5}-?\d{3,}$"  # error codes
 )
 _PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로와과만](?![가-힣])")

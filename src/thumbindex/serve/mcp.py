@@ -15,12 +15,12 @@ from mcp.shared.exceptions import MCPError
 
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.serve.background import Background
-from thumbindex.serve.greeting import NAME, instructions, tools
+from thumbindex.serve.greeting import NAME, MayName, instructions, tools
 from thumbindex.serve.outcome import unforeseen
 from thumbindex.serve.replies import Reply, reply_outline, reply_query, reply_read, reply_related, reply_status
 from thumbindex.serve.resources import TEMPLATE, complete, list_page, parse_uri, resource_uri
 from thumbindex.serve.seat import Seat, seated
-from thumbindex.serve.tools import check_arguments
+from thumbindex.serve.tools import LONGEST_QUERY, check_arguments
 from thumbindex.serve.waiting import Waiting, in_thread
 
 _LOG = logging.getLogger(__name__)
@@ -41,8 +41,8 @@ class NotesServer(Server[Seat]):
         return found.model_copy(update={"tools": types.ToolsCapability(list_changed=False), "prompts": types.PromptsCapability(list_changed=False)})
 
 
-def build_server(background: Background, folders: Sequence[tuple[str, Path]]) -> Server[Seat]:
-    """Return the server; listing what it can do touches neither index nor model."""
+def build_server(background: Background, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None) -> Server[Seat]:
+    """Return the server; listing what it can do touches neither index nor model. `may_name` says which directories its instructions name."""
     desk = _Desk(background)
     names = [name for name, _ in folders]
 
@@ -53,7 +53,7 @@ def build_server(background: Background, folders: Sequence[tuple[str, Path]]) ->
         NAME,
         version=version("thumbindex"),
         title=NAME,
-        instructions=instructions(folders),
+        instructions=instructions(folders, may_name),
         lifespan=lifespan,
         on_list_tools=desk.list_tools,
         on_call_tool=desk.call_tool,
@@ -156,8 +156,10 @@ class _Desk:
     async def get_prompt(self, ctx: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Return the prompt for a question."""
         question = (params.arguments or {}).get("question", "").strip()
-        if params.name != PROMPT or not question:
-            raise MCPError(code=types.INVALID_PARAMS, message=f"The one prompt is {PROMPT}; it needs `question`.")
+        if params.name != PROMPT or not 0 < len(question) <= LONGEST_QUERY:
+            raise MCPError(
+                code=types.INVALID_PARAMS, message=f"The one prompt is {PROMPT}; it needs `question`, of {LONGEST_QUERY:,} characters at most."
+            )
         content = types.TextContent(type="text", text=_PROMPT_TEXT.format(question=question))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 

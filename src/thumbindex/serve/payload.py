@@ -160,6 +160,8 @@ def folder_payload(status: FolderStatus) -> dict[str, Any]:
         "updated": status.updated,
         "ingestion": [asdict(each) for each in status.ingestion],
         "tuned": tuned_payload(status.tuned) if status.tuned else None,
+        "flagged": [problem_payload(each) for each in status.flagged],
+        "flagged_count": status.flagged_count,
     }
 
 

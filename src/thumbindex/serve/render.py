@@ -98,6 +98,9 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
         if said := tuned(each):
             _say(said, "dim")
         _print_problems(each.problems)
+        if each.flagged_count:
+            _say(f"  {each.flagged_count:,} notes hold text that is hidden or speaks to a model: look at them before a model does", "yellow")
+            _print_problems(each.flagged)
 
 
 def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:

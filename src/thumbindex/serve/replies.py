@@ -24,7 +24,8 @@ from thumbindex.serve.payload import (
     status_payload,
     step_payload,
 )
-from thumbindex.serve.sentences import beside, confidence, deduplication, foot, indexing, not_there, stood_on, up_to_date
+from thumbindex.serve.quoting import one_line, quoted
+from thumbindex.serve.sentences import beside, confidence, deduplication, flagged, foot, indexing, not_there, stood_on, up_to_date
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -96,7 +97,7 @@ def reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
     found = library.why(arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters)
     loading = [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
     structured = {"answerable": found.answerable, "results": [], "index": {}, "why": why_payload(found)}
-    return Reply("\n".join([*why_lines(found, len(library.folders) > 1), *loading]), structured)
+    return Reply("\n".join([*map(one_line, why_lines(found, len(library.folders) > 1)), *loading]), structured)
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
@@ -115,8 +116,11 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
         "total_lines": excerpt.total_lines,
         "text": text,
     }
-    head = f"{excerpt.path} (lines {excerpt.start_line}-{end} of {excerpt.total_lines})"
-    return Reply(f"{head}\n\n{text}{rest}", structured)
+    if found := flagged(excerpt.flags, (excerpt.start_line, end)):
+        structured["flagged"] = found
+    head = f"{one_line(excerpt.path)} (lines {excerpt.start_line}-{end} of {excerpt.total_lines})"
+    warned = "".join(f"\n({one_line(line)})" for line in flagged(excerpt.flags, (excerpt.start_line, end)))
+    return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured)
 
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
@@ -154,7 +158,7 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
         ("Links that lead nowhere", dangling, len(related.dangling)),
         ("Most similar", [f"{path} ({score:.2f})" for path, score in related.similar], len(related.similar)),
     )
-    return Reply("\n".join([related.path, *(_group(*group) for group in groups)]), structured)
+    return Reply("\n".join([one_line(related.path), *(_group(*group) for group in groups)]), structured)
 
 
 def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:
@@ -163,8 +167,12 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
     structured = {**status_payload(folders), "notes": list(notes), "progress": [progress_payload(each) for each in progress]}
     for each in structured["folders"]:
         each["skipped"] = each["skipped"][:_DROPPED_SHOWN]
+        each["flagged"] = each["flagged"][:_DROPPED_SHOWN]
     lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
-    lines += [f"{problem.path}: {problem.reason}" for each in folders for problem in each.problems[:_DROPPED_SHOWN]]
+    lines += [one_line(f"{problem.path}: {problem.reason}") for each in folders for problem in each.problems[:_DROPPED_SHOWN]]
+    for each in folders:
+        lines += [f"{each.folder}: {each.flagged_count:,} notes hold text that is hidden or speaks to a model"] if each.flagged_count else []
+        lines += [one_line(f"{flag.path}:{flag.line}: {flag.reason}") for flag in each.flagged[:_DROPPED_SHOWN]]
     doing = progress or [each.progress for each in folders if each.progress and each.progress.total]
     lines += [indexing(doing)] if doing else []
     return Reply("\n".join([*lines, *notes]), structured)
@@ -174,8 +182,10 @@ def passage_text(passage: Passage, several: bool = False) -> str:
     """Return a passage under its citation; the folder is named where there are several."""
     folder = f"{passage.folder}: " if several else ""
     explained = explanation_lines(passage.explanation) if passage.explanation else []
-    known = "".join(f"\n({line})" for line in (*beside(passage), *explained))
-    return f"## {passage.rank}. {folder}{passage.citation}\n{passage.text}{known}"
+    known = "".join(
+        f"\n({one_line(line)})" for line in (*flagged(passage.flags, (passage.start_line, passage.end_line)), *beside(passage), *explained)
+    )
+    return f"## {passage.rank}. {one_line(folder + passage.citation)}\n{quoted(passage.text)}{known}"
 
 
 def _head(answer: Answer, narrowed: Sequence[str], lacking: str) -> str:
@@ -212,6 +222,8 @@ def _result(passage: Passage, explain: bool) -> dict[str, Any]:
         "text": passage.text,
         "dedup": dedup_payload(passage),
     }
+    if found := flagged(passage.flags, (passage.start_line, passage.end_line)):
+        result["flagged"] = found
     if passage.also_in:
         result["also_in"] = [place_payload(each) for each in passage.also_in[:_COPIES_LISTED]]
     if passage.disagrees:
@@ -246,8 +258,8 @@ def _entry(entry: OutlineEntry) -> dict[str, Any]:
 
 def _outline_line(entry: OutlineEntry) -> str:
     if entry.level == 0:
-        return f"{entry.path} - {entry.heading}"
-    return f"{'  ' * (entry.level - 1)}- {entry.heading} (line {entry.line})"
+        return one_line(f"{entry.path} - {entry.heading}")
+    return one_line(f"{'  ' * (entry.level - 1)}- {entry.heading} (line {entry.line})")
 
 
 def _first_that_fit(entries: Sequence[OutlineEntry], room: int) -> list[OutlineEntry]:
@@ -273,4 +285,4 @@ def _next_part(path: str, inside: str) -> str:
 
 def _group(title: str, paths: Sequence[str], total: int) -> str:
     more = f" … and {total - len(paths)} more" if total > len(paths) else ""
-    return f"{title}: {', '.join(paths) or 'none'}{more}"
+    return f"{title}: {', '.join(map(one_line, paths)) or 'none'}{more}"

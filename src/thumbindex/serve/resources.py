@@ -16,6 +16,9 @@ SCHEME = "thumbindex://"
 
 TEMPLATE = SCHEME + "{folder}/{+path}"
 
+LONGEST_URI = 16_384
+"""Characters: a path of 4,096, each of its bytes encoded."""
+
 PAGE = 200
 """Resources listed at once: a page of a large vault stays near 40 KB."""
 
@@ -30,6 +33,8 @@ def resource_uri(folder: str, path: str) -> str:
 
 def parse_uri(uri: str) -> tuple[str, str]:
     """Return folder and path of an address. Raises UsageError for what is none."""
+    if len(uri) > LONGEST_URI:
+        raise UsageError(f"An address of {len(uri):,} characters is not a resource of this server: the longest has {LONGEST_URI:,}.")
     folder, _, path = uri.removeprefix(SCHEME).partition("/")
     if not uri.startswith(SCHEME) or not folder or not path:
         raise UsageError(f"{uri} is not a resource of this server: their addresses read {TEMPLATE}.")

@@ -76,6 +76,12 @@ def disagrees(other: Disagreement) -> str:
     return f"these two disagree: {other.differs} in {place.path} (lines {place.start_line}-{place.end_line}, {other.date})"
 
 
+def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
+    """Warn of what is flagged in some lines of a note, from the first to the last."""
+    held = [(int(line), reason) for line, _, reason in (flag.partition(": ") for flag in flags)]
+    return [f"flagged, line {line}: {reason}" for line, reason in held if lines[0] <= line <= lines[1]]
+
+
 def beside(passage: Passage) -> list[str]:
     """Say what is known of a passage that stands in several places or is disagreed with, a line each; nothing of any other."""
     copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []

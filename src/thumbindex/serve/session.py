@@ -12,16 +12,17 @@ from mcp.server.stdio import stdio_server
 
 from thumbindex.serve.ahead import Ahead
 from thumbindex.serve.background import Background
+from thumbindex.serve.greeting import MayName
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.seat import Seat
 
 
-def serve_client(opening: Opening, folders: Sequence[tuple[str, Path]], lines: Ahead) -> None:
+def serve_client(opening: Opening, folders: Sequence[tuple[str, Path]], may_name: MayName, lines: Ahead) -> None:
     """Serve until there are no more lines."""
     background = Background(opening)
     try:
-        anyio.run(_serve, build_server(background, folders), lines)
+        anyio.run(_serve, build_server(background, folders, may_name), lines)
     finally:
         background.stop()
 

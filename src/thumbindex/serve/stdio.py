@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from thumbindex.config import compute_on_one_thread, resolve_folders
+from thumbindex.config import compute_on_one_thread, resolve_folders, with_folder_file
 from thumbindex.errors import UnknownFolderError
 from thumbindex.serve.ahead import Ahead
-from thumbindex.serve.greeting import answer_initialize, answer_list
+from thumbindex.serve.greeting import MayName, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening
 
 SWITCH_SECONDS = 0.001
@@ -29,11 +29,13 @@ def serve_stdio(opening: Opening) -> int:
     # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
-    ahead = Ahead(_claim_input(), outgoing, {"initialize": partial(answer_initialize, folders=folders), "tools/list": answer_list})
+    may_name = _may_name(opening, folders)
+    greet = partial(answer_initialize, folders=folders, may_name=may_name)
+    ahead = Ahead(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list})
     # Imported here: it brings the protocol's package, for which no client has to wait with its first requests.
     from thumbindex.serve.session import serve_client
 
-    serve_client(opening, folders, ahead)
+    serve_client(opening, folders, may_name, ahead)
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)
@@ -48,6 +50,16 @@ def _folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
         from thumbindex.library.folders import find_folders
 
         return find_folders(config, opening.folder, str(opening.index or config.index.directory))
+
+
+def _may_name(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayName:
+    config = opening.load()
+    if not any(with_folder_file(config, root).corpus.private.globs for _, root in folders):
+        return {}
+    # Imported here: only where something is private by its place.
+    from thumbindex.library.private import open_directories
+
+    return open_directories(folders, config)
 
 
 def _claim_output() -> io.TextIOWrapper:

@@ -55,8 +55,9 @@ def _load_models(library: Library) -> None:
 
 
 def named_here(path: str, library: Library) -> str:
-    """Return a path as it was given, or the whole of it where it names a file from the current directory and none in a folder."""
+    """Return a path as it was given, or the whole of it where it names a folder's file from the current directory only."""
     file, mark, heading = path.partition("#")
     here = Path(file).absolute()
     held = any((root / each).exists() for _, root in library.folders for each in (path, file))
-    return f"{here}{mark}{heading}" if here.exists() and not held else path
+    inside = any(root in (here.parent.resolve() / here.name).parents for _, root in library.folders)
+    return f"{here}{mark}{heading}" if inside and here.exists() and not held else path

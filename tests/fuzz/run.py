@@ -1,0 +1,51 @@
+"""Feeds hostile input for some minutes, or one seed again: `python tests/fuzz/run.py [SECONDS | TARGET SEED]`."""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz.targets import TARGETS, feed
+from thumbindex.config import load_config
+from thumbindex.library import Library
+from thumbindex.testing import FakeEmbedder
+
+NOTES = {"a.md": "---\ntags: [x]\n---\n# A\n\nApples. See [[b]].\n", "b.md": "# B\n\nPears `get_id()` and v1.2.3.\n", "c/d.md": "# D\n\n中文 가나.\n"}
+
+
+def open_library(place: Path) -> Library:
+    """Index a few notes with the shipped fakes; what takes seconds to import is imported."""
+    import llama_index.core.node_parser  # noqa: F401
+
+    for path, text in NOTES.items():
+        (place / "notes" / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / "notes" / path).write_text(text, encoding="utf-8")
+    library = Library.open([place / "notes"], index=place / "index", config=load_config(user_file=place / "none"), embedder=FakeEmbedder())
+    library.index()
+    return library
+
+
+def main() -> int:
+    """Run until the time is up; the first failure says by which seed it comes again."""
+    with tempfile.TemporaryDirectory() as place, open_library(Path(place)) as library:
+        if len(sys.argv) == 3:
+            feed(TARGETS[sys.argv[1]], int(sys.argv[2]), library)
+            return 0
+        until, seed = time.monotonic() + float(sys.argv[1] if len(sys.argv) > 1 else 600), time.time_ns() % 10**12
+        first = seed
+        while time.monotonic() < until:
+            for name, target in TARGETS.items():
+                try:
+                    feed(target, seed, library)
+                except BaseException:
+                    print(f"failed: again by `python tests/fuzz/run.py {name} {seed}`", flush=True)
+                    raise
+            seed += 1
+        print(f"{(seed - first) * len(TARGETS):,} inputs, no failure")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

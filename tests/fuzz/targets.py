@@ -1,0 +1,77 @@
+"""What must hold whatever is fed: the parser, the front matter, the query's syntax and the tools' arguments."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+
+from fuzz.hostile import hostile_arguments, hostile_note, hostile_text
+from thumbindex.corpus.front_matter import read_front_matter
+from thumbindex.corpus.outline import headings_of
+from thumbindex.corpus.parse import parse_document
+from thumbindex.errors import ThumbindexError
+from thumbindex.library import Library
+from thumbindex.query.terms import read_terms
+from thumbindex.serve.replies import reply_outline, reply_query, reply_read, reply_related, reply_status
+from thumbindex.serve.tools import check_arguments
+from thumbindex.settings import CorpusSettings
+
+SECONDS = 5.0
+"""Longer than anything of this size may take on a machine that is busy."""
+
+TOOLS = {"query": reply_query, "read": reply_read, "outline": reply_outline, "related": reply_related}
+
+Target = Callable[[Random, Library], None]
+
+
+def parser(random: Random, library: Library) -> None:
+    """Parse a note: nothing is raised, chunks stand in order and within the maxima, and all of it can be written as JSON."""
+    path, data = random.choice(("a.md", "a.mdx")), hostile_note(random)
+    parsed = parse_document(path, data, CorpusSettings())
+    lines = [(chunk.start_line, chunk.end_line) for chunk in parsed.chunks]
+    assert all(first <= last for first, last in lines)
+    assert all(len(chunk.text) <= CorpusSettings().chunk.child_max for chunk in parsed.chunks)
+    json.dumps([parsed.document.front_matter, parsed.document.flags], allow_nan=False)
+    headings_of(path, data.decode("utf-8", "replace"))
+
+
+def front_matter(random: Random, library: Library) -> None:
+    """Read a block: nothing is raised, and what comes is JSON of a bounded depth."""
+    rule = random.choice(("---", "+++"))
+    read = read_front_matter("a.md", f"{rule}\n{hostile_text(random, 30)}\n{rule}\n")
+    json.dumps(read.fields, allow_nan=False)
+    assert all(isinstance(text, str) for text in (*read.tags, *read.aliases, read.title, read.date, *read.related))
+
+
+def query_syntax(random: Random, library: Library) -> None:
+    """Ask anything: an answer, or an error that says what is wrong."""
+    text = hostile_text(random, 60)
+    read_terms(text, 2.0)
+    with suppress(ThumbindexError):
+        library.query(text[:10_000])
+
+
+def tool_arguments(random: Random, library: Library) -> None:
+    """Call a tool with anything: an answer that is JSON within its budget, or an error that says what is wrong."""
+    tool = random.choice(("query", "query", "read", "outline", "related", "status", hostile_text(random, 2)))
+    try:
+        arguments = check_arguments(tool, hostile_arguments(random)) | ({"wait_fresh": 0} if tool == "query" else {})
+        reply = TOOLS[tool](library, arguments) if tool in TOOLS else reply_status(library, ())
+    except ThumbindexError as error:
+        str(error).encode()
+        return
+    json.dumps(reply.structured, allow_nan=False).encode()
+    reply.text.encode()
+
+
+TARGETS: dict[str, Target] = {each.__name__: each for each in (parser, front_matter, query_syntax, tool_arguments)}
+
+
+def feed(target: Target, seed: int, library: Library) -> None:
+    """Feed a target what a seed gives, and hold it to its time."""
+    began = time.perf_counter()
+    target(Random(seed), library)
+    assert time.perf_counter() - began < SECONDS

@@ -1,0 +1,368 @@
+"""Whoever asks for a path gets nothing from outside the folders, and does not learn whether anything is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from click.testing import Result
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from typer.testing import CliRunner
+
+from thumbindex.corpus.read import read_bytes
+from thumbindex.corpus.walk import walk
+from thumbindex.errors import ThumbindexError
+from thumbindex.library import Library
+from thumbindex.model import Problem
+from thumbindex.serve.background import Background
+from thumbindex.serve.cli import app
+from thumbindex.serve.mcp import build_server
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.resources import complete, list_page
+from thumbindex.settings import CorpusSettings
+
+SECRET = "Xylographique"
+"""What stands in every file outside the folder."""
+
+UP = (
+    "..",
+    "%2e%2e",
+    "%2E.",
+    "%252e%252e",
+    "..%00",
+    "．．",
+    "。。",
+    "‥",
+    "\u2024\u2024",
+    ".%2e",
+    "..;",
+    "....",
+    "..\u200b",
+    "\u202e..",
+    "%c0%ae%c0%ae",
+)
+SLASHES = ("/", "\\", "%2f", "%5c", "%252f", "／", "∕", "⁄", "\u29f8", "//", "/./", "%c0%af")
+TRAVERSALS = [f"{up}{slash}secret.md" for up in UP for slash in SLASHES if up == ".." or slash in ("/", "%2f")]
+
+HOSTILE = [
+    *TRAVERSALS,
+    "sub/../../secret.md",
+    "sub/./../../secret.md",
+    "sub//..//..//secret.md",
+    "./../secret.md",
+    "../" * 40 + "etc/passwd",
+    "../" * 3 + "OUTSIDE/secret.md",
+    "../vault/../secret.md",
+    "../secret.md#Secret",
+    "../secret.md#",
+    "#../secret.md",
+    "../secret.md?x",
+    "note.md/../../secret.md",
+    "note.md/../note.md",
+    "nowhere/../../secret.md",
+    "../other vault/secret.md",
+    "../vault-2/secret.md",
+    # absolute, and what some systems take for absolute
+    "OUTSIDE/secret.md",
+    "/OUTSIDE/secret.md",
+    "//OUTSIDE/secret.md",
+    "file://OUTSIDE/secret.md",
+    "FILE:///OUTSIDE/secret.md",
+    "~/secret.md",
+    "~root/secret.md",
+    "$HOME/secret.md",
+    "${HOME}/secret.md",
+    "%HOME%/secret.md",
+    "C:\\secret.md",
+    "C:/secret.md",
+    "c:secret.md",
+    "\\\\?\\C:\\secret.md",
+    "\\\\.\\C:\\secret.md",
+    "\\\\host\\share\\secret.md",
+    "//host/share/secret.md",
+    "\\\\localhost\\c$\\secret.md",
+    "\\\\?\\UNC\\host\\share\\secret.md",
+    "\\secret.md",
+    # symlinks that lead out
+    "out.md",
+    "outdir/secret.md",
+    "outdir/absent.md",
+    "outdir/deeper/secret.md",
+    "outdir",
+    "outdir/",
+    "outdir/..",
+    "outdir/../secret.md",
+    "chain.md",
+    "chain/secret.md",
+    "loop/secret.md",
+    "loop",
+    "OUT.MD",
+    "Out.md",
+    "outdir/SECRET.MD",
+    # devices, pipes, the kernel's own
+    "/dev/zero",
+    "/dev/stdin",
+    "/dev/fd/0",
+    "/dev/null",
+    "dev.md",
+    "pipe.md",
+    "/proc/self/environ",
+    "/proc/self/cwd/secret.md",
+    "/proc/self/root/etc/passwd",
+    "/proc/1/cmdline",
+    "/proc/self/fd/0",
+    "/proc/self/mem",
+    "proc.md",
+    "/sys/kernel/version",
+    "/etc/passwd",
+    "/etc/shadow",
+    "CON",
+    "NUL",
+    "nul.md",
+    "AUX.md",
+    "COM1",
+    "LPT1.md",
+    "note.md::$DATA",
+    "note.md:secret",
+    "PRN.txt",
+    # NUL, control characters, lengths, what is no text
+    "\0",
+    "note.md\0",
+    "note.md\0../secret.md",
+    "../secret.md\0.md",
+    "%00",
+    "note.md%00",
+    "note.md%0a",
+    "\n../secret.md",
+    "note.md\r\n../secret.md",
+    "\x1b[2Jnote.md",
+    " ../secret.md",
+    "../secret.md ",
+    "../secret.md.",
+    "../secret.md/",
+    "../secret.md/.",
+    "A" * 900,
+    "a/" * 450,
+    "../" * 300,
+    "%2e%2e%2f" * 100,
+    "é" * 300 + ".md",
+    "\ud800.md",
+    "\udcff/../../secret.md",
+    ".git/config",
+    ".thumbindexignore",
+    ".hidden.md",
+    "thumbindex.toml",
+    "notes.txt",
+    ".",
+    "..",
+    "/",
+    "//",
+    "./",
+    "../",
+    "*",
+    "**",
+    "../*",
+    "/**",
+    "[!a]*/secret.md",
+    "{..,.}/secret.md",
+    "../s?cret.md",
+    "@/secret.md",
+]
+
+
+FILTERED = frozenset(HOSTILE[::8])
+
+
+def make(place: Path, outside: Path, *, real: bool) -> Path:
+    """Make a folder with symlinks out of it, and what they lead to, or nothing there."""
+    root = place / "vault"
+    (root / "sub").mkdir(parents=True)
+    (root / "note.md").write_text("# Note\n\nApples keep in a cool cellar.\n")
+    (root / "sub/deep.md").write_text("# Deep\n\nPears ripen off the tree.\n")
+    (root / "notes.txt").write_text("no note")
+    for name, target in {"out.md": "secret.md", "outdir": "", "proc.md": "environ", "dev.md": "zero"}.items():
+        (root / name).symlink_to(outside / target)
+    (root / "chain.md").symlink_to("outdir/secret.md")
+    (root / "chain").symlink_to("outdir/deeper")
+    (root / "loop").symlink_to("loop")
+    (root / ".gitignore").symlink_to(outside / "secret.md")
+    (root / "sub/.gitignore").symlink_to(outside / "zero")
+    (root / "thumbindex.toml").symlink_to(outside / "secret.toml")
+    if real:
+        for path in ("secret.md", "deeper/secret.md", "secret.toml"):
+            for above in (outside, place, place / "vault-2", place / "other vault", place.parent):
+                (above / path).parent.mkdir(parents=True, exist_ok=True)
+                (above / path).write_text(f"# Secret\n\n{SECRET}\n")
+        (outside / "environ").symlink_to("/proc/self/environ")
+        (outside / "zero").symlink_to("/dev/zero")
+    return root
+
+
+@pytest.fixture(scope="module")
+def vaults(tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[Opening], Library]) -> Iterator[tuple[tuple[Library, Path], ...]]:
+    """Open two folders that differ only in what lies outside of them."""
+    made = []
+    for name in ("aa", "bb"):
+        place = tmp_path_factory.mktemp(name) / "place"
+        root, index = make(place, place.parent / "outside", real=name == "aa"), place.parent / "index"
+        os.mkfifo(root / "pipe.md")
+        library = open_fake(Opening((str(root),), index))
+        library.index()
+        made.append((library, place.parent))
+    yield tuple(made)
+    for library, _ in made:
+        library.close()
+
+
+def neutral(said: object, place: Path) -> str:
+    """Return what was said with the one thing taken out in which the two folders' paths differ."""
+    return repr(said).replace(str(place), "PLACE").replace(str(place).lstrip("/"), "PLACE").replace(place.name, "PLACE")
+
+
+def asked(path: str, place: Path) -> str:
+    return path.replace("OUTSIDE", str(place / "outside").lstrip("/"))
+
+
+def of_library(library: Library, path: str) -> list[object]:
+    """Ask a library for a path in every way there is; for filters, which see no disk, a few will do."""
+    ways: list[Callable[[], object]] = [
+        lambda: library.read(path),
+        lambda: library.read(path, lines=(1, 2)),
+        lambda: library.outline(path),
+        lambda: library.related(path),
+        lambda: library.why(path, "apples"),
+        lambda: complete(library, "path", path),
+        lambda: complete(library, "folder", path),
+        lambda: list_page(library, f"thumbindex://vault/{path}"),
+    ]
+    if path in FILTERED:
+        ways += [
+            lambda: library.why("note.md", "apples", glob=[path]).fate,
+            lambda: [(each.path, each.text) for each in library.query("apples pears secret", path=[path]).passages],
+            lambda: len(library.query("apples pears", without=[path]).passages),
+        ]
+    said: list[object] = []
+    for way in ways:
+        try:
+            said.append(way())
+        except ThumbindexError as error:
+            said.append((type(error).__name__, str(error)))
+    return said
+
+
+async def of_server(client: Client, path: str) -> list[object]:
+    """Ask a server for a path in every way there is."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("read", {"path": path}),
+        ("outline", {"path": path}),
+        ("related", {"path": path}),
+        ("query", {"query": "apples", "why": path}),
+        *([("query", {"query": "apples pears secret", "path": [path]})] if path in FILTERED else []),
+    ]
+    said: list[object] = []
+    for tool, arguments in calls:
+        result = await client.call_tool(tool, arguments)
+        said.append((result.is_error, result.content[0].text))
+    template = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
+    ways: list[Callable[[], Any]] = [
+        lambda: client.read_resource(f"thumbindex://vault/{path}"),
+        lambda: client.read_resource(f"thumbindex://{path}"),
+        lambda: client.read_resource(f"file:///{path}"),
+        lambda: client.complete(template, {"name": "path", "value": path}),
+    ]
+    for way in ways:
+        try:
+            said.append((await way()).model_dump())
+        except MCPError as error:
+            said.append(str(error))
+    return said
+
+
+def test_there_are_a_hundred_hostile_paths_and_more() -> None:
+    assert len(set(HOSTILE)) >= 140
+
+
+def test_no_path_reads_or_betrays_what_lies_outside(vaults: tuple[tuple[Library, Path], ...]) -> None:
+    for path in HOSTILE:
+        there, not_there = (neutral(of_library(library, asked(path, place)), place) for library, place in vaults)
+        assert there == not_there, path
+        assert SECRET not in there
+
+
+@pytest.mark.anyio
+async def test_no_path_reads_or_betrays_it_over_the_protocol(vaults: tuple[tuple[Library, Path], ...]) -> None:
+    said: list[dict[str, str]] = []
+    for library, place in vaults:
+        server = build_server(Background(Opening(), lambda opening, library=library: library, command=[]), library.folders)
+        async with Client(server) as client:
+            whole = (path for path in HOSTILE if path.isprintable() or path.isascii())
+            said.append({path: neutral(await of_server(client, asked(path, place)), place) for path in whole})
+    assert said[0] == said[1]
+    assert [path for path, told in said[0].items() if SECRET in told] == []
+
+
+def test_no_path_betrays_it_on_the_command_line(
+    vaults: tuple[tuple[Library, Path], ...], open_fake: Callable[[Opening], Library], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def say(library: Library, place: Path, command: str, *arguments: str) -> str:
+        monkeypatch.chdir(place / "place")
+        options = ["--folder", str(place / "place/vault"), "--index", str(place / "index"), *arguments]
+        result: Result = CliRunner().invoke(app, [command, *options], obj=open_fake)
+        return neutral((result.exit_code, result.output), place)
+
+    for path in [each for each in HOSTILE[::8] if "\ud800" not in each and "\udcff" not in each]:
+        there, not_there = (say(*vault, "why", "--", asked(path, vault[1]), "apples") for vault in vaults)
+        assert there == not_there, path
+        assert SECRET not in there
+
+
+def test_reports_do_not_betray_what_symlinks_lead_to(vaults: tuple[tuple[Library, Path], ...]) -> None:
+    there, not_there = (neutral((library.status()[0].problems, library.index().skipped), place) for library, place in vaults)
+    assert there == not_there
+    assert {each.path for each in vaults[0][0].status()[0].problems} >= {"out.md", "outdir", "chain", "chain.md", ".gitignore", "sub/.gitignore"}
+
+
+def test_what_is_swapped_for_a_symlink_while_it_is_read_leads_nowhere(tmp_path: Path) -> None:
+    root = make(tmp_path / "place", tmp_path / "outside", real=True)
+    (root / "dir").mkdir()
+    (root / "dir/secret.md").write_text("Open.\n")
+    over = threading.Event()
+
+    def swap() -> None:
+        while not over.is_set():
+            (root / "dir").rename(root / "kept")
+            (root / "dir").symlink_to(tmp_path / "outside")
+            time.sleep(0.0002)
+            (root / "dir").unlink()
+            (root / "kept").rename(root / "dir")
+            time.sleep(0.0002)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        found = [read_bytes(root, "dir/secret.md", CorpusSettings()) for _ in range(4000)]
+    finally:
+        over.set()
+        swapping.join()
+    assert {each for each in found if not isinstance(each, Problem)} == {b"Open.\n"}
+
+
+def test_an_ignore_file_that_is_no_file_of_the_folder_is_not_read(tmp_path: Path) -> None:
+    root = make(tmp_path / "place", tmp_path / "outside", real=True)
+    os.mkfifo(root / "sub/.thumbindexignore")
+    files, problems = walk(root, CorpusSettings())
+    assert [each.path for each in files] == ["note.md", "sub/deep.md"]
+    assert [each.reason for each in problems if each.path.endswith("ignore")] == [
+        "ignore rules cannot be read: leads out of the folder: not read",
+        "ignore rules cannot be read: leads out of the folder: not read",
+        "ignore rules cannot be read: not a regular file: not read",
+    ]
+    shutil.rmtree(root)

@@ -1,0 +1,212 @@
+"""Private notes: who asks for one hears, on every surface, what is said of a note that does not exist, and nothing of it stays in any file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thumbindex.config import load_config
+from thumbindex.errors import UnknownPathError
+from thumbindex.library import Library
+from thumbindex.serve.payload import status_payload
+from thumbindex.serve.resources import complete, list_page
+from thumbindex.testing import FakeEmbedder
+
+SECRET = "Zanzibarquetzal"
+"""A word of the private notes alone."""
+
+PUBLIC = {"open.md": "# Open\n\nSee [[hidden]] and [[journal/day]]. Pears ripen.\n", "other.md": "# Other\n\nApples keep in a cool cellar.\n"}
+
+FORMS = {
+    "front matter": f"---\nprivate: true\n---\n# Hidden\n\n{SECRET} apples.\n",
+    "front matter, as people write it": f"---\nPrivate: Yes\n---\n{SECRET} apples.\n",
+    "TOML": f"+++\nprivate = true\n+++\n{SECRET} apples.\n",
+    "a broken block": f"---\nprivate: true\nx: [\n---\n{SECRET} apples.\n",
+    "a key that stands twice": f"---\nprivate: true\nprivate: false\n---\n{SECRET} apples.\n",
+    "a block that is never closed": f"---\nprivate: true\n\n{SECRET} apples.\n",
+    "a tag at the head": f"---\ntags: [work, private]\n---\n{SECRET} apples.\n",
+    "a tag in a line": f"# Hidden\n\n{SECRET} apples #private here.\n",
+    "a tag below it": f"# Hidden\n\n{SECRET} apples #Private/Journal here.\n",
+    "a tag in a comment": f"# Hidden\n\n{SECRET} apples. %% #private %%\n",
+    "a tag in a heading": f"# Hidden #private\n\n{SECRET} apples.\n",
+    "a tag among very many brackets": f"{'[' * 900} #private {SECRET} apples.\n",
+    "UTF-16": f"---\nprivate: true\n---\n{SECRET} apples.\n".encode("utf-16").decode("latin-1"),
+}
+
+OPEN = {
+    "a word of prose": f"{SECRET} is in the private sector.\n",
+    "a tag in code": f"{SECRET} writes `#private` and\n\n```js\nclass A {{ #private = 1 }}\n```\n",
+    "a key that says no": f"---\nprivate: false\n---\n{SECRET}\n",
+    "an empty key": f"---\nprivate:\n---\n{SECRET}\n",
+    "another tag that ends so": f"{SECRET} #work/private and #privateer\n",
+    "a place in a page": f"{SECRET} at https://example.org/#private\n",
+}
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    root = tmp_path / "vault"
+    for path, text in PUBLIC.items():
+        write(root / path, text)
+    return root
+
+
+@pytest.fixture
+def opened(vault: Path, tmp_path: Path) -> Iterator[Callable[..., Library]]:
+    made: list[Library] = []
+
+    def open_it(*overrides: str) -> Library:
+        config = load_config(user_file=tmp_path / "none", overrides=overrides)
+        made.append(Library.open([vault], index=tmp_path / "index", config=config, embedder=FakeEmbedder()))
+        return made[-1]
+
+    yield open_it
+    for library in made:
+        library.close()
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode("latin-1" if text.startswith("ÿþ") else "utf-8"))
+    os.utime(path, ns=(10**18 + len(text), 10**18 + len(text)))
+
+
+def told(library: Library, path: str) -> list[str]:
+    """Ask for a note on every surface, and return what is said with its name taken out."""
+    asked: list[Callable[[], object]] = [
+        lambda: library.read(path),
+        lambda: library.read(f"{path}#Hidden"),
+        lambda: library.outline(path),
+        lambda: library.related(path),
+        lambda: library.why(path, "apples"),
+        lambda: library.why(str(library.folders[0][1] / path), "apples"),
+        lambda: library.query(f"{SECRET} apples", path=[path]).passages,
+        lambda: complete(library, "path", path),
+    ]
+    said = []
+    for ask in asked:
+        try:
+            said.append(repr(ask()))
+        except UnknownPathError as error:
+            said.append(f"UnknownPathError: {error}")
+    return [each.replace(path, "PATH").replace(Path(path).name, "NAME") for each in said]
+
+
+def all_told(library: Library) -> str:
+    """Return all that is said without naming a note."""
+    answer = library.query(f"{SECRET} apples", wait_fresh=0.01)
+    parts: list[object] = [library.outline(), library.words_known(), list_page(library, None), answer.passages, answer.freshness, answer.index]
+    parts += [{**each, "location": "", "root": ""} for each in status_payload(library.status())["folders"]]
+    return repr([*parts, library.notes(), library.related("open.md"), library.duplicates(grey=True)])
+
+
+@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
+def test_a_private_note_is_not_there_on_any_surface(vault: Path, opened: Callable[..., Library], text: str) -> None:
+    library = opened()
+    library.index(words_only=True)
+    before = told(library, "hidden.md")
+    write(vault / "hidden.md", text)
+    report = library.index(words_only=True)
+    assert told(library, "hidden.md") == before
+    assert (report.added, report.unchanged, report.skipped, library.status()[0].state.documents) == (0, 2, (), 2)
+    assert SECRET not in all_told(library)
+    assert "hidden.md" not in all_told(library)
+
+
+@pytest.mark.parametrize("text", OPEN.values(), ids=OPEN)
+def test_a_note_is_private_only_where_it_says_so(vault: Path, opened: Callable[..., Library], text: str) -> None:
+    write(vault / "hidden.md", text)
+    library = opened()
+    assert library.index().added == 3
+    assert library.read("hidden.md").text == text.rstrip("\n")
+
+
+@pytest.mark.parametrize("glob", ["journal/**", "journal/", "JOURNAL/*.md", "**/day.md", "day.md"])
+def test_a_glob_keeps_notes_out_as_if_they_were_not_there(vault: Path, opened: Callable[..., Library], glob: str) -> None:
+    library = opened(f"corpus.private.globs={glob}")
+    library.index(words_only=True)
+    before = told(library, "journal/day.md"), told(library, "shown.md")
+    write(vault / "journal/day.md", f"# Day\n\n{SECRET} apples.\n")
+    (vault / "shown.md").symlink_to("journal/day.md")
+    assert library.index(words_only=True).added == 0
+    assert (told(library, "journal/day.md"), told(library, "shown.md")) == before
+    assert SECRET not in all_told(library)
+
+
+def test_nobody_is_told_of_a_private_note_that_is_not_read_yet_or_that_changes(vault: Path, opened: Callable[..., Library]) -> None:
+    library = opened()
+    library.index()
+    before = told(library, "hidden.md")
+    for text in (FORMS["front matter"], FORMS["a tag in a line"] + "More.\n"):
+        write(vault / "hidden.md", text)
+        assert told(library, "hidden.md") == before
+        assert "hidden.md" not in all_told(library)
+        report = library.index()
+        assert (report.added, report.changed, report.removed, report.unchanged) == (0, 0, 0, 2)
+
+
+def test_an_unchanged_private_note_is_not_read_each_time(vault: Path, opened: Callable[..., Library]) -> None:
+    write(vault / "hidden.md", FORMS["front matter"])
+    library = opened()
+    library.index()
+    generations = [library.index().generation for _ in range(3)]
+    assert generations == generations[:1] * 3
+    assert library.words_known()[0].total == 2
+
+
+def test_a_note_that_is_private_no_longer_comes_back(vault: Path, opened: Callable[..., Library]) -> None:
+    write(vault / "hidden.md", FORMS["front matter"])
+    library = opened()
+    library.index()
+    write(vault / "hidden.md", f"{SECRET} apples for all.\n")
+    assert library.index().added == 1
+    assert library.query(SECRET).passages[0].path == "hidden.md"
+
+
+def test_a_note_that_becomes_private_is_refused_before_anybody_has_indexed_it(vault: Path, opened: Callable[..., Library]) -> None:
+    write(vault / "hidden.md", f"# Hidden\n\n{SECRET} apples.\n")
+    library = opened()
+    library.index()
+    write(vault / "hidden.md", FORMS["front matter"])
+    assert [each for each in told(library, "hidden.md")[:6] if SECRET in each or "Excerpt" in each] == []
+
+
+@pytest.mark.parametrize("how", ["key", "glob"])
+def test_a_note_that_becomes_private_leaves_nothing_in_any_file(vault: Path, tmp_path: Path, opened: Callable[..., Library], how: str) -> None:
+    text = f"# Hidden\n\n{SECRET} apples.\n"
+    write(vault / "hidden.md", text.replace("apples", "plums"))
+    library = opened()
+    library.index()
+    write(vault / "hidden.md", text)
+    library.index()
+    traces = [SECRET, SECRET.lower(), *(vector.tobytes() for vector in FakeEmbedder().embed_passages([f"Hidden\n\n{SECRET} apples."]))]
+    traces += [np.asarray(FakeEmbedder().embed_passages([f"Hidden\n\n{SECRET} plums."])[0]).tobytes(), "hidden.md"]
+    assert found_in(tmp_path / "index", traces) == [True] * len(traces)
+    aside = next((tmp_path / "index").glob("*/index.sqlite3"))
+    aside.with_name("index.sqlite3.damaged-20260101T000000.000000Z").write_text(text)
+    if how == "key":
+        write(vault / "hidden.md", FORMS["front matter"])
+    else:
+        library = opened("corpus.private.globs=hidden*")
+    assert library.index().removed == 1
+    assert found_in(tmp_path / "index", traces) == [False] * len(traces)
+    assert json.dumps([each.path for each in library.query("apples").passages]) == '["other.md"]'
+
+
+def found_in(folder: Path, traces: list[str | bytes]) -> list[bool]:
+    files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    return [any((trace.encode() if isinstance(trace, str) else trace) in data for data in files) for trace in traces]
+
+
+def test_a_folders_own_file_adds_to_what_is_private_and_takes_nothing_away(vault: Path, opened: Callable[..., Library]) -> None:
+    write(vault / "thumbindex.toml", '[corpus.private]\nglobs = ["other.md"]\ntags = []\n')
+    write(vault / "hidden.md", FORMS["a tag in a line"])
+    write(vault / "mine.md", SECRET)
+    library = opened("corpus.private.globs=mine.md")
+    library.index()
+    assert [each.path for each in library.outline()] == ["open.md"]
