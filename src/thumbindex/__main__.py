@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from thumbindex.config import compute_on_one_thread
+
 STAYING = {"serve", "work"}
 """Commands for which a client waits: they are imported without the others."""
 
@@ -18,6 +20,7 @@ def main() -> None:
             from thumbindex.serve.cli import app
     except KeyboardInterrupt:
         sys.exit(130)
+    compute_on_one_thread()
     app()
 
 

@@ -18,7 +18,7 @@ from thumbindex.query.terms import QUOTED, is_identifier
 from thumbindex.settings import EquateSettings
 from thumbindex.text import STOP_WORDS, fold, form_key, visible, words
 
-_CODE = re.compile(r"`[^`]*`|\[\[.*?\]\]")
+_CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
 _BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
 _PLURAL = re.compile(r"\b([A-Z\d]{2,})s\b")
 
