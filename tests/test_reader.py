@@ -7,15 +7,19 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from thumbindex.config import load_config
+from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import IndexDamagedError
+from thumbindex.index.store import digests
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.library.reader import Reader
+from thumbindex.settings import CorpusSettings
 from thumbindex.testing import FakeEmbedder
 
 
@@ -136,6 +140,47 @@ class EditsWhileAsked(FakeEmbedder):
             with open_library(self.vault) as library:
                 library.index()
         return super().embed_query(text)
+
+
+def test_a_note_is_found_where_the_second_half_of_its_commit_takes_its_time(vault, library):
+    embedder = CommitsInTwoHalves(library.opened[0].places.folder)
+    settings = load_config(user_file=vault / "none")
+    with Library.open([vault], index=vault.parent / "index", config=settings, embedder=embedder, wait_for_models=False) as asked:
+        asked.query("pears")
+        embedder.armed = True
+        passages = asked.query("how do apples grow").passages
+        embedder.committing.join()
+    assert [(passage.path, passage.match) for passage in passages][:1] == [("a.md", "Apples grow tall.")]
+
+
+class CommitsInTwoHalves(FakeEmbedder):
+    """Replaces a note in the middle of a question; its words come a quarter of a second after its text."""
+
+    def __init__(self, index: Path) -> None:
+        super().__init__()
+        self.index = index
+        self.armed = False
+        self.replaced = threading.Event()
+        self.committing = threading.Thread(target=self.commit)
+
+    def embed_query(self, text):
+        if self.armed:
+            self.armed = False
+            self.committing.start()
+            assert self.replaced.wait(10)
+        return super().embed_query(text)
+
+    def commit(self) -> None:
+        parsed = parse_document("a.md", b"# A\n\nApples grow tall.\n", CorpusSettings())
+        with Writer.open(self.index) as writer:
+            state = writer.store.manifest(["a.md"])["a.md"]
+            with writer.store.transaction():
+                writer.store.remove_documents(["a.md"])
+                writer.store.add_document(state, replace(parsed, keys=digests(parsed)))
+                writer.store.set_meta("words", str(writer.store.generation + 1))
+            self.replaced.set()
+            time.sleep(0.25)
+            writer.sync_keyword()
 
 
 @pytest.mark.parametrize("wait_for_models", [True, False])

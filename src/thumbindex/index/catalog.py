@@ -44,7 +44,7 @@ class StoreCatalog:
         now = now or store
         last = last if last is not None and last.store is store else None
         self.store: Store = store
-        self.lost = 0  # chunks that were asked for and whose texts are nowhere any more
+        self.lost: frozenset[ChunkId] = frozenset()  # that were asked for and whose texts are nowhere any more
         self._folder = folder
         self._facts = sorted(now.documents() if last is None else _facts_since(last, now), key=lambda each: each[1])
         known = {} if last is None else dict(zip(last.document_rows.tolist(), last.documents, strict=True))
@@ -115,7 +115,7 @@ class StoreCatalog:
             found.update({n: held[row] for n, row in moved.items() if row in held})
             if all(n in found for n in moved):  # else it was read again between the two looks
                 break
-        self.lost += sum(n not in found for n in gone)
+        self.lost = self.lost.union(n for n in gone if n not in found)
         return {n: found[n] for n in ids if n in found}
 
     def _moved(self, gone: Sequence[ChunkId]) -> dict[ChunkId, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -16,13 +17,16 @@ from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
 from thumbindex.query.equate import as_searched
 from thumbindex.query.explain import explained
-from thumbindex.query.pipeline import run
+from thumbindex.query.pipeline import RETRIEVERS, run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
 LONGEST_QUERY = 10_000
 """Characters: longer texts are documents, not questions."""
 
+
+BEST = 20
+"""Of what each retriever finds: what was replaced among these is asked for again, in a moment, on the next snapshot."""
 
 ATTEMPTS = 3
 """How often a question is asked where texts that it found were replaced meanwhile: in a vault that never rests, an answer comes all the same."""
@@ -35,28 +39,38 @@ def answer(
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
     opened = {reader: reader.opened() for reader in readers if reader.indexed}
     for _ in range(ATTEMPTS):
-        lost = {reader: each.catalog.lost for reader, each in opened.items()}
-        found = _answer(query, list(opened.values()), settings, embedder, reranker, explain)
-        newer = {reader: each if each.catalog.lost == lost[reader] else reader.newer(each) for reader, each in opened.items()}
+        found, search = _answer(query, list(opened.values()), settings, embedder, reranker, explain)
+        if not _lacks_its_best(search, list(opened.values())):
+            break
+        newer = {reader: reader.newer(each) if each.catalog.lost else each for reader, each in opened.items()}
         if all(newer[reader] is each for reader, each in opened.items()):
             break
-        opened = newer  # a commit has replaced texts that were found
+        opened = newer
     return found
+
+
+def _lacks_its_best(search: Search, opened: Sequence[Opened]) -> bool:
+    """Tell whether a commit has replaced what a retriever found among its best: of what came later none would be shown."""
+    best = {hit.chunk for name in RETRIEVERS if name in search.lists for hit in search.lists[name].hits[: max(BEST, search.query.limit)]}
+    starts = accumulate((len(each.catalog) for each in opened), initial=0)
+    return any(start + n in best for start, each in zip(starts, opened, strict=False) for n in each.catalog.lost)
 
 
 def _answer(
     query: Query, opened: Sequence[Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
-) -> Answer:
+) -> tuple[Answer, Search]:
     state = _total([_state(each, embedder) for each in opened])
     if not opened:
-        return Answer(query.text, None, Search(query, query.text).kind, False, 0.0, "low", (), (), state)
+        nothing = Search(query, query.text)
+        return Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state), nothing
     tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     watch = (lambda stage, search: seen.append((stage, search))) if explain else (lambda stage, search: None)
     search, trace = run(without_folder(query, len(opened)), tools, time.perf_counter, watch)
     passages = search.passages if search.answerable else ()
     corrected = as_searched(search, passages)
     passages = explained(passages, seen, tools) if explain else passages
-    return Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
+    found = Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
+    return found, search
 
 
 def tools_over(opened: Sequence[Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Tools:

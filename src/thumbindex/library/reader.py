@@ -19,8 +19,9 @@ PATIENCE_SECONDS = 0.05
 
 An edit in a vault of a thousand notes is opened in less and so seen at once; of ten thousand files that change at once, no query waits for all."""
 
-COMMIT_SECONDS = 0.1
-"""How long a commit's second half, the keyword view's, is waited for where texts that a search found are replaced by then: an edit takes less."""
+COMMIT_SECONDS = 0.5
+"""How long a newer snapshot is waited for where a commit has replaced the best texts that a search found: an edit takes a tenth of it, a commit of
+a thousand notes and opening it not more."""
 
 FIRST_SECONDS = 2.0
 """How long the first snapshot waits for a commit's second half, where a process is writing it: there is none before it that could stand."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from thumbindex.model import ChunkId, Passage, Place, Query, Step
@@ -65,6 +65,8 @@ STAGES: tuple[tuple[str, Stage], ...] = (
 )
 """Every stage in the order of the run; its name is its module, its function, its table and its step in the trace."""
 
+RETRIEVERS: Mapping[str, Stage] = {name: stage for name, stage in STAGES if name.startswith("search_")}
+"""Those that find; what comes after them orders and chooses."""
 
 Watch = Callable[[str, Search], None]
 """Is told a stage's name, and the search as that stage left it; "" before the first one."""

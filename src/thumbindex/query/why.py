@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,10 +13,8 @@ from thumbindex.query.equate import as_searched
 from thumbindex.query.explain import Seen, best_cosine, best_hit, dropped_since, term_fields
 from thumbindex.query.fuse import fuse
 from thumbindex.query.parents import is_inside, parents
-from thumbindex.query.pipeline import STAGES
-from thumbindex.query.stage import Search, Stage, Tools
-
-RETRIEVERS: Mapping[str, Stage] = {name: stage for name, stage in STAGES if name.startswith("search_")}
+from thumbindex.query.pipeline import RETRIEVERS
+from thumbindex.query.stage import Search, Tools
 
 Verdict = tuple[Fate, str, str, int | None]
 """What became of it, the stage that did it, the reason in words, and the rank of the passage that shows it."""
