@@ -198,7 +198,7 @@ class SearchKeywordSettings:
     weight: float = setting(0.35, "weight in fusion", least=0)
     k1: float = setting(1.2, "how soon a repeated word stops counting", least=0)
     b: float = setting(0.75, "how much length counts, 0 to 1", least=0, most=1)
-    coverage: float = setting(0.0, "how much matching more of the query's words counts beyond their sum, 0 to 1", least=0, most=1)
+    coverage: float = setting(1.0, "how much matching more of the query's words counts beyond their sum, 0 to 1", least=0, most=1)
     title: float = setting(3.0, "boost of the title", least=0)
     headings: float = setting(2.5, "boost of the headings above a chunk", least=0)
     keywords: float = setting(2.5, "boost of front matter `keywords`", least=0)
