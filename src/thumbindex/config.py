@@ -317,7 +317,7 @@ _KINDS = {
     str(float): "a number",
     str(str): "a string",
     str(tuple[str, ...]): "a list of strings",
-    str(Mapping[str, str]): "a table of strings",
+    str(Mapping[str, str]): 'a table with a line `name = "path"` a folder',
 }
 
 
@@ -331,7 +331,7 @@ def _coerce(kind: Any, value: Any) -> Any:
         return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
     if isinstance(value, Mapping):
         return dict(value) if kind == Mapping[str, str] and all(isinstance(each, str) for each in value.values()) else None
-    return tuple(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
+    return tuple(value) if kind != Mapping[str, str] and isinstance(value, list) and all(isinstance(each, str) for each in value) else None
 
 
 def _check_order(config: Config) -> None:

@@ -58,7 +58,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
 
 
 def _is_private(text: str, front: FrontMatter, document: Document, settings: CorpusSettings) -> bool:
-    return states_privacy(text, front.size, front.fields.items()) or has_private_tag(document.tags, text[front.size :], settings)
+    return states_privacy(text, front) or has_private_tag(document.tags, text[front.size :], settings)
 
 
 def read_source(text: str, path: str = "") -> Source:

@@ -10,12 +10,12 @@ from functools import lru_cache
 from pathspec import GitIgnoreSpec
 
 from thumbindex.corpus.blocks import code_lines, read_outline
-from thumbindex.corpus.front_matter import read_front_matter
+from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.source import comments_in
 from thumbindex.settings import CorpusSettings
 
-_STATED = re.compile(r"^[\"']?private[\"']?[ \t]{0,80}[:=][ \t]{0,80}[\"']?(?:true|yes|on|1)\b", re.M | re.I)
-"""How the key stands in YAML and TOML; one that stands twice, or in a block that is broken or never closed, counts as well."""
+_STATED = re.compile(r"^([ \t]{0,80})[\"']?private[\"']?[ \t]{0,80}[:=][ \t]{0,80}[\"']?(?:true|yes|on|1)\b", re.M | re.I)
+"""How the key stands in YAML and TOML; one that stands twice, or in a block that is broken, never closed or begins late, counts as well."""
 
 _HEAD = 16_000
 """Characters in which a block that is never closed is looked for its key."""
@@ -42,13 +42,15 @@ def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
         return False
     front = read_front_matter(path, text)
     body = "\n" * front.lines + text[front.size :]
-    return states_privacy(text, front.size, front.fields.items()) or has_private_tag((*front.tags, *read_outline(body).tags), body, settings)
+    return states_privacy(text, front) or has_private_tag((*front.tags, *read_outline(body).tags), body, settings)
 
 
-def states_privacy(text: str, size: int, fields: Iterable[tuple[str, object]]) -> bool:
-    """Tell whether a text's head of `size` characters, or one that is never closed, has the key `private` with a value other than no."""
-    head = text[:size] if size else text[:_HEAD] if text.startswith(("---", "+++")) else ""
-    return bool(_STATED.search(head)) or any(key.casefold() == "private" and str(value).strip().casefold() not in _REFUSED for key, value in fields)
+def states_privacy(text: str, front: FrontMatter) -> bool:
+    """Tell whether a text's head, or one that is never closed or begins late, has the key `private` with a value other than no."""
+    head = text[: front.size] if front.size else text[:_HEAD] if text[:_HEAD].lstrip("\ufeff \t\r\n").startswith(("---", "+++")) else ""
+    is_read = bool(front.size) and not front.problems  # then what is indented is part of something else
+    stated = any(not (is_read and match[1]) for match in _STATED.finditer(head))
+    return stated or any(key.casefold() == "private" and str(value).strip().casefold() not in _REFUSED for key, value in front.fields.items())
 
 
 def has_private_tag(tags: Iterable[str], body: str, settings: CorpusSettings) -> bool:

@@ -69,7 +69,7 @@ def reply_query(
     doing = progress()
     narrowed = [f"`{name}`" for name in ("tag", "path", "since") if arguments.get(name)]
     lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
-    head, end = _head(answer, narrowed, lacking), foot(answer, doing, is_loading=not library.models_ready)
+    head, end = _head(answer, narrowed, lacking), foot(answer, doing)
     frame = _frame(answer, doing)
     shown = fit_passages(
         answer.passages,

@@ -56,12 +56,13 @@ def stood_on(state: IndexState) -> str:
     return f"index: {state.documents:,} documents; vectors: {vectors}{rest}"
 
 
-def foot(answer: Answer, progress: Sequence[Progress] = (), *, is_loading: bool = False) -> str:
+def foot(answer: Answer, progress: Sequence[Progress] = ()) -> str:
     """Say what an answer stood on, whether that is all that is on disk, and what is being indexed."""
     fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
     doing = f"; {indexing(progress)}" if progress else ""
-    loading = "; keywords only this time: the model is still being loaded" if is_loading and answer.index.vectors else ""
-    return f"{stood_on(answer.index)}{loading}{fresh}{doing}"
+    unasked = answer.index.vectors and any(step.stage == "search_vector" and not step.size_out for step in answer.trace)
+    words = "; keywords only this time: the model is not loaded (yet)" if unasked else ""
+    return f"{stood_on(answer.index)}{words}{fresh}{doing}"
 
 
 def also_in(places: Sequence[Place]) -> str:
