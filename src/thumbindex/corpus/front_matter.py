@@ -134,17 +134,16 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
 def _read_toml(block: str) -> tuple[Mapping[str, Any], Mapping[str, int]]:
     if len(block) > MOST_CHARACTERS:
         raise FrontMatterError(f"more than {MOST_CHARACTERS:,} characters", 1)
-    deepest = max((line.count(".") + line.count("[") for line in block.split("\n")), default=0)
+    too_deep = any(line.count(".") + line.count("[") > _MOST_STEPS for line in block.split("\n"))
     try:
-        fields = tomllib.loads(block) if deepest <= _MOST_STEPS else {}
-        if deepest > _MOST_STEPS or _depth(fields) > DEEPEST:
-            raise FrontMatterError(f"more than {DEEPEST} levels", 1)
-        return _safe(fields), {}
-    except FrontMatterError:
-        raise
+        fields = {} if too_deep else tomllib.loads(block)
+        too_deep = too_deep or _depth(fields) > DEEPEST
     except (ValueError, RecursionError) as error:
         line = _TOML_LINE.search(str(error))
         raise FrontMatterError(f"not TOML: {error}", int(line[1]) + 1 if line else 1) from error
+    if too_deep:
+        raise FrontMatterError(f"more than {DEEPEST} levels", 1)
+    return _safe(fields), {}
 
 
 def _depth(value: Any) -> int:

@@ -164,12 +164,11 @@ def _speech(text: str) -> Iterator[tuple[int, str]]:
 # ------------------------------------------------------------------ all of it
 
 
-def find_flags(raw: str, code: Callable[[], Sequence[tuple[int, int]]]) -> tuple[Flag, ...]:
-    """Return what is suspicious in a note's text as it is in the file, by line.
+def find_flags(raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]]]) -> tuple[Flag, ...]:
+    """Return what is suspicious in a note's text as it is in the file, by line; `clean` is what `strip_invisible` left of it.
 
     `code` finds the lines of its code, from 0, half open; it is asked only where something is found, since it reads the whole note.
     """
-    clean = strip_invisible(raw)
     starts = line_starts(raw) if clean != raw else ()
     found = [Flag(bisect_right(starts, at), reason) for at, reason in _hidden_characters(raw)]
     html, speech = list(_hidden_html(clean)), list(_speech(clean))

@@ -15,7 +15,7 @@ from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import find_flags, strip_invisible
 from thumbindex.corpus.inline import parse_destination, parse_wikilink
 from thumbindex.corpus.pack import Draft, draft_chunks
-from thumbindex.corpus.private import has_private_tag, is_private_path, states_privacy
+from thumbindex.corpus.private import is_private_path, says_private
 from thumbindex.corpus.salience import salience
 from thumbindex.corpus.section import gather_sections, section_start
 from thumbindex.corpus.source import Source, leave_out_comments, line_starts, may_hold_comments
@@ -47,18 +47,14 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         date=front.date,
         modified=modified,
         abbreviations=find_abbreviations(title, source, outline),
-        flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, lambda: code_lines(source.text))),
+        flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, text, lambda: code_lines(source.text))),
     )
-    private = is_private_path(path, settings) or _is_private(text, front, document, settings)
+    private = is_private_path(path, settings) or says_private(text, front, document.tags, settings)
     links, problems = (*_related(front), *outline.links), (*found, *front.problems)
     if len(links) > settings.max_links:
         reason = f"{len(links):,} links, more than corpus.max_links ({settings.max_links:,}): those from here on are not followed"
         problems = (*problems, Problem(path, links[settings.max_links].line, reason))
     return ParsedDocument(document, sections, chunks, links[: settings.max_links], problems, private)
-
-
-def _is_private(text: str, front: FrontMatter, document: Document, settings: CorpusSettings) -> bool:
-    return states_privacy(text, front) or has_private_tag(document.tags, text[front.size :], settings)
 
 
 def read_source(text: str, path: str = "") -> Source:

@@ -41,8 +41,12 @@ def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
     if not any(word in folded for word in ("private", *map(_tag, settings.private.tags))):
         return False
     front = read_front_matter(path, text)
-    body = "\n" * front.lines + text[front.size :]
-    return states_privacy(text, front) or has_private_tag((*front.tags, *read_outline(body).tags), body, settings)
+    return says_private(text, front, (*front.tags, *read_outline(text[front.size :]).tags), settings)
+
+
+def says_private(text: str, front: FrontMatter, tags: Iterable[str], settings: CorpusSettings) -> bool:
+    """Tell whether a note with these tags says of itself that it is private, by its head or by a tag."""
+    return states_privacy(text, front) or has_private_tag(tags, text[front.size :], settings)
 
 
 def states_privacy(text: str, front: FrontMatter) -> bool:

@@ -56,14 +56,22 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
         os.close(descriptor)
 
 
+def inside(root: str, real: str) -> str | None:
+    """Return a real path as one in a real folder, with slashes; "." for the folder itself, None where it is outside."""
+    if real == root:
+        return "."
+    start = root.rstrip(os.sep) + os.sep
+    return real[len(start) :].replace(os.sep, "/") if real.startswith(start) else None
+
+
 def _open_inside(root: str, real: str) -> int | None:
     """Open a real path below a real folder, None where it is not below it; a folder on the way that has become a symlink meanwhile is an error."""
-    start = root.rstrip(os.sep) + os.sep
-    if not real.startswith(start):
+    own = inside(root, real)
+    if own is None or own == ".":
         return None
     if not _STEPS:
         return _open_and_compare(root, real)
-    *folders, name = Path(real[len(start) :]).parts
+    *folders, name = own.split("/")
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for folder in folders:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from thumbindex.corpus.private import is_private_path
-from thumbindex.corpus.read import read_inside, too_large
+from thumbindex.corpus.read import inside, read_inside, too_large
 from thumbindex.errors import UnknownFolderError
 from thumbindex.model import FileState, Problem
 from thumbindex.settings import CorpusSettings
@@ -182,7 +182,7 @@ def _note_link(state: _Walk, path: str, link: str, rules: Rules) -> None:
         target = os.path.realpath(link)
     except OSError:  # swapped for another just now
         return
-    own = _inside(state.root, target)
+    own = inside(state.root, target)
     if own is None:
         _note_link_out(state, path, rules)
         return
@@ -200,14 +200,6 @@ def _note_link_out(state: _Walk, path: str, rules: Rules) -> None:
     name = path.rpartition("/")[2]
     if (_is_document(state, path) or "." not in name.lstrip(".")) and not (_left_out(state, path, rules) or _left_out(state, path + "/", rules)):
         state.problems.append(Problem(path, None, "symlink that leads out of the folder: not followed"))
-
-
-def _inside(root: str, real: str) -> str | None:
-    """Return a real path as one in the folder, with slashes; None where it is outside."""
-    if real == root:
-        return "."
-    start = root.rstrip(os.sep) + os.sep
-    return real[len(start) :].replace(os.sep, "/") if real.startswith(start) else None
 
 
 def _add_link(state: _Walk, path: str, target: str, rules: Rules) -> None:

@@ -126,7 +126,8 @@ class Store(StoredDuplicates):
 
     def flagged(self) -> list[Document]:
         """Return the documents in which something is flagged, by path."""
-        found = (row for row in self.documents() if '"flags": ["' in row[4])
+        held = self._rows("""SELECT id FROM documents WHERE instr(facts, '"flags": ["')""")
+        found = self.documents([row for (row,) in held])
         return [document_from_row(path, title, modified, facts, "") for _, path, title, modified, facts in found]
 
     def rows(self, paths: Iterable[str] | None = None) -> set[int]:

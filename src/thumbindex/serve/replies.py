@@ -116,10 +116,10 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
         "total_lines": excerpt.total_lines,
         "text": text,
     }
-    if found := flagged(excerpt.flags, (excerpt.start_line, end)):
-        structured["flagged"] = found
+    if warnings := flagged(excerpt.flags, (excerpt.start_line, end)):
+        structured["flagged"] = warnings
     head = f"{one_line(excerpt.path)} (lines {excerpt.start_line}-{end} of {excerpt.total_lines})"
-    warned = "".join(f"\n({one_line(line)})" for line in flagged(excerpt.flags, (excerpt.start_line, end)))
+    warned = "".join(f"\n({one_line(line)})" for line in warnings)
     return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured)
 
 
