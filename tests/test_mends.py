@@ -73,8 +73,8 @@ def test_links_are_resolved_however_many_batches_a_run_has(tmp_path, rebuild):
 
 def test_vectors_of_some_chunks_are_found_by_the_chunks_and_not_by_walking_over_all_vectors(tmp_path):
     store = Store(tmp_path / "s")
-    sql = "EXPLAIN QUERY PLAN SELECT c.id, v.vector FROM chunks c CROSS JOIN vectors v ON v.fingerprint = ? AND v.key = c.key WHERE c.id IN (1, 2)"
-    plan = [row[3] for row in store._rows(sql, ("m",))]
+    sql = "EXPLAIN QUERY PLAN SELECT c.id, v.vector FROM chunks c CROSS JOIN vectors v ON v.model = ? AND v.key = c.key WHERE c.id IN (1, 2)"
+    plan = [row[3] for row in store._rows(sql, (b"m",))]
     assert plan[0].startswith("SEARCH c ")
 
 

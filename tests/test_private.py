@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from thumbindex.config import load_config
 from thumbindex.errors import UnknownPathError
+from thumbindex.index.stored_vectors import STORED
 from thumbindex.library import Library
 from thumbindex.serve.payload import status_payload
 from thumbindex.serve.resources import complete, list_page
@@ -188,8 +188,7 @@ def test_a_note_that_becomes_private_leaves_nothing_in_any_file(vault: Path, tmp
     library.index()
     write(vault / "hidden.md", text)
     library.index()
-    traces = [SECRET, SECRET.lower(), *(vector.tobytes() for vector in FakeEmbedder().embed_passages([f"Hidden\n\n{SECRET} apples."]))]
-    traces += [np.asarray(FakeEmbedder().embed_passages([f"Hidden\n\n{SECRET} plums."])[0]).tobytes(), "hidden.md"]
+    traces = [SECRET, SECRET.lower(), "hidden.md", *as_stored(f"Hidden\n\n{SECRET} apples."), *as_stored(f"Hidden\n\n{SECRET} plums.")]
     assert found_in(tmp_path / "index", traces) == [True] * len(traces)
     aside = next((tmp_path / "index").glob("*/index.sqlite3"))
     aside.with_name("index.sqlite3.damaged-20260101T000000.000000Z").write_text(text)
@@ -200,6 +199,11 @@ def test_a_note_that_becomes_private_leaves_nothing_in_any_file(vault: Path, tmp
     assert library.index().removed == 1
     assert found_in(tmp_path / "index", traces) == [False] * len(traces)
     assert json.dumps([each.path for each in library.query("apples").passages]) == '["other.md"]'
+
+
+def as_stored(text: str) -> list[bytes]:
+    """Return a text's vector as the index keeps it."""
+    return [vector.astype(STORED).tobytes() for vector in FakeEmbedder().embed_passages([text])]
 
 
 def found_in(folder: Path, traces: list[str | bytes]) -> list[bool]:

@@ -32,7 +32,6 @@ def on_disk(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Pat
         chunks = writer.store.chunks([row for _, row in pending])
         texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in pending]
         writer.keep_vectors(embedder.fingerprint, dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True)))
-        writer.sync_vectors(embedder.fingerprint, embedder.dimensions)
     return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "").snapshot
 
 

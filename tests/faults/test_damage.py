@@ -13,7 +13,7 @@ import pytest
 
 from thumbindex.testing import FakeEmbedder
 
-TARGETS = ("store", "log", "vectors", "segment", "contents", "stamp")
+TARGETS = ("store", "log", "segment", "contents", "stamp")
 FEW = 3
 """Places of each kind of file that are damaged in the short form."""
 
@@ -22,7 +22,6 @@ def file_of(folder: Path, target: str) -> Path:
     pattern = {
         "store": "index.sqlite3",
         "log": "index.sqlite3-wal",
-        "vectors": "vector/*.faiss",
         "segment": "keyword/*.seg",
         "contents": "keyword/*.toc",
         "stamp": "keyword/stamp",
@@ -84,7 +83,6 @@ def check(faults, old, built, index: Path, count, target: str) -> None:
     said = {
         "an earlier state": earlier,
         "a reader said so": bool(wrong),
-        "its checksum told, the store was read instead": target == "vectors",
         "index repaired it": bool(first.mended),
         "index --verify found it": bool(second.mended),
         "without effect": True,

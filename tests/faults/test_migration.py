@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from thumbindex.index.database import SCHEMA_VERSION
+from thumbindex.index.stored_vectors import unpacked
 from thumbindex.model import Progress
 from thumbindex.serve.child import PROGRESS
 from thumbindex.serve.cli import app
@@ -21,7 +22,7 @@ from thumbindex.serve.sentences import how_far
 from thumbindex.testing import FakeEmbedder
 
 FIRST_SCHEMA = Path(__file__).with_name("first_schema.sql")
-TABLES = ("documents", "sections", "chunks", "links", "problems", "vectors")
+TABLES = ("documents", "sections", "chunks", "links", "problems")
 
 
 def make_first(store: Path) -> None:
@@ -34,6 +35,9 @@ def make_first(store: Path) -> None:
         for table in (*TABLES, "meta"):
             columns = ", ".join(row[1] for row in first.execute(f"PRAGMA main.table_info({table})"))
             first.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM now.{table}")
+        fingerprint = first.execute("SELECT value FROM now.meta WHERE key = 'fingerprint'").fetchone()[0]
+        for key, vector in first.execute("SELECT key, vector FROM now.vectors").fetchall():
+            first.execute("INSERT INTO main.vectors VALUES (?, ?, ?)", (fingerprint, key, unpacked([vector]).tobytes()))
         first.execute("DELETE FROM meta WHERE key IN ('schema', 'census', 'last_row')")
         first.commit()
         first.execute("PRAGMA user_version = 1")

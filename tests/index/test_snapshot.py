@@ -22,7 +22,6 @@ def add_vectors(folder):
     with Writer.open(folder) as writer:
         writer.note("fingerprint", "m", dimensions="2", model="m")
         writer.keep_vectors("m", {key: np.array([1, 0], dtype=np.float32) for key, _ in writer.store.pending("m")})
-        writer.sync_vectors("m", 2)
 
 
 def test_a_view_that_was_begun_and_not_filled_does_not_count(tmp_path):

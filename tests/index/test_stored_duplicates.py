@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from thumbindex.errors import IndexDamagedError, IndexOutdatedError
+from thumbindex.index.checksum import vector_sums
 from thumbindex.index.repair import mend
 from thumbindex.index.salvage import salvage
 from thumbindex.index.snapshot import Places
@@ -118,8 +119,16 @@ def test_an_index_of_the_second_schema_is_migrated_with_its_vectors(tmp_path):
         for key, value in {"model": "m", "fingerprint": "m", "dimensions": "2"}.items():
             store.set_meta(key, value)
         store.add_vectors("m", [b"a" * 16], np.array([[1, 0]], dtype=np.float32))
-    second = [*(f"DROP TABLE {table}" for table in SINCE_THE_THIRD), "UPDATE meta SET value = '2' WHERE key = 'schema'", "PRAGMA user_version = 2"]
-    execute(places.store, *second)
+    vector = np.array([1, 0], dtype=np.float32)
+    (check,) = vector_sums("m", [b"a" * 16], vector[None])
+    execute(
+        places.store,
+        *(f"DROP TABLE {table}" for table in (*SINCE_THE_THIRD, "vectors")),
+        "CREATE TABLE vectors (fingerprint TEXT NOT NULL, key BLOB NOT NULL, sum INTEGER NOT NULL, vector BLOB NOT NULL)",
+        f"INSERT INTO vectors VALUES ('m', x'{(b'a' * 16).hex()}', {check}, x'{vector.tobytes().hex()}')",
+        "UPDATE meta SET value = '2' WHERE key = 'schema'",
+        "PRAGMA user_version = 2",
+    )
     with pytest.raises(IndexOutdatedError, match="vectors are kept"):
         Store(places.store, read_only=True)
     assert "earlier version" in mend(places)

@@ -3,16 +3,14 @@
 import shutil
 from datetime import date
 
-import numpy as np
 import pytest
 
 from thumbindex.index.dump import logical_dump
 from thumbindex.index.keyword import postings
 from thumbindex.index.keyword_view import MOST_SEGMENTS, _smallest, _too_many
 from thumbindex.index.known import read_known
-from thumbindex.index.snapshot import Places, current_vectors, open_snapshot
+from thumbindex.index.snapshot import Places, open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.index.vector import VectorView, view_file
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, Filters, Term
 from thumbindex.ports import KeywordWeights
@@ -68,19 +66,6 @@ def test_a_keyword_view_that_missed_a_commit_catches_up(build, note, tmp_path):
         writer.catch_up()
     store = Store(places.store, read_only=True)
     assert (found(store, places, "apples"), found(store, places, "pears")) == ([], ["pears"])
-
-
-def test_a_damaged_vector_file_is_filled_from_the_store_without_a_model(build, note, tmp_path):
-    store, places = build(note("a.md", "apples"))
-    with Writer.open(tmp_path / "index") as writer:
-        with writer.store.transaction():
-            for key, value in (("fingerprint", "m"), ("dimensions", "2")):
-                writer.store.set_meta(key, value)
-            writer.store.add_vectors("m", [key for key, _ in store.pending("m")], np.array([[1, 0]], dtype=np.float32))
-        writer.sync_vectors("m", 2)
-    for path in places.vector.iterdir():
-        path.write_bytes(b"damaged")
-    assert current_vectors(store, places).matrix().tolist() == [[1.0, 0.0]]
 
 
 def test_links_are_resolved_and_come_and_go_with_their_targets(build, note):
@@ -230,33 +215,3 @@ def test_an_edit_merges_only_where_segments_have_become_many_but_then_whatever_i
     few, many = [Segment(16)] * (MOST_SEGMENTS - 1), [Segment(16)] * MOST_SEGMENTS
     large = [*([Segment(900)] * MOST_SEGMENTS), Segment(100_000)]
     assert (sizes(_too_many(few)), sizes(_too_many(many)), sizes(_too_many(large))) == ([], [16] * MOST_SEGMENTS, [900] * 8)
-
-
-def embed_all(writer: Writer) -> None:
-    keys = [key for key, _ in writer.store.pending("m")]
-    writer.keep_vectors("m", {key: np.array([1, 0], dtype=np.float32) for key in keys}, last=True)
-
-
-def test_an_edit_does_not_read_the_vectors_file_until_a_share_of_it_differs(build, note, tmp_path):
-    _, places = build(*(note(f"{n}.md", f"text {n}") for n in range(10)))
-    read = []
-    for edit in range(4):
-        with Writer.open(tmp_path / "index") as writer:
-            embed_all(writer)
-            generation = writer.store.generation
-            writer.sync_vectors("m", 2, at_leisure=False)
-            read.append(writer.store.generation > generation)  # what was seen is noted
-        build(note(f"{edit}.md", f"another text {edit}"))
-    assert (read, len(VectorView.load(view_file(places.vector, "m"), 2).rows())) == ([True, False, True, False], 10)
-
-
-def test_a_vectors_file_that_is_not_the_one_that_was_written_is_read_again(build, note, tmp_path):
-    _, places = build(note("a.md", "text"))
-    with Writer.open(tmp_path / "index") as writer:
-        embed_all(writer)
-        writer.sync_vectors("m", 2)
-        path = view_file(places.vector, "m")
-        whole = path.read_bytes()
-        path.write_bytes(b"something else")
-        writer.sync_vectors("m", 2)
-    assert path.read_bytes() == whole

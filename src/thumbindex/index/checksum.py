@@ -8,8 +8,6 @@ from zlib import crc32
 
 import numpy as np
 
-from thumbindex.ports import Matrix
-
 _LOW = 2**63 - 1
 """SQLite's integers are signed."""
 
@@ -19,7 +17,7 @@ def row_sum(*values: Any) -> int:
     return crc32("\x1f".join(map(str, values)).encode("utf-8", "surrogatepass"))
 
 
-def vector_sums(fingerprint: str, keys: Sequence[bytes], matrix: Matrix) -> list[int]:
+def vector_sums(fingerprint: str, keys: Sequence[bytes], matrix: np.ndarray[tuple[Any, ...], np.dtype[Any]]) -> list[int]:
     """Return a checksum a vector. They are sums of words, so that many vectors are verified at the price of one addition."""
     width = matrix.shape[1] * matrix.itemsize
     padded = np.zeros((len(matrix), -(-width // 8) * 8), dtype=np.uint8)

@@ -16,7 +16,7 @@ from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexOutdatedEr
 from thumbindex.index.checksum import Census, row_sum
 from thumbindex.index.locking import mark_of
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """1 had no checksums, 2 knew nothing of duplicates, 3 of when a file's facts had changed, 4 of abbreviations."""
 
 BUSY_SECONDS = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from thumbindex.index.keyword import postings
-from thumbindex.index.snapshot import Places, current_vectors
+from thumbindex.index.snapshot import Places, stored_vectors
 from thumbindex.index.store import Store
 
 
@@ -14,7 +14,7 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
     documents = {row: (path, title, facts) for row, path, title, _, facts in store.documents()}
     name = {row: (documents[document][0], ordinal) for row, document, ordinal in store.chunk_rows()}
     chunks, sections = store.chunks(list(name)), store.sections(list(name))
-    view = current_vectors(store, places)
+    view = stored_vectors(store)
     return {
         "documents": sorted(documents.values()),
         "digests": sorted((path, state.digest) for path, state in store.manifest().items()),

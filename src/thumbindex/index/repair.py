@@ -19,7 +19,6 @@ from thumbindex.index.salvage import Count, Salvaged, salvage
 from thumbindex.index.snapshot import Places
 from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
 from thumbindex.index.store import Store
-from thumbindex.index.vector import is_whole_file
 
 KEPT_ASIDE = 2
 """Damaged files that are kept, the newest: each is as large as an index."""
@@ -64,12 +63,7 @@ def looks_whole(places: Places) -> bool:
             store.close()
     except (IndexDamagedError, IndexOutdatedError):
         return False
-    return not damaged_vector_files(places) and (not stamp_text(places.keyword) or is_verified(places.keyword, anew=True))
-
-
-def damaged_vector_files(places: Places) -> list[Path]:
-    """Return the vectors' files that are not as they were written: readers see that and take the store instead, each time anew."""
-    return [path for path in sorted(places.vector.glob("*.faiss")) if not is_whole_file(path)]
+    return not stamp_text(places.keyword) or is_verified(places.keyword, anew=True)
 
 
 def _tell_nobody(phase: str, done: int, total: int) -> None:
@@ -90,14 +84,11 @@ def mend(places: Places, tell: Tell = _tell_nobody) -> str:
         return _begin_anew(places, str(error).partition(" is damaged (")[2].partition("): run")[0], tell)
     except IndexOutdatedError:
         return _begin_anew(places, "", tell)
-    for path in (damaged := damaged_vector_files(places)):
-        with writing(places.vector):
-            path.unlink()
     if stamp_text(places.keyword) and not is_verified(places.keyword, anew=True):
         with writing(places.keyword):
             clear(places.keyword)
         return f"The keyword index in {places.folder} was damaged: it is built anew from the store."
-    return f"The vectors' file in {places.folder} was damaged: it is written anew from the store." if damaged else ""
+    return ""
 
 
 def put_aside(places: Places) -> tuple[Path, ...]:

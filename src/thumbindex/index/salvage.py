@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from thumbindex.index.checksum import are_whole, row_sum
 from thumbindex.index.database import Row
 from thumbindex.index.store import Store
+from thumbindex.index.stored_vectors import STORED, model_id
 
 KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibration", "calibration_due", "root")
 """Facts that cannot be read from the notes, or that only a model can measure again."""
@@ -20,8 +22,8 @@ KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibratio
 KEPT_TABLES = ("decisions",)
 """Tables that only the user can make again. Each has a column `sum`, the last, and its rows are taken over one by one."""
 
-_TABLES_SINCE = 3
-"""The first schema that had tables to keep."""
+_TABLES_SINCE, _HALVES_SINCE = 3, 6
+"""The first schemas that had tables to keep, and that kept vectors in float16, under a model's id."""
 
 _LAST_ROW = 2**40
 """More rows than any table has: where the last one cannot be asked for, they are looked for up to here."""
@@ -90,16 +92,18 @@ def _facts(old: sqlite3.Connection, version: int) -> dict[str, str]:
 def _take_vectors(old: sqlite3.Connection, store: Store, version: int, facts: dict[str, str], count: Count) -> int:
     taken = seen = 0
     total = _number_of(old, "vectors")
-    batch: dict[str, dict[bytes, bytes]] = {}
+    batch: dict[str | bytes, dict[bytes, bytes]] = {}
+    numbers = STORED if version >= _HALVES_SINCE else np.dtype("<f4")
+    columns = f"{'model' if version >= _HALVES_SINCE else 'fingerprint'}, key, vector{', sum' if version > 1 else ''}"
     count(0, total)
-    for seen, row in enumerate(_readable(old, "vectors", "fingerprint, key, vector" if version == 1 else "fingerprint, key, vector, sum"), 1):
-        if _is_vector(row, facts):
+    for seen, row in enumerate(_readable(old, "vectors", columns), 1):
+        if _is_vector(row, facts, numbers):
             batch.setdefault(row[0], {})[row[1]] = row[2]
         if seen % _VECTORS_AT_ONCE == 0:
-            taken += _keep(store, batch)
+            taken += _keep(store, batch, numbers)
             batch = {}
             count(min(seen, total), total)
-    taken += _keep(store, batch)
+    taken += _keep(store, batch, numbers)
     count(total, total)
     return taken
 
@@ -112,24 +116,27 @@ def _number_of(old: sqlite3.Connection, table: str) -> int:
         return 0
 
 
-def _keep(store: Store, batch: dict[str, dict[bytes, bytes]]) -> int:
-    for fingerprint, vectors in batch.items():
+def _keep(store: Store, batch: Mapping[str | bytes, Mapping[bytes, bytes]], numbers: np.dtype[Any]) -> int:
+    for model, vectors in batch.items():
         for width in {len(vector) for vector in vectors.values()}:
-            same = {key: np.frombuffer(vector, dtype=np.float32) for key, vector in vectors.items() if len(vector) == width}
-            store.add_vectors(fingerprint, list(same), np.stack(list(same.values())))
+            same = {key: np.frombuffer(vector, dtype=numbers) for key, vector in vectors.items() if len(vector) == width}
+            store.take_vectors(model_id(model) if isinstance(model, str) else model, list(same), np.stack(list(same.values())))
     return sum(map(len, batch.values()))
 
 
-def _is_vector(row: Row, facts: dict[str, str]) -> bool:
+def _is_vector(row: Row, facts: dict[str, str], numbers: np.dtype[Any]) -> bool:
     """Tell whether a row is a vector as it was written; before there were checksums, whether it has the length and the norm of one."""
-    fingerprint, key, vector, *check = row
-    if not (isinstance(fingerprint, str) and isinstance(key, bytes) and isinstance(vector, bytes) and vector and len(vector) % 4 == 0):
+    model, key, vector, *check = row
+    if not (isinstance(model, (str, bytes)) and isinstance(key, bytes) and isinstance(vector, bytes) and vector):
         return False
-    if fingerprint == facts.get("fingerprint") and len(vector) != 4 * int(facts["dimensions"]):
+    if len(vector) % numbers.itemsize:
+        return False
+    wanted = facts.get("fingerprint", "")
+    if model in (wanted, model_id(wanted)) and len(vector) != numbers.itemsize * int(facts.get("dimensions", "0")):
         return False
     if check:
-        return isinstance(check[0], int) and are_whole(fingerprint, [key], [vector], check)
-    return bool(abs(float(np.linalg.norm(np.frombuffer(vector, dtype=np.float32))) - 1.0) < _NORM_TOLERANCE)
+        return isinstance(check[0], int) and are_whole(model if isinstance(model, str) else model.hex(), [key], [vector], check)
+    return bool(abs(float(np.linalg.norm(np.frombuffer(vector, dtype=numbers))) - 1.0) < _NORM_TOLERANCE)
 
 
 def _take_rows(old: sqlite3.Connection, store: Store, table: str) -> int:

@@ -83,8 +83,9 @@ CREATE TABLE decisions ( -- of the owner, about texts wherever they stand
 );
 
 CREATE TABLE vectors (
-    fingerprint TEXT NOT NULL, key BLOB NOT NULL,
+    model BLOB NOT NULL, -- short for its fingerprint, so that five rows of 384 dimensions fit a page
+    key BLOB NOT NULL,
     sum INTEGER NOT NULL, -- before the blob: counting needs no vector
-    vector BLOB NOT NULL, -- float32, normalized
-    UNIQUE (fingerprint, key)
+    vector BLOB NOT NULL, -- float16
+    UNIQUE (model, key)
 );

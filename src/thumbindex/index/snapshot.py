@@ -14,7 +14,7 @@ from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.keyword import WhooshKeywordIndex
 from thumbindex.index.stamp import read_stamp, refuse_lost, stamp_text
 from thumbindex.index.store import Store
-from thumbindex.index.vector import FaissVectorIndex, VectorView, view_file
+from thumbindex.index.vector import FaissVectorIndex, VectorView
 from thumbindex.ports import Calibration, Matrix, Snapshot
 from thumbindex.text import text_key
 
@@ -109,7 +109,7 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
         same = last is not None and last.words == words
         catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)
         graph = last.graph if last is not None and same else _graph(now, catalog, last)
-        vectors = _vectors(now, places, fingerprint, catalog, last)
+        vectors = _vectors(now, fingerprint, catalog, last)
         duplicates = duplicates_of(catalog, now, None if last is None else last.duplicates)
         vocabulary = _vocabulary(now) if expand else None
         generation, calibration, model = now.generation, _calibration(now), now.meta("model")
@@ -131,40 +131,30 @@ def _graph(store: Store, catalog: StoreCatalog, last: Opened | None) -> Networkx
     return NetworkxLinkGraph(catalog.paths, {paths[row]: linked for row, linked in links.items()}, None if last is None else last.graph)
 
 
-def _vectors(store: Store, places: Places, fingerprint: str, catalog: StoreCatalog, last: Opened | None) -> VectorView:
+def _vectors(store: Store, fingerprint: str, catalog: StoreCatalog, last: Opened | None) -> VectorView:
     """Return the last snapshot's vectors, or a copy with what came since: searches that run keep theirs."""
     if last is None or not fingerprint or last.fingerprint != fingerprint:
-        return current_vectors(store, places)
+        return stored_vectors(store)
     view = last.vectors
     held = view.rows()
     at = catalog.chunk_positions(held)
     gone, lacking = held[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
-    new = store.chunk_vectors(fingerprint, lacking.tolist())
+    new, matrix = store.chunk_matrix(fingerprint, lacking.tolist())
     if not new and not len(gone):
         return view
     view = view.copy()
     view.remove(gone)
-    view.add(new)
+    view.add(new, matrix)
     return view
 
 
-def current_vectors(store: Store, places: Places) -> VectorView:
-    """Load the vectors' file and bring it up to the store: row ids are never used twice, so comparing them is enough."""
+def stored_vectors(store: Store) -> VectorView:
+    """Load the vectors of all chunks that have one of the index's model."""
     fingerprint = store.meta("fingerprint")
-    dimensions = int(store.meta("dimensions", "1"))
-    view = VectorView.load(view_file(places.vector, fingerprint), dimensions)
+    view = VectorView(int(store.meta("dimensions", "1")))
     if fingerprint:
-        bring_up_to_date(view, store, fingerprint)
+        view.add(*store.chunk_matrix(fingerprint, store.vector_rows(fingerprint)))
     return view
-
-
-def bring_up_to_date(view: VectorView, store: Store, fingerprint: str) -> int:
-    """Remove rows that the store no longer has and add those that are new; return how many rows differed."""
-    held, wanted = view.rows(), np.array(store.vector_rows(fingerprint), dtype=np.int64)
-    gone, new = np.setdiff1d(held, wanted), np.setdiff1d(wanted, held)
-    view.remove(gone)
-    view.add(store.chunk_vectors(fingerprint, new.tolist()))
-    return len(gone) + len(new)
 
 
 def _calibration(store: Store) -> Calibration:

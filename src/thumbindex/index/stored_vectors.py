@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 
 import numpy as np
 
 from thumbindex.index.checksum import are_whole, as_number, vector_sums
 from thumbindex.index.database import Row
 from thumbindex.index.stored_columns import StoredColumns
-from thumbindex.ports import Matrix
+from thumbindex.ports import Matrix, Vector
 
-_HAS_VECTOR = "EXISTS (SELECT 1 FROM vectors v WHERE v.fingerprint = ? AND v.key = c.key)"
+STORED = np.dtype("<f2")
+"""How a vector's numbers are kept: half of float32's bytes, and a cosine that differs by a hundred-thousandth."""
+
+_HAS_VECTOR = "EXISTS (SELECT 1 FROM vectors v WHERE v.model = ? AND v.key = c.key)"
+
+
+def model_id(fingerprint: str) -> bytes:
+    """Return what a model is called beside each of its vectors."""
+    return blake2b(fingerprint.encode(), digest_size=8).digest()
+
+
+def unpacked(vectors: Sequence[bytes]) -> Matrix:
+    """Return stored vectors as rows of length 1: shape (vectors, dimensions)."""
+    matrix = np.frombuffer(b"".join(vectors), dtype=STORED).astype(np.float32).reshape(len(vectors), -1)
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    units: Matrix = matrix / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return units
 
 
 class StoredVectors(StoredColumns):
@@ -23,7 +39,7 @@ class StoredVectors(StoredColumns):
         rows = self._rows(
             "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d ON d.id = c.document"
             f" WHERE c.id > ? AND NOT {_HAS_VECTOR}",
-            (self.embedded_to(fingerprint), fingerprint),
+            (self.embedded_to(fingerprint), model_id(fingerprint)),
         )
         first: dict[bytes, int] = {}
         for key, row, _modified, _path, _ordinal in sorted(rows, key=lambda r: (-r[2], r[3], r[4])):
@@ -48,72 +64,90 @@ class StoredVectors(StoredColumns):
     def count_embedded(self, fingerprint: str) -> int:
         """Count the chunks that have a vector of this model."""
         sql = f"SELECT (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks c WHERE c.id > ? AND NOT {_HAS_VECTOR})"
-        return int(self._rows(sql, (self.embedded_to(fingerprint), fingerprint))[0][0])
+        return int(self._rows(sql, (self.embedded_to(fingerprint), model_id(fingerprint)))[0][0])
 
     def add_vectors(self, fingerprint: str, keys: Sequence[bytes], matrix: Matrix) -> None:
         """Keep vectors under the digests of their texts; one that is there already stays."""
-        matrix = np.ascontiguousarray(matrix, dtype=np.float32)
-        known = self.vectors(fingerprint, keys)
-        sums = vector_sums(fingerprint, keys, matrix)
-        new = {key: (fingerprint, key, check, vector.tobytes()) for key, check, vector in zip(keys, sums, matrix, strict=True) if key not in known}
+        self.take_vectors(model_id(fingerprint), keys, matrix)
+
+    def take_vectors(self, model: bytes, keys: Sequence[bytes], matrix: Matrix) -> None:
+        """Keep vectors of a model that is known by its id; one that is there already stays."""
+        stored = np.ascontiguousarray(matrix, dtype=STORED)
+        known = {key for part in self._in_keys("SELECT key FROM vectors WHERE model = ? AND key IN ({})", model, keys) for (key,) in part}
+        sums = vector_sums(model.hex(), keys, stored)
+        new = {key: (model, key, check, vector.tobytes()) for key, check, vector in zip(keys, sums, stored, strict=True) if key not in known}
         self._write_all("INSERT INTO vectors VALUES (?, ?, ?, ?)", new.values())
         self._counting.add("vectors", [(as_number(key),) for key in new])
 
-    def vectors(self, fingerprint: str, keys: Sequence[bytes]) -> dict[bytes, np.ndarray[Any, np.dtype[np.float32]]]:
+    def vectors(self, fingerprint: str, keys: Sequence[bytes]) -> dict[bytes, Vector]:
         """Load vectors by the digests of their texts."""
-        found = {}
-        for start in range(0, len(keys), 500):
-            part = list(keys[start : start + 500])
-            sql = f"SELECT key, sum, vector FROM vectors WHERE fingerprint = ? AND key IN ({','.join('?' * len(part))})"
-            rows = self._whole_vectors(fingerprint, self._rows(sql, (fingerprint, *part)))
-            found.update({key: np.frombuffer(vector, dtype=np.float32) for key, _, vector in rows})
+        return self._vectors(model_id(fingerprint), keys)
+
+    def _vectors(self, model: bytes, keys: Sequence[bytes]) -> dict[bytes, Vector]:
+        found: dict[bytes, Vector] = {}
+        for part in self._in_keys("SELECT key, sum, vector FROM vectors WHERE model = ? AND key IN ({})", model, keys):
+            found.update(zip((row[0] for row in part), self._unpacked(model, part), strict=True))
         return found
+
+    def _in_keys(self, sql: str, model: bytes, keys: Sequence[bytes]) -> Iterator[list[Row]]:
+        for start in range(0, len(keys), 500):
+            part = keys[start : start + 500]
+            yield self._rows(sql.format(",".join("?" * len(part))), (model, *part))
 
     def vector_rows(self, fingerprint: str) -> list[int]:
         """Return the row ids of the chunks that have a vector of this model, ascending."""
-        sql = "SELECT c.id FROM chunks c WHERE EXISTS (SELECT 1 FROM vectors v WHERE v.fingerprint = ? AND v.key = c.key) ORDER BY c.id"
+        sql = "SELECT c.id FROM chunks c WHERE EXISTS (SELECT 1 FROM vectors v WHERE v.model = ? AND v.key = c.key) ORDER BY c.id"
         with self.reading():
-            found = [row[0] for row in self._rows(sql, (fingerprint,))]
+            found = [row[0] for row in self._rows(sql, (model_id(fingerprint),))]
             if fingerprint and len(found) < self._known_census().counted.get("chunks", [0])[0]:
-                self._verify(found == self._rows_by_tables(fingerprint), "a vector is not found by its key")
+                self._verify(found == self._rows_by_tables(model_id(fingerprint)), "a vector is not found by its key")
         return found
 
-    def _rows_by_tables(self, fingerprint: str) -> list[int]:
+    def _rows_by_tables(self, wanted: bytes) -> list[int]:
         """Find out which chunks have a vector from the tables alone: a chunk without one may be one whose index entry was flipped."""
         keys = self._rows("SELECT id, key FROM chunks NOT INDEXED")
-        held = self._rows("SELECT fingerprint, key FROM vectors NOT INDEXED")
+        held = self._rows("SELECT model, key FROM vectors NOT INDEXED")
         for table, values in {"keys": keys, "vectors": held}.items():
             numbers = [len(values), sum(as_number(key) for _, key in values)]
             self._verify(self._known_census().agrees(table, numbers), f"{table} are missing")
-        known = {key for model, key in held if model == fingerprint}
+        known = {key for model, key in held if model == wanted}
         return sorted(row for row, key in keys if key in known)
 
-    def chunk_vectors(self, fingerprint: str, rows: Sequence[int]) -> dict[int, bytes]:
-        """Load the vectors of chunks by row id, as bytes of float32."""
-        # CROSS JOIN keeps SQLite from walking over all vectors of the model for each few hundred chunks
-        sql = "SELECT c.key, v.sum, v.vector, c.id FROM chunks c CROSS JOIN vectors v ON v.fingerprint = ? AND v.key = c.key WHERE c.id IN ({})"
-        found = {}
-        for part in self._in(sql, rows, (fingerprint,)):
-            found.update({row: vector for _, _, vector, row in self._whole_vectors(fingerprint, part)})
-        return found
+    def chunk_vectors(self, fingerprint: str, rows: Sequence[int]) -> dict[int, Vector]:
+        """Load the vectors of those of the chunks that have one, by row id."""
+        held, matrix = self.chunk_matrix(fingerprint, rows)
+        return dict(zip(held, matrix, strict=True))
 
-    def _whole_vectors(self, fingerprint: str, rows: list[Row]) -> list[Row]:
-        """Return rows that begin with key, checksum and vector, or raise IndexDamagedError."""
-        if rows:
-            keys, sums, vectors, *_ = zip(*rows, strict=True)
-            self._verify(are_whole(fingerprint, keys, vectors, sums), "a vector does not match its checksum")
-        return rows
+    def chunk_matrix(self, fingerprint: str, rows: Sequence[int]) -> tuple[list[int], Matrix]:
+        """Load the vectors of those of the chunks that have one: their row ids, and shape (row ids, dimensions)."""
+        # CROSS JOIN keeps SQLite from walking over all vectors of the model for each few hundred chunks
+        sql = "SELECT c.key, v.sum, v.vector, c.id FROM chunks c CROSS JOIN vectors v ON v.model = ? AND v.key = c.key WHERE c.id IN ({})"
+        model, held = model_id(fingerprint), list[int]()
+        matrices = [np.zeros((0, 0), dtype=np.float32)]
+        for part in self._in(sql, rows, (model,)):
+            if part:
+                held += [row[3] for row in part]
+                matrices.append(self._unpacked(model, part))
+        return held, np.concatenate(matrices[1:] or matrices)
+
+    def _unpacked(self, model: bytes, rows: list[Row]) -> Matrix:
+        """Return the vectors of rows that begin with key, checksum and vector, or raise IndexDamagedError."""
+        if not rows:
+            return np.zeros((0, 0), dtype=np.float32)
+        keys, sums, vectors, *_ = zip(*rows, strict=True)
+        self._verify(are_whole(model.hex(), keys, vectors, sums), "a vector does not match its checksum")
+        return unpacked(vectors)
 
     def verify_vectors(self) -> None:
         """Raise IndexDamagedError where a vector is missing, or is another than it was."""
-        for (fingerprint,) in self._rows("SELECT DISTINCT fingerprint FROM vectors"):
-            self._rows_by_tables(fingerprint)
-            keys = [key for (key,) in self._rows("SELECT key FROM vectors NOT INDEXED WHERE fingerprint = ?", (fingerprint,))]
-            self._verify(len(self.vectors(fingerprint, keys)) == len(keys), "a vector is not found by its key")
+        for (model,) in self._rows("SELECT DISTINCT model FROM vectors"):
+            self._rows_by_tables(model)
+            keys = [key for (key,) in self._rows("SELECT key FROM vectors NOT INDEXED WHERE model = ?", (model,))]
+            self._verify(len(self._vectors(model, keys)) == len(keys), "a vector is not found by its key")
 
     def count_vectors(self, fingerprint: str) -> int:
         """Count the vectors of a model, needed or not."""
-        return int(self._rows("SELECT count(*) FROM vectors WHERE fingerprint = ?", (fingerprint,))[0][0])
+        return int(self._rows("SELECT count(*) FROM vectors WHERE model = ?", (model_id(fingerprint),))[0][0])
 
     def drop_orphan_vectors(self, fingerprint: str, keep: Iterable[bytes]) -> int:
         """Delete vectors that no chunk and no key of `keep` needs; return how many."""
@@ -122,7 +156,8 @@ class StoredVectors(StoredColumns):
         self._write_all("INSERT OR IGNORE INTO kept VALUES (?)", [(key,) for key in keep])
         if not self.embedded_to(fingerprint):
             self.set_meta("embedded", "")  # it speaks of another model, whose vectors go
-        orphans = "FROM vectors WHERE fingerprint <> ? OR (key NOT IN (SELECT key FROM chunks) AND key NOT IN (SELECT key FROM kept))"
-        gone = self._rows(f"SELECT key {orphans}", (fingerprint,))
+        orphans = "FROM vectors WHERE model <> ? OR (key NOT IN (SELECT key FROM chunks) AND key NOT IN (SELECT key FROM kept))"
+        model = model_id(fingerprint)
+        gone = self._rows(f"SELECT key {orphans}", (model,))
         self._counting.add("vectors", [(as_number(key),) for (key,) in gone], -1)
-        return self._write(f"DELETE {orphans}", (fingerprint,))
+        return self._write(f"DELETE {orphans}", (model,))

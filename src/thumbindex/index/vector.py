@@ -1,36 +1,23 @@
-"""The door to FAISS: exact inner product over normalized vectors, ids removable; a base file and what came since."""
+"""The door to FAISS: exact inner product over normalized vectors, ids removable; a base and what came since."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import Positions, StoreCatalog
-from thumbindex.index.failures import writing
-from thumbindex.index.replacing import put_in_place
 from thumbindex.model import ChunkId, Hit
 from thumbindex.ports import Mask, Matrix, Vector
-
-_MARK = b"thumbindex 1"
 
 LATE_ROWS, LATE_SHARE = 256, 0.02
 """Rows that came or went since the base was made, before all becomes one base again: so many, or so large a share of it."""
 
 NEAR_AT_ONCE = 16_384
 """Vectors that are compared at once with those whose near ones are looked for: with a thousand of these 64 MB."""
-
-
-def view_file(folder: Path, fingerprint: str) -> Path:
-    """Return the file of one model's vectors: another model is another file."""
-    name = "".join(c if c.isalnum() else "-" for c in fingerprint)[-80:]
-    return folder / f"{name}.faiss"
 
 
 class VectorView:
@@ -52,42 +39,11 @@ class VectorView:
     def _empty(self) -> Any:
         return self._faiss.IndexIDMap2(self._faiss.IndexFlatIP(self.dimensions))
 
-    @classmethod
-    def load(cls, path: Path, dimensions: int) -> VectorView:
-        """Load the file where it is there and whole; else begin empty: the store holds every vector."""
-        view = cls(dimensions)
-        if path.is_file():
-            try:
-                index = view._faiss.deserialize_index(np.frombuffer(_without_footer(path.read_bytes()), dtype=np.uint8))
-            except (RuntimeError, OSError, ValueError):
-                return view
-            if isinstance(index, view._faiss.IndexIDMap2) and index.d == dimensions:
-                view._base, view._kept = index, np.arange(index.ntotal)
-        return view
-
     def copy(self) -> VectorView:
         """Return a copy that can be changed while this one is searched."""
         other = VectorView(self.dimensions)
         other._base, other._kept, other._late = self._base, self._kept, self._faiss.clone_index(self._late)
         return other
-
-    def save(self, path: Path) -> None:
-        """Write the file whole or not at all."""
-        self._merge()
-        data = self._faiss.serialize_index(self._base).data  # faiss opens no path of its own: not every system's names suit it
-        temporary = path.with_suffix(".partial")  # there is one writer
-        with writing(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with temporary.open("wb") as file:
-                    file.write(data)
-                    file.write(_footer(data))
-                    file.flush()
-                    os.fsync(file.fileno())
-                put_in_place(temporary, path)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
 
     def rows(self) -> Positions:
         """Return the row ids that it holds."""
@@ -100,14 +56,17 @@ class VectorView:
             self._late.remove_ids(np.ascontiguousarray(rows, dtype=np.int64))
             self._settle()
 
-    def add(self, vectors: Mapping[int, bytes]) -> None:
-        """Add rows with their vectors (bytes of float32)."""
-        if not vectors:
+    def add(self, rows: Sequence[int], matrix: Matrix) -> None:
+        """Add rows with their vectors: shape (rows, dimensions)."""
+        if not rows:
             return
-        matrix = np.frombuffer(b"".join(vectors.values()), dtype=np.float32).reshape(len(vectors), -1)
         if matrix.shape[1] != self.dimensions:
             raise IndexDamagedError(f"Stored vectors have {matrix.shape[1]} dimensions, not {self.dimensions}: run `thumbindex index --rebuild`.")
-        self._late.add_with_ids(matrix, np.fromiter(vectors, dtype=np.int64))
+        begins = not self._base.ntotal + self._late.ntotal
+        index = self._empty() if begins else self._late
+        index.add_with_ids(np.ascontiguousarray(matrix), np.array(rows, dtype=np.int64))
+        if begins:
+            self._base, self._kept = index, np.arange(len(rows))
         self._settle()
 
     def _settle(self) -> None:
@@ -202,30 +161,6 @@ def _highest(cosines: Any, least: float, most: int) -> Any:
     if len(crowded):
         chosen[crowded] = cosines[crowded] >= np.maximum(np.partition(cosines[crowded], -most, axis=1)[:, -most, None], least)
     return chosen
-
-
-def is_whole_file(path: Path) -> bool:
-    """Tell whether a vectors' file is as it was written; one that went meanwhile is nobody's."""
-    try:
-        _without_footer(path.read_bytes())
-    except ValueError:
-        return False
-    except OSError:
-        return not path.exists()
-    return True
-
-
-def _footer(data: bytes | memoryview) -> bytes:
-    """Return what a file ends with: a mark and a checksum, since faiss reads whatever it is given."""
-    return _MARK + crc32(data).to_bytes(4)
-
-
-def _without_footer(data: bytes) -> memoryview:
-    """Return what stands before the footer; raise ValueError where it is not as it was written."""
-    body = memoryview(data)[: -len(_MARK) - 4]
-    if data[len(body) :] != _footer(body):
-        raise ValueError("not as it was written")
-    return body
 
 
 class FaissVectorIndex:

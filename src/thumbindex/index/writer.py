@@ -17,10 +17,8 @@ from thumbindex.index.keyword import WhooshKeywordIndex
 from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.locking import drop_lock, locked, mark_of
 from thumbindex.index.repair import delete_store, drop_views, open_store, put_aside
-from thumbindex.index.snapshot import Places, bring_up_to_date
+from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.vector import VectorView, view_file
-from thumbindex.index.vector_file import BEHIND_AT_LEISURE, BEHIND_SHARE, Tally
 from thumbindex.index.withheld import Withheld, forget_private, is_wiped, keep_withheld, wipe_store
 from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
@@ -192,25 +190,9 @@ class Writer:
         else:
             drop_views(self.places)  # it is built anew
             self.catch_up()
-        self._wipe_vectors()
         for path in put_aside(self.places):
             delete_store(path)
         return wipe_store(self.store)
-
-    def _wipe_vectors(self) -> None:
-        """Write the vectors' file of this model anew, and delete those of others."""
-        fingerprint = self.store.meta("fingerprint")
-        own = view_file(self.places.vector, fingerprint)
-        with writing(self.places.vector):
-            for path in self.places.vector.glob("*.faiss") if self.places.vector.is_dir() else ():
-                if path != own:
-                    path.unlink()
-        if fingerprint and own.is_file():
-            view = VectorView.load(own, int(self.store.meta("dimensions")))
-            bring_up_to_date(view, self.store, fingerprint)
-            view.save(own)
-            with self.store.transaction():
-                Tally.now(self.store, own, fingerprint).keep(self.store, 0)
 
     def merge_keyword(self, pause: Pause = "leisure") -> None:
         """Make one of the keyword view's many small segments, which each edit adds to; one that is damaged, not there or not whole waits."""
@@ -237,20 +219,6 @@ class Writer:
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk]]:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):
             yield from self.store.chunks(rows[start : start + CHUNKS_AT_ONCE]).items()
-
-    def sync_vectors(self, fingerprint: str, dimensions: int, *, at_leisure: bool = True) -> None:
-        """Write the vectors' file where it is far behind the store; readers add the rest from there."""
-        share = BEHIND_AT_LEISURE if at_leisure else BEHIND_SHARE
-        path = view_file(self.places.vector, fingerprint)
-        if Tally.now(self.store, path, fingerprint).is_near(Tally.last(self.store), self.store, share):
-            return
-        view = VectorView.load(path, dimensions)
-        differing = bring_up_to_date(view, self.store, fingerprint)
-        if differing > len(view.rows()) * share or not path.is_file():
-            view.save(path)
-            differing = 0
-        with self.store.transaction():
-            Tally.now(self.store, path, fingerprint).keep(self.store, differing)
 
     def keep_vectors(self, fingerprint: str, vectors: Mapping[bytes, Vector], *, last: bool = False) -> None:
         """Commit vectors to the store; with the last of those that were missing, take note that none is."""

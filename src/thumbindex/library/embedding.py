@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.index.snapshot import current_vectors
+from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library.calibrate import calibration, probe_keys, probes, query_key, some_titles
@@ -88,7 +88,6 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
             if store.embedded_to(fingerprint) < store.last_row:
                 with store.transaction():
                     store.note_embedded(fingerprint)
-            writer.sync_vectors(fingerprint, int(store.meta("dimensions")), at_leisure=True)
             return Embedded(0, len(store.chunk_rows()))
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     with Writer.open(folder.places.folder) as writer:
@@ -125,9 +124,8 @@ def embed_group(
 
 
 def _finish(folder: Folder, embedder: Embedder) -> int:
-    """Write the view, embed the vocabulary where `expand` is on, calibrate where it is due; return the texts that were embedded for it."""
+    """Embed the vocabulary where `expand` is on, calibrate where it is due; return the texts that were embedded for it."""
     with Writer.open(folder.places.folder) as writer:
-        writer.sync_vectors(embedder.fingerprint, embedder.dimensions, at_leisure=False)
         drop_orphans(writer, embedder)
         terms = frequent_words(folder, writer) if _vocabulary_due(folder, writer) else None
         titles = some_titles(writer.store) if _calibration_due(writer.store) else None
@@ -144,7 +142,7 @@ def _finish(folder: Folder, embedder: Embedder) -> int:
 
 def _calibrate(folder: Folder, embedder: Embedder, titles: Sequence[str]) -> None:
     with closing(Store(folder.places.store, read_only=True)) as store:
-        measured = calibration(store, embedder, current_vectors(store, folder.places), titles)
+        measured = calibration(store, embedder, stored_vectors(store), titles)
     with Writer.open(folder.places.folder) as writer:
         writer.note("calibration_due", "no", **({"calibration": measured} if measured else {}))
 

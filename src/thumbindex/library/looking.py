@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,7 @@ from thumbindex.library.folders import Folder
 from thumbindex.library.ingest import Ingested, counted, in_words, ingest, total, warnings
 from thumbindex.library.neighbors import Comparison, keep_nearby, nearby, plain_digest
 from thumbindex.model import Chunk, IngestionCounts
+from thumbindex.ports import Matrix, Vector
 from thumbindex.query.judge import judge
 from thumbindex.settings import IndexSettings
 from thumbindex.text import text_key
@@ -151,12 +152,12 @@ def _documents(rows: Rows) -> Iterator[list[int]]:
     yield from by_document.values()
 
 
-def _matrix(rows: Sequence[int], vectors: dict[int, bytes]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]] | None:
+def _matrix(rows: Sequence[int], vectors: Mapping[int, Vector]) -> Matrix | None:
     """Return the vectors of a document's chunks, rows of NaN where there is none; None where there are fewer than two."""
     held = [n for n, row in enumerate(rows) if row in vectors]
     if len(held) < 2:
         return None
-    known = np.frombuffer(b"".join(vectors[rows[n]] for n in held), dtype=np.float32).reshape(len(held), -1)
+    known = np.stack([vectors[rows[n]] for n in held])
     matrix = np.full((len(rows), known.shape[1]), np.nan, dtype=np.float32)
     matrix[held] = known
     return matrix

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from thumbindex.index.snapshot import Places, current_vectors
+from thumbindex.index.snapshot import Places, stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.stored_duplicates import Alike
 from thumbindex.index.vector import VectorView
 from thumbindex.model import BlockKind, Chunk, Judgement
-from thumbindex.ports import Matrix
+from thumbindex.ports import Vector
 from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import text_key, visible, words
 
@@ -55,15 +55,15 @@ class Nearby:
         self.view.remove(np.array(sorted(self.gone), dtype=np.int64))
         self.gone.clear()
         new = np.array([row for row, _ in store.documents_between(self.last, last)], dtype=np.int64)
-        self.view.add(store.chunk_vectors(fingerprint, np.setdiff1d(new, self.view.rows()).tolist()))
+        self.view.add(*store.chunk_matrix(fingerprint, np.setdiff1d(new, self.view.rows()).tolist()))
         self.last = max(self.last, last)
 
-    def nearest(self, store: Store, own: Mapping[int, int], vectors: Mapping[int, bytes], wanted: int, least: float) -> Iterator[tuple[int, int]]:
+    def nearest(self, store: Store, own: Mapping[int, int], vectors: Mapping[int, Vector], wanted: int, least: float) -> Iterator[tuple[int, int]]:
         """Yield pairs of a chunk of `own` (row id to document's) and each of its nearest ones of other documents, of at least so high a cosine."""
         rows = [row for row in own if row in vectors]
         for start in range(0, len(rows), QUERIES_AT_ONCE):
             part = rows[start : start + QUERIES_AT_ONCE]
-            at, found, _ = self.view.near(as_matrix([vectors[row] for row in part]), least, wanted + SPARE)
+            at, found, _ = self.view.near(np.stack([vectors[row] for row in part]), least, wanted + SPARE)
             elsewhere = self._elsewhere(store, np.unique(found).tolist())
             taken = [0] * len(part)
             for n, other in zip(at.tolist(), found.tolist(), strict=True):
@@ -79,11 +79,6 @@ class Nearby:
         return {row: document for row, document in there.items() if row not in repeated}
 
 
-def as_matrix(vectors: Sequence[bytes]) -> Matrix:
-    """Return stored vectors as rows of a matrix."""
-    return np.frombuffer(b"".join(vectors), dtype=np.float32).reshape(len(vectors), -1)
-
-
 _views: dict[str, Nearby] = {}
 _guard = threading.Lock()
 
@@ -95,7 +90,7 @@ def nearby(store: Store, places: Places, fingerprint: str, last: int) -> Nearby:
     with _guard:
         known = _views.pop(str(places.store), None)
     if known is None or known.identity != identity or known.last > store.last_row:
-        known = Nearby(identity, current_vectors(store, places), last)
+        known = Nearby(identity, stored_vectors(store), last)
     known.follow(store, fingerprint, last)
     return known
 
@@ -134,7 +129,7 @@ class Comparison:
         found = (self._judged(a, b, texts, vectors) for a, b in sorted(pairs) if a in texts and b in texts)
         return [pair for pair in found if pair is not None]
 
-    def _candidates(self, own: Mapping[int, int], vectors: Mapping[int, bytes], plain: Mapping[int, bytes]) -> Iterator[tuple[int, int]]:
+    def _candidates(self, own: Mapping[int, int], vectors: Mapping[int, Vector], plain: Mapping[int, bytes]) -> Iterator[tuple[int, int]]:
         yield from self.near.nearest(self.store, own, vectors, self.settings.nearest, self.settings.grey)
         same: dict[bytes, list[int]] = {}
         for row, document in own.items():
@@ -144,13 +139,12 @@ class Comparison:
                 yield from ((row, other) for other in sorted({*here, *there}, reverse=True)[: self.settings.nearest])
                 same.setdefault(plain[row], []).append(row)
 
-    def _judged(self, first: int, second: int, texts: Mapping[int, Chunk], vectors: Mapping[int, bytes]) -> Alike | None:
+    def _judged(self, first: int, second: int, texts: Mapping[int, Chunk], vectors: Mapping[int, Vector]) -> Alike | None:
         cosine = _cosine(vectors[first], vectors[second]) if first in vectors and second in vectors else None
         found = self.judge(texts[first], texts[second], cosine, self.settings)
         return None if found.zone == "distinct" else (first, second, cosine or 0.0, found.zone, found.rule, found.differs)
 
 
-def _cosine(first: bytes, second: bytes) -> float:
+def _cosine(first: Vector, second: Vector) -> float:
     """Return the cosine of two stored vectors, the same whatever else was compared with them."""
-    a, b = (np.frombuffer(vector, dtype=np.float32).astype(np.float64) for vector in (first, second))
-    return round(float(a @ b), 6)
+    return round(float(first.astype(np.float64) @ second.astype(np.float64)), 6)
