@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from thumbindex.encode.export import graph_path, open_graph
+from thumbindex.encode.export import graph_path, open_graph, weights_path
 from thumbindex.errors import ModelError
 
 pytestmark = pytest.mark.model
@@ -27,7 +27,8 @@ def test_two_processes_at_once_make_one_good_graph(tiny_bert, tiny_card, tmp_pat
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
     assert [process.communicate()[0] for process in both] == [b"", b""]
     assert [process.returncode for process in both] == [0, 0]
-    assert [path.name for path in (tmp_path / "onnx").iterdir() if path.suffix != ".lock"] == [graph_path(tiny_card, tmp_path).name]
+    graph = graph_path(tiny_card, tmp_path)
+    assert {path for path in (tmp_path / "onnx").iterdir() if path.suffix != ".lock"} == {graph, weights_path(graph)}
     before = graph_path(tiny_card, tmp_path).stat().st_mtime_ns
     assert inputs(open_graph(tiny_card, tmp_path)) == ["attention_mask", "input_ids", "token_type_ids"]
     assert graph_path(tiny_card, tmp_path).stat().st_mtime_ns == before
@@ -41,6 +42,16 @@ def test_a_damaged_graph_and_what_a_crash_left_are_replaced(tiny_card, tmp_path,
     assert inputs(open_graph(tiny_card, tmp_path))
     assert not left.exists()
     assert "damaged" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["gone", "cut off"])
+def test_a_graph_without_all_of_its_weights_is_made_again(tiny_card, tmp_path, caplog, how):
+    open_graph(tiny_card, tmp_path)
+    weights = weights_path(graph_path(tiny_card, tmp_path))
+    whole = weights.read_bytes()
+    weights.unlink() if how == "gone" else weights.write_bytes(whole[: len(whole) // 2])
+    assert inputs(open_graph(tiny_card, tmp_path))
+    assert (weights.read_bytes() == whole, "damaged" in caplog.text) == (True, True)
 
 
 def test_what_cannot_be_exported_is_refused_with_another_way(tiny_card, tmp_path):

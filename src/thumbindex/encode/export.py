@@ -22,6 +22,9 @@ from thumbindex.errors import ModelError
 RECIPE = "int8-1"
 """Names how graphs are made; another recipe gives other vectors, so it is part of the fingerprint and of the file's name."""
 
+LAYOUT = "mapped"
+"""Names how a graph lies on disk, which changes no vector: weights in a file of their own, which processes map and share."""
+
 OPSET = 18
 PATIENCE_SECONDS = 600.0
 """How long to wait for an export, ours or another process's: far more than a large model takes, so that a hang ends."""
@@ -34,7 +37,12 @@ _LOG = logging.getLogger(__name__)
 
 def graph_path(card: ModelCard, cache: Path) -> Path:
     """Say where a model's graph is kept."""
-    return cache / "onnx" / f"{card.weights[:32]}-{RECIPE}.onnx"
+    return cache / "onnx" / f"{card.weights[:32]}-{RECIPE}-{LAYOUT}.onnx"
+
+
+def weights_path(graph: Path) -> Path:
+    """Say where a graph's weights are kept: beside it, under the name that it holds."""
+    return graph.with_name(f"{graph.name}.data")
 
 
 def open_graph(card: ModelCard, cache: Path) -> Any:
@@ -95,13 +103,14 @@ def export(folder: Path, target: Path) -> None:
 
     model = AutoModel.from_pretrained(folder, attn_implementation="eager", local_files_only=True).eval()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.stem}.partial-") as partial:
-        exact, small = Path(partial, "exact.onnx"), Path(partial, "small.onnx")
+        exact, small = Path(partial, "exact.onnx"), Path(partial, target.name)
         _trace(model, exact)
         _compare(model, exact)
-        quantize_dynamic(exact, small, per_channel=True, op_types_to_quantize=["MatMul"], weight_type=QuantType.QInt8)
-        with small.open("rb+") as file:
-            os.fsync(file.fileno())  # a power cut must not leave a name without its content
-        small.replace(target)
+        quantize_dynamic(exact, small, per_channel=True, op_types_to_quantize=["MatMul"], weight_type=QuantType.QInt8, use_external_data_format=True)
+        for made, place in ((weights_path(small), weights_path(target)), (small, target)):  # the graph last: what has it has both
+            with made.open("rb+") as file:
+                os.fsync(file.fileno())  # a power cut must not leave a name without its content
+            made.replace(place)
 
 
 def _inputs(model: Any, length: int) -> dict[str, Any]:
