@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from thumbindex.config import compute_on_one_thread, resolve_folders, with_folder_file
+from thumbindex.config import compute_on_one_thread, give_memory_back, resolve_folders, with_folder_file
 from thumbindex.errors import UnknownFolderError
 from thumbindex.serve.ahead import Ahead
 from thumbindex.serve.greeting import MayName, answer_initialize, answer_list
@@ -32,6 +32,7 @@ def serve_stdio(opening: Opening) -> int:
     may_name = _may_name(opening, folders)
     greet = partial(answer_initialize, folders=folders, may_name=may_name)
     ahead = Ahead(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list})
+    give_memory_back()
     # Imported here: it brings the protocol's package, for which no client has to wait with its first requests.
     from thumbindex.serve.session import serve_client
 
