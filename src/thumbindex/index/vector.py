@@ -128,15 +128,15 @@ class VectorView:
         found: list[tuple[Any, Any, Any]] = []
         for index in (self._base, self._late):
             ids, matrix = self._ids(index), self._matrix(index)
+            gone = np.setdiff1d(np.arange(len(ids)), self._kept) if index is self._base else np.zeros(0, dtype=np.int64)
             for start in range(0, len(ids), NEAR_AT_ONCE):
                 cosines = queries @ matrix[start : start + NEAR_AT_ONCE].T
+                cosines[:, gone[(gone >= start) & (gone < start + NEAR_AT_ONCE)] - start] = -np.inf
                 at, to = np.nonzero(_highest(cosines, least, most))
                 found.append((at, ids[start + to], cosines[at, to]))
         if not found:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
         at, rows, cosines = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        held = np.isin(rows, self.rows()) if self._gone() and len(rows) else np.ones(len(rows), dtype=np.bool_)
-        at, rows, cosines = at[held], rows[held], cosines[held]
         order = np.lexsort((rows, -cosines, at))
         place = np.arange(len(order)) - np.searchsorted(at[order], at[order])
         order = order[place < most]
