@@ -169,7 +169,9 @@ def test_too_few_watches_are_a_warning_that_says_how_many_to_allow(tmp_path: Pat
 @pytest.mark.parametrize(
     ("entry", "state"),
     [
-        ({"command": "/bin/sh", "args": ["serve", "--folder", "/"]}, "ok"),
+        ({"command": "/bin/sh", "args": ["serve", "--folder", "/bin"]}, "ok"),
+        ({"command": "/bin/sh", "args": ["serve", "--folder", "/"]}, "fail"),  # around the index directory
+        ({"command": "/bin/sh", "args": ["serve", "--folder", "/bin", "--index", "/bin/sub"]}, "fail"),
         ({"command": ["/bin/sh", "serve"], "enabled": True}, "ok"),
         ({"command": "/bin/sh", "args": ["serve", "--folder=/nowhere"]}, "warn"),
         ({"command": "/bin/sh", "disabled": True}, "warn"),

@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     notes = tmp_path / "home" / "notes"
     notes.mkdir(parents=True)
     monkeypatch.chdir(notes)
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, str(notes.parent))
@@ -49,10 +49,10 @@ def entry(home: Path) -> dict[str, list[str]]:
 
 def test_a_client_is_told_of_each_folder_by_its_absolute_path(install: Install, home: Path) -> None:
     (home / "docs").mkdir()
-    result = install("claude-code", "--folder", ".", "--folder", "../docs", "--set", "query.limit=3", "--index", "elsewhere")
+    result = install("claude-code", "--folder", ".", "--folder", "../docs", "--set", "query.limit=3", "--index", "../elsewhere")
     assert result.exit_code == 0
     folders = ["--folder", str(home / "docs"), "--folder", str(home / "notes")]
-    assert entry(home)["args"] == ["serve", *folders, "--set", "query.limit=3", "--index", str(home / "notes" / "elsewhere")]
+    assert entry(home)["args"] == ["serve", *folders, "--set", "query.limit=3", "--index", str(home / "notes" / ".." / "elsewhere")]
 
 
 def test_the_command_that_was_written_starts_a_server_from_anywhere(install: Install, home: Path) -> None:
@@ -83,6 +83,13 @@ def test_a_whole_home_or_disk_is_served_only_where_it_is_named(install: Install,
     result = install("claude-code")
     assert (result.exit_code, files(home)) == (2, set())
     assert "name the folder with your notes with --folder" in result.stderr
+
+
+def test_a_folder_around_the_index_directory_is_refused(install: Install, home: Path) -> None:
+    for inside in (install("claude-code", "--folder", str(home)), install("claude-code", "--index", "elsewhere")):
+        assert (inside.exit_code, files(home)) == (2, set())
+        assert "lies inside the folder" in inside.stderr
+    assert install("claude-code", "--folder", str(home), "--index", str(home.parent / "indexes")).exit_code == 0
 
 
 def test_a_dry_run_shows_what_the_real_one_does_and_writes_nothing(install: Install, home: Path) -> None:

@@ -24,7 +24,7 @@ from thumbindex.serve.checks import (
     check_python,
     check_watches,
     command_of,
-    folders_of,
+    options_of,
 )
 from thumbindex.serve.clients.known import CLIENTS, Surroundings
 from thumbindex.serve.clients.plan import entry_spot, read_entry
@@ -117,7 +117,7 @@ def _folders_of_clients(around: Surroundings) -> Iterator[str]:
     seen = set()
     for client in CLIENTS:
         try:
-            named = list(folders_of(command_of(read_entry(entry_spot(client, around)))))
+            named = list(options_of(command_of(read_entry(entry_spot(client, around))), "--folder"))
         except ThumbindexError:
             continue
         for each in named:

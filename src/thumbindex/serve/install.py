@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thumbindex.config import environment, resolve_folders
+from thumbindex.config import environment
 from thumbindex.errors import UsageError
 from thumbindex.serve.clients.known import CLIENTS, Client, Surroundings
 from thumbindex.serve.clients.plan import Change, entry_of, entry_spot, install_at, instructions_spot, uninstall_at
@@ -83,15 +83,21 @@ def removals(client: Client, around: Surroundings, *, instructed: bool) -> list[
 def served(opening: Opening) -> tuple[tuple[str, Path], ...]:
     """Return name and path of the folders to be named to the server; none where it takes the configured ones.
 
-    A client starts its servers in any folder: the current one is named by its path. Raises UsageError where that cannot be meant.
+    A client starts its servers in any folder: the current one is named by its path. Raises UsageError where that cannot be meant,
+    and for a folder that no server takes: one around the index directory, or with its index on a network drive.
     """
+    # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.library.folders import find_folders, place_of
+
     config = opening.load()
-    if not opening.folder and config.folders:
-        return ()
-    folders = resolve_folders(config, opening.folder)
-    if not opening.folder and folders[0][1] in {Path.home().resolve(), Path(folders[0][1].anchor)}:
+    directory = str(opening.index or config.index.directory)
+    folders = find_folders(config, opening.folder, directory)
+    is_current = not opening.folder and not config.folders
+    if is_current and folders[0][1] in {Path.home().resolve(), Path(folders[0][1].anchor)}:
         raise UsageError(f"Without --folder the current one is served, and that is {folders[0][1]}: name the folder with your notes with --folder.")
-    return folders
+    for _, root in folders:
+        place_of(directory, root)
+    return folders if opening.folder or is_current else ()
 
 
 def own_command(program: Path, python: Path) -> list[str]:
