@@ -104,6 +104,29 @@ def test_a_forgotten_index_is_gone_and_the_notes_are_not(run: Run, vault: Path, 
     assert (vault / "sync.md").is_file()
 
 
+def test_nothing_is_forgotten_that_nobody_named(vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path) -> None:
+    config, index = tmp_path / "own.toml", tmp_path / "other"
+    config.write_text(f"[folders]\nmine = {json.dumps(str(vault))}\n", encoding="utf-8")
+
+    def run_it(command: str, *given: str) -> Result:
+        return CliRunner().invoke(app, [command, "--config", str(config), "--index", str(index), *given], obj=open_fake)
+
+    run_it("index")
+    refused = run_it("forget")
+    assert (refused.exit_code, refused.stdout, f"`--folder {vault}`" in refused.stderr) == (2, "", True)
+    assert run_it("forget", "--yes").stdout.startswith("forgotten: mine ")
+
+
+@pytest.mark.parametrize("command", [["-h"], ["query", "-h"], ["serve", "-h"]])
+def test_help_has_a_short_name(command: list[str]) -> None:
+    assert CliRunner().invoke(app, command).stdout == CliRunner().invoke(app, [*command[:-1], "--help"]).stdout != ""
+
+
+def test_a_question_needs_no_quotes(run: Run) -> None:
+    assert run("query", "press", "the", "green", "button").stdout == run("query", "press the green button").stdout
+    assert run("why", "sync.md", "press", "the", "green", "button").stdout.startswith("sync.md#Set up is in the answer")
+
+
 def test_the_version_is_told() -> None:
     assert re.fullmatch(r"thumbindex \d+\.\d+\.\d+\n", CliRunner().invoke(app, ["--version"]).stdout)
 
