@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step, Why
-from thumbindex.serve.explained import as_rows, explanation_rest, fate, until_lost, why_rest
+from thumbindex.serve.explained import as_rows, explanation_rest, fate, of_effect, until_lost, why_rest
 from thumbindex.serve.pack import match_lines
 from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, tuned, up_to_date
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
@@ -229,10 +229,15 @@ def print_why(found: Why, several: bool = False) -> None:
     if found.standpoints:
         _say("")
         table = _table("stage", "rank", "score", "line")
-        for each in until_lost(found.standpoints):
+        reached = until_lost(found.standpoints)
+        shown = of_effect(reached)
+        for each in shown:
             rank = "-" if each.rank is None else f"{each.rank}"
             table.add_row(each.stage, f"{rank} of {each.size}", _number(each.score), "-" if each.line is None else str(each.line))
         _console().print(table)
+        if len(shown) < len(reached):
+            _say(f"{len(reached) - len(shown)} stages that changed nothing for it are not shown (--json lists all)", "dim")
+        _say("")
         table = _table("without limits", "rank", "score", "taken", "the last one's score")
         for reach in found.reaches:
             table.add_row(
