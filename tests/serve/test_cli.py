@@ -124,7 +124,7 @@ def test_help_has_a_short_name(command: list[str]) -> None:
 
 def test_a_question_needs_no_quotes(run: Run) -> None:
     assert run("query", "press", "the", "green", "button").stdout == run("query", "press the green button").stdout
-    assert run("why", "sync.md", "press", "the", "green", "button").stdout.startswith("sync.md#Set up is in the answer")
+    assert run("why", "sync.md", "press", "the", "green", "button").stdout.startswith("sync.md is in the answer: passage 1")
 
 
 def test_the_version_is_told() -> None:
