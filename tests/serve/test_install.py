@@ -117,6 +117,16 @@ def test_what_was_installed_is_gone_without_a_trace(install: Install, home: Path
     assert (home / ".claude" / "CLAUDE.md").read_text(encoding="utf-8") == "Be brief."
 
 
+def test_another_folder_replaces_the_first_one_aloud_and_leaves_nothing_behind(install: Install, home: Path) -> None:
+    (home / "docs").mkdir()
+    install("cursor")
+    second = install("cursor", "--folder", str(home / "docs"))
+    assert f"run this again with --folder {home / 'notes'} as well." in second.stdout
+    assert "serves no more" not in install("cursor", "--folder", str(home / "docs"), "--folder", ".").stdout
+    assert "Cursor no longer starts thumbindex. If it is running, restart it.\n" in install("cursor", "--uninstall").stdout
+    assert files(home) == set()
+
+
 def test_instructions_are_left_alone_where_that_is_asked_for(install: Install, home: Path) -> None:
     install("claude-code", "--no-instructions")
     assert files(home) == {".claude.json"}

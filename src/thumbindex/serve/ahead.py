@@ -108,9 +108,7 @@ def _refusal(line: str) -> Mapping[str, Any] | None:
     is_whole = message.get("jsonrpc") == "2.0" and ("id" not in message or known is not None)
     if is_whole and has_method:
         return None
-    return _error(
-        known, _NO_MESSAGE, 'not a message of JSON-RPC: it needs "jsonrpc": "2.0", a method, params in braces, and an id that is a number or text'
-    )
+    return _error(known, _NO_MESSAGE, 'not a message of JSON-RPC: it needs "jsonrpc": "2.0", a method, and an id of text or digits')
 
 
 def _error(number: int | str | None, code: int, message: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -12,8 +13,9 @@ import typer
 
 from thumbindex.config import environment
 from thumbindex.errors import UsageError
+from thumbindex.serve.checks import command_of, options_of
 from thumbindex.serve.clients.known import CLIENTS, Client, Surroundings
-from thumbindex.serve.clients.plan import Change, entry_of, entry_spot, install_at, instructions_spot, uninstall_at
+from thumbindex.serve.clients.plan import Change, entry_of, entry_spot, install_at, instructions_spot, read_entry, uninstall_at
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.options import JsonOption, takes_opening
 from thumbindex.serve.outcome import FOUND, reported
@@ -35,12 +37,16 @@ def install(
 ) -> int:
     """Have an MCP client start the server for --folder (without it: the configured folders, else the current one)."""
     chosen, around, instructed = find_client(client), surroundings(), not no_instructions
+    gone = () if uninstall else replaced(chosen, around, opening)
     changes = removals(chosen, around, instructed=instructed) if uninstall else additions(chosen, around, opening, instructed=instructed)
     kept = [None if dry_run else each.write() for each in changes]
     if as_json:
         print_json(install_payload(chosen, changes, kept, dry_run))
     else:
         _print(chosen, changes, kept, dry_run, uninstall)
+        if gone:
+            both = " ".join(f"--folder {shlex.quote(each)}" for each in gone)
+            typer.echo(f"The entry named other folders until now, which it serves no more. To keep them, run this again with {both} as well.")
         if not uninstall and chosen.instructions is None and instructed:
             typer.echo(f"{chosen.title} reads no file of lasting instructions. If it does not use the tools by itself, add this to its settings:")
             typer.echo(f"  {advice(served(opening))}")
@@ -100,6 +106,13 @@ def served(opening: Opening) -> tuple[tuple[str, Path], ...]:
     return folders if opening.folder or is_current else ()
 
 
+def replaced(client: Client, around: Surroundings, opening: Opening) -> tuple[str, ...]:
+    """Return the folders that the present entry names and the next one does not. Raises UsageError."""
+    there = options_of(command_of(read_entry(entry_spot(client, around))), "--folder")
+    kept = {Path(root).expanduser().resolve() for _, root in served(opening) or opening.load().folders.items()}
+    return tuple(each for each in there if Path(each).resolve() not in kept)
+
+
 def own_command(program: Path, python: Path) -> list[str]:
     """Return the command line that starts this program from anywhere, with no search path at hand."""
     beside = [python.with_name(name) for name in ("thumbindex", "thumbindex.exe")]
@@ -154,5 +167,5 @@ def _print(client: Client, changes: Sequence[Change], kept: Sequence[Path | None
     if dry_run:
         typer.echo("Nothing was written: this was --dry-run.")
     else:
-        done = "no longer starts" if uninstall else "starts"
-        typer.echo(f"{client.title} {done} thumbindex. {client.restart}")
+        told = "no longer starts thumbindex. If it is running, restart it." if uninstall else f"starts thumbindex. {client.restart}"
+        typer.echo(f"{client.title} {told}")
