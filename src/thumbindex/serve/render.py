@@ -18,9 +18,10 @@ from rich.text import Text
 from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step, Why
 from thumbindex.serve.explained import as_rows, explanation_rest, fate, of_effect, until_lost, why_rest
 from thumbindex.serve.pack import match_lines
-from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, tuned, up_to_date
+from thumbindex.serve.sentences import beside, confidence, deduplication, flagged, foot, how_far, tuned, up_to_date
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 from thumbindex.study.start import REFERENCE, Start
+from thumbindex.text import one_line
 
 if TYPE_CHECKING:
     from thumbindex.study.copies import Copies, Planted
@@ -195,13 +196,15 @@ def print_json(payload: Mapping[str, Any]) -> None:
 
 def _print_passage(passage: Passage, several: bool) -> None:
     heading = Text(f"{passage.rank}. {passage.folder}: " if several else f"{passage.rank}. ")
-    heading.append(_plain(passage.citation), style="bold cyan")
+    heading.append(_plain(one_line(passage.citation)), style="bold cyan")
     heading.append(f"  {passage.score:.2f}", style="dim")
     _console().print(heading)
     first, last = match_lines(passage) or (-1, -1)
     for number, line in enumerate(passage.text.split("\n")):
         matched = first <= number <= last
         _say(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
+    for line in flagged(passage.flags, (passage.start_line, passage.end_line)):
+        _say(f"  {line}", "yellow")
     for line in beside(passage):
         _say(f"  {line}", "bold" if line.startswith("these two") else "dim")
     if passage.explanation:
