@@ -127,6 +127,24 @@ def test_a_question_needs_no_quotes(run: Run) -> None:
     assert run("why", "sync.md", "press", "the", "green", "button").stdout.startswith("sync.md is in the answer: passage 1")
 
 
+def test_a_folder_that_is_gone_is_not_called_ready(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
+    given = ["--folder", str(tmp_path / "vault"), "--index", str(tmp_path / "index")]
+    CliRunner().invoke(app, ["index", *given], obj=open_fake)
+    (tmp_path / "vault").rename(tmp_path / "elsewhere")
+    shown = CliRunner().invoke(app, ["status", *given], obj=open_fake).stdout
+    assert "folder not there" in shown
+    assert f"`thumbindex forget --folder {tmp_path / 'vault'}` deletes its index" in shown
+
+
+def test_an_answer_without_vectors_says_what_makes_them_and_what_a_score_is_worth(run: Run, tmp_path: Path) -> None:
+    shown = run("query", "the green whiteboard of nowhere", "--index", str(tmp_path / "index")).stdout
+    assert "Notes are found by their words alone: `query` makes no vectors, `thumbindex index` makes them once" in shown
+    assert ("confidence low" in shown) == ("A score compares the passages of one answer with each other" in shown)
+    assert "`query` makes no vectors" not in run("query", "press the green button").stdout
+
+
 def test_the_version_is_told() -> None:
     assert re.fullmatch(r"thumbindex \d+\.\d+\.\d+\n", CliRunner().invoke(app, ["--version"]).stdout)
 

@@ -56,6 +56,14 @@ def stood_on(state: IndexState) -> str:
     return f"index: {state.documents:,} documents; vectors: {vectors}{rest}"
 
 
+def without_vectors(state: IndexState) -> str:
+    """Say, where no server is asked, what makes vectors; empty where none is missing."""
+    if not state.pending:
+        return ""
+    what = f"{state.pending:,} of {state.chunks:,} chunks are" if state.vectors else "Notes are"
+    return f"{what} found by their words alone: `query` makes no vectors, `thumbindex index` makes them once, a server as long as it runs."
+
+
 def foot(answer: Answer, progress: Sequence[Progress] = ()) -> str:
     """Say what an answer stood on, whether that is all that is on disk, and what is being indexed."""
     fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
