@@ -31,12 +31,11 @@ def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
     assert [(p.rank, p.score, p.start_line, p.end_line, p.match_start, p.match_end) for p in passages] == [(1, 0.9, 1, 6, 5, 5), (2, 0.8, 7, 9, 9, 9)]
 
 
-def test_what_is_a_heading_alone_stands_behind_all_that_says_something() -> None:
-    catalog = memory_snapshot([document("bare.md", "# One"), document("a.md", "# One\n\none"), document("code.md", "```\n# one\n```")]).catalog
-    chunks = catalog.chunks(ids := [ChunkId(n) for n in range(len(catalog))])
-    found = [Candidate(n, catalog.document_of(n), chunks[n], 0.9 - n / 10) for n in ids]
-    assert [each.path for each in passages_of(found, catalog.sections(ids), catalog)] == ["a.md", "code.md", "bare.md"]
-    assert [each.path for each in passages_of(found[:1], catalog.sections(ids), catalog)] == ["bare.md"]
+@pytest.mark.parametrize(("text", "last"), [("# C", "b.md"), ("", "b.md"), ("# C\n\n## D\n", "b.md"), ("```\n# C\n```", "a.md"), ("#C", "a.md")])
+def test_what_is_a_heading_alone_stands_behind_all_that_says_something(text: str, last: str) -> None:
+    sections = {**CATALOG.sections(ALL), ALL[3]: Section(0, 1, 3, text)}
+    found = passages_of([candidate(3, 0.9), candidate(0, 0.8)], sections)
+    assert (found[1].path, len(found)) == (last, 2)
 
 
 def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None:
