@@ -35,7 +35,7 @@ def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
 def test_what_is_a_heading_alone_stands_behind_all_that_says_something(text: str, last: str) -> None:
     sections = {**CATALOG.sections(ALL), ALL[3]: Section(0, 1, 3, text)}
     found = passages_of([candidate(3, 0.9), candidate(0, 0.8)], sections)
-    assert (found[1].path, len(found)) == (last, 2)
+    assert (found[1].path, found[1].score, len(found)) == (last, 0.8, 2)
 
 
 def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None:

@@ -140,7 +140,7 @@ def test_a_folder_that_is_gone_is_not_called_ready(tmp_path: Path, open_fake: Ca
 
 def test_an_answer_without_vectors_says_what_makes_them_and_what_a_score_is_worth(run: Run, tmp_path: Path) -> None:
     shown = run("query", "the green whiteboard of nowhere", "--index", str(tmp_path / "index")).stdout
-    assert "Notes are found by their words alone: `query` makes no vectors, `thumbindex index` makes them once" in shown
+    assert "To find these notes by meaning, too, run `thumbindex index`: `query` makes no vectors." in shown
     assert ("confidence low" in shown) == ("A score compares the passages of one answer with each other" in shown)
     assert "`query` makes no vectors" not in run("query", "press the green button").stdout
 

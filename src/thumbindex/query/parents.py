@@ -40,7 +40,13 @@ def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog
     end = limit
     while end < len(ordered) and any(each.disagrees for each in ordered[end][1]):
         end += 1
-    return tuple(_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered[:end], 1))
+    return _descending([_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered[:end], 1)])
+
+
+def _descending(passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return the passages, the score of one that says nothing no higher than what stands before it."""
+    least = min((each.score for each in passages if says_something(each.text)), default=1.0)
+    return tuple(each if says_something(each.text) else replace(each, score=min(each.score, least)) for each in passages)
 
 
 def says_something(text: str) -> bool:

@@ -79,7 +79,7 @@ def print_trace(trace: Sequence[Step]) -> None:
 def print_report(report: IndexReport) -> None:
     """Print what a run of indexing did."""
     _say(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
-    _say(f"links: {report.links_resolved:,} lead to a note, {report.links_dangling:,} to none")
+    _say(f"links: {report.links_resolved:,} to a note, {report.links_dangling:,} to none")
     _say(f"chunks: {report.chunks:,} in all; the model was asked for {report.embedded:,} texts, {report.reused:,} vectors were there already")
     if report.truncated:
         _say(f"{report.truncated:,} chunks are longer than the model's window: the model saw only their beginning")

@@ -58,10 +58,8 @@ def stood_on(state: IndexState) -> str:
 
 def without_vectors(state: IndexState) -> str:
     """Say, where no server is asked, what makes vectors; empty where none is missing."""
-    if not state.pending:
-        return ""
-    what = f"{state.pending:,} of {state.chunks:,} chunks are" if state.vectors else "Notes are"
-    return f"{what} found by their words alone: `query` makes no vectors, `thumbindex index` makes them once, a server as long as it runs."
+    missing = f"{state.pending:,} of {state.chunks:,} chunks" if state.vectors else "these notes"
+    return f"To find {missing} by meaning, too, run `thumbindex index`: `query` makes no vectors." if state.pending else ""
 
 
 def foot(answer: Answer, progress: Sequence[Progress] = ()) -> str:
