@@ -360,6 +360,27 @@ def test_an_unknown_path_is_answered_with_the_nearest_names(library):
         library.read("pears")
 
 
+def test_a_name_is_read_as_a_citation_writes_it(vault, tmp_path):
+    (vault / "line\nbreak.md").write_text("# Breaks\n\n## Dam\n\nThe dam broke.\n", encoding="utf-8")
+    with Library.open([vault], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        assert library.read("line break.md#Dam").start_line == 3
+        assert library.read("line\nbreak.md").path == library.read("line break.md").path
+        with pytest.raises(UnknownPathError, match=r"Nearest: line break\.md"):
+            library.read("lin break.md")
+
+
+def test_comments_are_read_as_they_stand_and_flagged(vault, tmp_path):
+    (vault / "a.md").write_text("# A\n\n<!-- one -->\n\n```\n<!-- code -->\n```\n\n%%\ntwo\n%%\n" + "x <!-- y -->\n\n" * 6, encoding="utf-8")
+    with Library.open([vault], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        flags = library.read("a.md").flags
+        unseen = ": a comment, which a reader of the note does not see"
+        assert flags[:2] == (f"3{unseen}", f"9{unseen}, to line 11")
+        assert flags[5:] == ("18: and 3 more comments from here on",)
+        assert library.read("a.md", lines=(10, 10)).flags == (f"10{unseen}",)
+
+
 def test_outline_lists_documents_or_headings(library):
     library.index()
     assert [entry.heading for entry in library.outline()] == ["Code", "Pears", "Apples"]

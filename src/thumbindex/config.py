@@ -370,7 +370,8 @@ def _no_folder(given: str, root: Path, configured: Sequence[str]) -> str:
     if root.exists():
         return f"{given}: that is a file: name the folder that holds it; `query --path` asks of single files."
     near = get_close_matches(given, configured, n=1)
-    known = f"did you mean `{near[0]}`?" if near else f"configured folders: {', '.join(configured) or 'none'}."
+    others = f"or name a configured one: {', '.join(configured)}." if configured else "no folder is configured by a name."
+    known = f"did you mean `{near[0]}`?" if near else f"check the path; {others}"
     return f"{given}: there is no folder {root}: {known}"
 
 

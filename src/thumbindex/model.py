@@ -635,6 +635,7 @@ class FolderStatus:
     tuned: Tuned | None = None  # None where it never was
     flagged: tuple[Problem, ...] = ()  # notes with text that is hidden or speaks to a model: the first ones
     flagged_count: int = 0  # of all of these notes
+    away: bool = False  # the folder is not there now
 
 
 # ------------------------------------------------------------------ what the owner of a folder sees of duplicates

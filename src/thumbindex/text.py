@@ -14,6 +14,9 @@ STOP_WORDS = frozenset(
 )
 """Words that carry no subject; left out of queries unless they are quoted or nothing else is there."""
 
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+"""Control characters, whatever some program takes for the end of a line, and what turns the direction of writing."""
+
 _CJK = (
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"  # iteration marks, kana, the long vowel; no middle dot
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
@@ -249,3 +252,8 @@ def language_of(text: str) -> str:
     counts = sorted(((sum(word in known for word in found), language) for language, known in _FUNCTION_WORDS.items()), reverse=True)
     (most, language), (next_most, _) = counts[:2]
     return language if most >= _LEAST_FUNCTION_WORDS and most > 1.3 * next_most else ""
+
+
+def one_line(text: str) -> str:
+    """Return a name, heading or reason as part of one line of ours, whatever characters it is made of."""
+    return _BREAKS.sub(" ", text)

@@ -31,6 +31,13 @@ def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
     assert [(p.rank, p.score, p.start_line, p.end_line, p.match_start, p.match_end) for p in passages] == [(1, 0.9, 1, 6, 5, 5), (2, 0.8, 7, 9, 9, 9)]
 
 
+@pytest.mark.parametrize(("text", "last"), [("# C", "b.md"), ("", "b.md"), ("# C\n\n## D\n", "b.md"), ("```\n# C\n```", "a.md"), ("#C", "a.md")])
+def test_what_is_a_heading_alone_stands_behind_all_that_says_something(text: str, last: str) -> None:
+    sections = {**CATALOG.sections(ALL), ALL[3]: Section(0, 1, 3, text)}
+    found = passages_of([candidate(3, 0.9), candidate(0, 0.8)], sections)
+    assert (found[1].path, found[1].score, len(found)) == (last, 0.8, 2)
+
+
 def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None:
     passage = passages_of([candidate(2)], CATALOG.sections(ALL))[0]
     assert (passage.path, passage.text, passage.match, passage.citation) == ("a.md", "## B\n\nthree", "three", "a.md#B (lines 7-9)")

@@ -94,18 +94,11 @@ def test_the_package_is_given_every_message_and_what_it_answers_again_is_not_sen
 @pytest.mark.parametrize(
     "first",
     [
-        "no JSON",
-        "[]",
-        "[" * 100_000,
         LIST_TOOLS,
-        {**initialize(), "id": None},
-        {**initialize(), "id": 1.5},
-        {**initialize(), "params": []},
         initialize("2026-07-28"),
         initialize(clientInfo={"name": "test"}),
         initialize(capabilities=None),
         {"jsonrpc": "2.0", "id": 1, "method": "server/discover"},
-        {"jsonrpc": "2.0", "id": 1, "method": ["initialize"]},
     ],
 )
 def test_what_is_not_known_ahead_is_left_to_the_package_and_so_is_all_after_it(pipes: Pipes, first: Any) -> None:
@@ -115,6 +108,30 @@ def test_what_is_not_known_ahead_is_left_to_the_package_and_so_is_all_after_it(p
     pipes.ahead.write('{"id": 1, "result": "of the package"}\n')
     pipes.ahead.flush()
     assert (len(taken), pipes.answer()["result"]) == (3, "of the package")
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "number"),
+    [
+        ("{broken", -32700, None),
+        ("[" * 100_000, -32700, None),
+        ("[]", -32600, None),
+        ({**initialize(), "id": None}, -32600, None),
+        ({**initialize(), "id": 1.5}, -32600, None),
+        ({**initialize(), "params": []}, -32600, 1),
+        ({"jsonrpc": "2.0", "id": 4, "method": ["initialize"]}, -32600, 4),
+        ({"id": "five", "method": "ping"}, -32600, "five"),
+    ],
+)
+def test_a_line_that_is_no_message_is_answered_with_an_error_before_and_after_the_package_is_there(
+    pipes: Pipes, line: Any, code: int, number: int | str | None
+) -> None:
+    asked, answer = {"jsonrpc": "2.0", "id": 3, "method": "ping"}, {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "x"}}
+    pipes.tell(line, initialize(), line, asked, "", line, answer)
+    pipes.leave()
+    told = [pipes.answer() for _ in range(4)]
+    assert [(each["id"], each["error"]["code"] if "error" in each else None) for each in told] == [(number, code), (1, None), *[(number, code)] * 2]
+    assert [json.loads(each) for each in iter(pipes.ahead.readline, "")] == [initialize(), asked, answer]
 
 
 def test_the_versions_are_those_in_which_the_package_shakes_hands() -> None:

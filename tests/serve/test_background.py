@@ -11,8 +11,9 @@ import pytest
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.model import FolderStatus, Progress
-from thumbindex.serve.background import Background, child_command
+from thumbindex.serve.background import MODEL_SECONDS, Background, child_command
 from thumbindex.serve.opening import Opening, open_library
+from thumbindex.testing import FakeEmbedder
 
 
 def until(done: Callable[[], bool]) -> bool:
@@ -51,6 +52,28 @@ def test_without_a_model_the_notes_say_what_to_do(library: Library) -> None:
     background = Background(Opening(), lambda opening: WithoutModel.open([library.folders[0][1]]), command=[])
     background.start()
     assert until(lambda: background.notes() == ("Name another. Answers go on without it.",))
+
+
+def test_a_first_query_waits_for_the_model_of_vectors_but_not_for_long(library: Library, vault: Path, indexes: Path) -> None:
+    class Slow(Library):
+        seconds = 0.3
+
+        def load_models(self) -> None:
+            time.sleep(self.seconds)
+            self._embedder = FakeEmbedder()
+
+    def waited(seconds: float, index: Path) -> tuple[bool, float]:
+        background = Background(Opening(), lambda opening: found, command=[])
+        found = Slow.open([vault], index=index, wait_for_models=False)
+        found.seconds = seconds
+        began = time.monotonic()
+        background.await_model()
+        return found.models_ready, time.monotonic() - began
+
+    assert waited(0.3, indexes)[0]
+    ready, seconds = waited(10, indexes)
+    assert (ready, MODEL_SECONDS <= seconds < MODEL_SECONDS + 1) == (False, True)
+    assert waited(10, indexes / "none")[1] < 1  # no vectors, no reason to wait
 
 
 def test_who_asks_for_a_library_that_cannot_open_gets_the_reason_each_time() -> None:

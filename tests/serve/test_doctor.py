@@ -61,12 +61,20 @@ def test_nothing_is_written_to_the_home_but_what_a_server_writes(tmp_path: Path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_folder_that_is_not_there_fails_and_so_does_its_server(tmp_path: Path) -> None:
+def test_a_folder_that_is_mistyped_fails_once_and_the_one_that_was_meant_is_named(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    result = CliRunner().invoke(app, ["doctor", "--folder", str(tmp_path / "nots")], env={"HOME": str(tmp_path)})
+    assert f"\n      Did you mean {tmp_path / 'notes'}? It is --folder that names it.\n" in result.stdout
+    assert "\n1 failed, " in result.stdout
+
+
+def test_a_folder_that_is_not_there_fails_and_the_server_is_tried_without_it(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["doctor", "--folder", "/nowhere"], env={"HOME": str(tmp_path)})
     assert result.exit_code == 1
     assert "fail  folder /nowhere: /nowhere: there is no folder /nowhere" in result.stdout
     assert "ok    model: " in result.stdout
-    assert "fail  handshake: initialize: the server has ended\n      Run `thumbindex serve --folder=/nowhere` yourself: it says why." in result.stdout
+    assert "      Mend the path, or leave it out: it is --folder that names it." in result.stdout
+    assert "ok    handshake: " in result.stdout
 
 
 def test_a_configuration_that_is_broken_ends_it_with_its_line(tmp_path: Path) -> None:
@@ -169,7 +177,9 @@ def test_too_few_watches_are_a_warning_that_says_how_many_to_allow(tmp_path: Pat
 @pytest.mark.parametrize(
     ("entry", "state"),
     [
-        ({"command": "/bin/sh", "args": ["serve", "--folder", "/"]}, "ok"),
+        ({"command": "/bin/sh", "args": ["serve", "--folder", "/bin"]}, "ok"),
+        ({"command": "/bin/sh", "args": ["serve", "--folder", "/"]}, "fail"),  # around the index directory
+        ({"command": "/bin/sh", "args": ["serve", "--folder", "/bin", "--index", "/bin/sub"]}, "fail"),
         ({"command": ["/bin/sh", "serve"], "enabled": True}, "ok"),
         ({"command": "/bin/sh", "args": ["serve", "--folder=/nowhere"]}, "warn"),
         ({"command": "/bin/sh", "disabled": True}, "warn"),

@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     notes = tmp_path / "home" / "notes"
     notes.mkdir(parents=True)
     monkeypatch.chdir(notes)
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, str(notes.parent))
@@ -49,10 +49,10 @@ def entry(home: Path) -> dict[str, list[str]]:
 
 def test_a_client_is_told_of_each_folder_by_its_absolute_path(install: Install, home: Path) -> None:
     (home / "docs").mkdir()
-    result = install("claude-code", "--folder", ".", "--folder", "../docs", "--set", "query.limit=3", "--index", "elsewhere")
+    result = install("claude-code", "--folder", ".", "--folder", "../docs", "--set", "query.limit=3", "--index", "../elsewhere")
     assert result.exit_code == 0
     folders = ["--folder", str(home / "docs"), "--folder", str(home / "notes")]
-    assert entry(home)["args"] == ["serve", *folders, "--set", "query.limit=3", "--index", str(home / "notes" / "elsewhere")]
+    assert entry(home)["args"] == ["serve", *folders, "--set", "query.limit=3", "--index", str(home / "notes" / ".." / "elsewhere")]
 
 
 def test_the_command_that_was_written_starts_a_server_from_anywhere(install: Install, home: Path) -> None:
@@ -85,6 +85,13 @@ def test_a_whole_home_or_disk_is_served_only_where_it_is_named(install: Install,
     assert "name the folder with your notes with --folder" in result.stderr
 
 
+def test_a_folder_around_the_index_directory_is_refused(install: Install, home: Path) -> None:
+    for inside in (install("claude-code", "--folder", str(home)), install("claude-code", "--index", "elsewhere")):
+        assert (inside.exit_code, files(home)) == (2, set())
+        assert "lies inside the folder" in inside.stderr
+    assert install("claude-code", "--folder", str(home), "--index", str(home.parent / "indexes")).exit_code == 0
+
+
 def test_a_dry_run_shows_what_the_real_one_does_and_writes_nothing(install: Install, home: Path) -> None:
     shown = install("codex", "--dry-run").stdout
     assert files(home) == set()
@@ -108,6 +115,16 @@ def test_what_was_installed_is_gone_without_a_trace(install: Install, home: Path
     assert "no longer starts thumbindex" in install("claude-code", "--uninstall").stdout
     assert files(home) == {".claude/CLAUDE.md"}
     assert (home / ".claude" / "CLAUDE.md").read_text(encoding="utf-8") == "Be brief."
+
+
+def test_another_folder_replaces_the_first_one_aloud_and_leaves_nothing_behind(install: Install, home: Path) -> None:
+    (home / "docs").mkdir()
+    install("cursor")
+    second = install("cursor", "--folder", str(home / "docs"))
+    assert f"run this again with --folder {home / 'notes'} as well." in second.stdout
+    assert "serves no more" not in install("cursor", "--folder", str(home / "docs"), "--folder", ".").stdout
+    assert "Cursor no longer starts thumbindex. If it is running, restart it.\n" in install("cursor", "--uninstall").stdout
+    assert files(home) == set()
 
 
 def test_instructions_are_left_alone_where_that_is_asked_for(install: Install, home: Path) -> None:

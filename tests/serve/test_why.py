@@ -15,7 +15,7 @@ from click.testing import Result
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.model import Dropped, Edge, Effect, Evidence, Explanation, Standpoint, TermFields
-from thumbindex.serve.explained import explanation_lines, explanation_payload, until_lost
+from thumbindex.serve.explained import explanation_lines, explanation_payload, of_effect, until_lost
 from thumbindex.serve.replies import Reply, reply_query
 from thumbindex.serve.tools import TOOLS, check_arguments
 
@@ -135,3 +135,17 @@ def test_stages_after_which_a_note_is_gone_are_shown_once() -> None:
     found = [Standpoint("search_vector", 3, 9), Standpoint("fuse", 2, 9), Standpoint("diversify", None, 5), Standpoint("parents", None, 4)]
     assert [each.stage for each in until_lost(found)] == ["search_vector", "fuse", "diversify"]
     assert [each.stage for each in until_lost([replace(each, rank=None) for each in found])] == ["search_vector"]
+
+
+def test_stages_after_which_a_note_stands_as_before_are_left_out_of_the_table(run: Run) -> None:
+    stood = [("search_vector", 1), ("search_keyword", 1), ("fuse", 2), ("headings", 2), ("recency", 1), ("diversify", 1), ("parents", 1)]
+    shown = of_effect([Standpoint(stage, rank, 9) for stage, rank in stood])
+    assert [each.stage for each in shown] == ["search_vector", "search_keyword", "fuse", "recency", "parents"]
+    assert "stages that changed nothing for it are not shown" in run("why", "sync.md", "press the green button").stdout
+
+
+def test_a_question_that_stands_before_the_note_is_told_so(run: Run) -> None:
+    result = run("why", "press the green button", "sync.md")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "`thumbindex why sync.md 'press the green button'`" in result.stderr
+    assert "The note comes first" not in run("why", "nosuch.md", "press the green button").stderr

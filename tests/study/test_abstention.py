@@ -60,8 +60,8 @@ def test_near_misses_count_only_where_they_belong() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('{"id": "1"}', ":2: not a query"),
-        ("[]", ":2: not a query"),
+        ('{"id": "1"}', ":2: lacks query and kind"),
+        ("[]", ":2: not an object in braces"),
         ('{"id": "1", "query": "x", "kind": "odd"}', "the kind 'odd'"),
         ("", "no query in it"),
     ],

@@ -74,6 +74,12 @@ def comments_in(text: str, code: Sequence[tuple[int, int]]) -> Iterator[str]:
         yield from (text[start:end] for start, end in _comments(_blank(text, code), mdx=True))
 
 
+def comment_lines(text: str, code: Sequence[tuple[int, int]], mdx: bool) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last line, from 1, of each comment of a text."""
+    starts = line_starts(text)
+    yield from ((bisect_right(starts, start), bisect_right(starts, end - 1)) for start, end in _comments(_blank(text, code), mdx))
+
+
 def _blank(text: str, code: Sequence[tuple[int, int]]) -> str:
     """Return the text with its lines of code as spaces, so that nothing in them is taken for a comment's sign."""
     starts = (*line_starts(text), len(text))

@@ -16,7 +16,7 @@ from thumbindex.config import load_config, offline
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import ModelError, UnknownFolderError, UsageError
-from thumbindex.library.answering import answer, checked
+from thumbindex.library.answering import answer, checked, folder_state
 from thumbindex.library.duplicates import Duplicated
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder
 from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
@@ -125,6 +125,11 @@ class Library(Kept, Duplicated):
     def models_ready(self) -> bool:
         """Tell whether queries can be embedded."""
         return self._embedder is not None
+
+    @property
+    def awaits_model(self) -> bool:
+        """Tell whether there are vectors to search, and no model yet to ask them with."""
+        return self._embedder is None and any(reader.indexed and folder_state(reader).vectors for reader in self._readers)
 
     def load_models(self) -> None:
         """Load what queries need: the model that the indexes were made with. Without one, words alone are searched.

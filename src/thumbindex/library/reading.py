@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
 
 from thumbindex.corpus.decode import decode_seen
-from thumbindex.corpus.outline import headings_of
+from thumbindex.corpus.outline import comments_of, headings_of
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.private import is_private_now
 from thumbindex.library.reader import Reader
 from thumbindex.model import ChunkId, Document, DocumentId, Excerpt, OutlineEntry, Problem, Related
 from thumbindex.ports import Snapshot, Vector
+from thumbindex.text import one_line
+
+_COMMENTS_FLAGGED = 5
+"""Comments of an excerpt that are flagged one by one; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +37,12 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
     """Return the indexed document at a path (`path#heading` too); nothing that is not in an index is ever looked for on disk."""
     snapshots = [(reader, reader.snapshot()) for reader in readers if reader.indexed]
     private: set[str] = set()
-    for wanted, fragment in ((path, None), (path.partition("#")[0], path.partition("#")[2])):
+    for wanted, fragment, as_cited in _wanted(path):
         found = [
             Found(reader, snapshot, DocumentId(n), document, fragment or None)
             for reader, snapshot in snapshots
             for n, document in enumerate(snapshot.catalog.documents)
-            if document.path == wanted
+            if wanted == (one_line(document.path) if as_cited else document.path)
         ]
         private.update(each.document.path for each in found if is_private_now(each.reader.folder, each.document.path))
         found = [each for each in found if each.document.path not in private]
@@ -51,13 +55,21 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
     raise UnknownPathError(f"No document {path!r} in the index.{nearest(path, known)}")
 
 
+def _wanted(path: str) -> Iterator[tuple[str, str | None, bool]]:
+    """Yield what a path may mean, the likeliest first: a path, one with a heading, and each of them as citations write it, on one line."""
+    file, _, heading = path.partition("#")
+    for as_cited in (False, True):
+        yield path, None, as_cited
+        yield file, heading, as_cited
+
+
 def nearest(path: str, known: Sequence[str]) -> str:
     """Say which names come nearest, or where to look for them."""
     name = path.rpartition("/")[2].casefold()
     same_name = [p for p in known if p.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
     folded = {p.casefold(): p for p in known}
     close = same_name[:3] or [folded[p] for p in get_close_matches(path.casefold(), folded, n=3, cutoff=0.5)]
-    return f" Nearest: {', '.join(close)}." if close else " `outline` without a path lists all documents."
+    return f" Nearest: {', '.join(map(one_line, close))}." if close else " `outline` without a path lists all documents."
 
 
 def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
@@ -75,8 +87,19 @@ def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | Non
         if not 1 <= first <= last or first > max(len(rows), 1):
             raise UsageError(f"{document.path} has lines 1 to {len(rows)}: {first} to {last} is no range of them.")
         last = min(last, len(rows))
-    text = "\n".join(rows[first - 1 : last])
-    return Excerpt(reader.folder.name, document.path, document.title, first, last, len(rows), text, document.flags)
+    shown = "\n".join(rows[first - 1 : last])
+    flags = (*document.flags, *_unseen(comments_of(document.path, text), first, last))
+    return Excerpt(reader.folder.name, document.path, document.title, first, last, len(rows), shown, flags)
+
+
+def _unseen(comments: Sequence[tuple[int, int]], first: int, last: int) -> Iterator[str]:
+    """Flag the comments that reach into some lines: they are read as they stand in the file, where a reader of the note does not see them."""
+    lines = [(max(start, first), min(end, last)) for start, end in comments if start <= last and end >= first]
+    for start, end in lines[:_COMMENTS_FLAGGED]:
+        to = f", to line {end}" if end > start else ""
+        yield f"{start}: a comment, which a reader of the note does not see{to}"
+    if len(lines) > _COMMENTS_FLAGGED:
+        yield f"{lines[_COMMENTS_FLAGGED][0]}: and {len(lines) - _COMMENTS_FLAGGED} more comments from here on"
 
 
 def outline_documents(readers: Sequence[Reader]) -> tuple[OutlineEntry, ...]:

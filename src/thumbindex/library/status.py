@@ -56,7 +56,9 @@ def status_of(reader: Reader) -> FolderStatus:
     writing = progress is not None or is_writing(places.lock)
     count = len({each.path for each in flagged})
     flagged = flagged[:MOST_FLAGGED]
-    return FolderStatus(*names, size, state, problems, *links, writing, updated, failure, progress, ingestion, tuned, flagged, count)
+    return FolderStatus(
+        *names, size, state, problems, *links, writing, updated, failure, progress, ingestion, tuned, flagged, count, not folder.root.is_dir()
+    )
 
 
 def _updated(places: Places) -> str:

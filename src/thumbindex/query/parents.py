@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from thumbindex.query.contradict import together
 from thumbindex.query.facts import facts
 from thumbindex.query.families import Families, as_families, in_larger, without_copies
 from thumbindex.query.stage import Search, Tools
+
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
 
 def parents(search: Search, tools: Tools) -> Search:
@@ -32,10 +35,27 @@ def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog
     ordered = together(
         list(families.items()), lambda item: item[0], lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]}
     )
+    # A note that is a title alone answers nothing: it comes when those that say something are through.
+    ordered.sort(key=lambda item: not says_something(_text(item[1], sections.get(item[1][0].id))))
     end = limit
     while end < len(ordered) and any(each.disagrees for each in ordered[end][1]):
         end += 1
-    return tuple(_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered[:end], 1))
+    return _descending([_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered[:end], 1)])
+
+
+def _descending(passages: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Return the passages, the score of one that says nothing no higher than what stands before it."""
+    least = min((each.score for each in passages if says_something(each.text)), default=1.0)
+    return tuple(each if says_something(each.text) else replace(each, score=min(each.score, least)) for each in passages)
+
+
+def says_something(text: str) -> bool:
+    """Tell whether a text has more than headings in it."""
+    return any(line.strip() and not _HEADING.match(line) for line in text.split("\n"))
+
+
+def _text(family: Sequence[Candidate], section: Section | None) -> str:
+    return section.text if section else family[0].chunk.text
 
 
 def _passage(rank: int, family: Sequence[Candidate], section: Section | None, catalog: Catalog) -> Passage:
@@ -58,7 +78,7 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
         match_start=best.chunk.start_line,
         match_end=best.chunk.end_line,
         score=best.score,
-        text=section.text if section else best.chunk.text,
+        text=_text(family, section),
         sources=_best_ranks(family),
         cluster_size=1 + len(others),
         also_in=others,

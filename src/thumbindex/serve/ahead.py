@@ -14,6 +14,9 @@ from typing import IO, Any
 Answers = Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any] | None]]
 """What is answered to a method's parameters, the method named; None where that is left to the package."""
 
+_NO_JSON, _NO_MESSAGE = -32700, -32600
+"""Codes of JSON-RPC 2.0, section 5.1."""
+
 LINES_READ = 64
 """Messages that are read before somebody takes them: a client that sends more is kept waiting."""
 
@@ -51,9 +54,12 @@ class Ahead:
         with self._incoming:
             for line in self._incoming:
                 message = line.decode("utf-8", errors="replace")
-                if self._is_ahead:
-                    self._answer(message)
-                self._lines.put(message)
+                if refusal := _refusal(message):
+                    self._send(refusal)
+                elif message.strip():
+                    if self._is_ahead:
+                        self._answer(message)
+                    self._lines.put(message)
         self._lines.put("")
 
     def _answer(self, line: str) -> None:
@@ -68,7 +74,11 @@ class Ahead:
         self._is_greeted = True
         with self._lock:
             self._answered.add(json.dumps(number))
-            self._outgoing.write(json.dumps({"jsonrpc": "2.0", "id": number, "result": answer}, ensure_ascii=False) + "\n")
+        self._send({"jsonrpc": "2.0", "id": number, "result": answer})
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._outgoing.write(json.dumps(message, ensure_ascii=False) + "\n")
             self._outgoing.flush()
 
     def _is_answered(self, line: str) -> bool:
@@ -78,6 +88,31 @@ class Ahead:
             return False
         self._answered.remove(number)
         return True
+
+
+def _refusal(line: str) -> Mapping[str, Any] | None:
+    """Return the answer to a line that is no message: the package drops it without a word, and whoever sent it would wait. None for all others."""
+    if not line.strip():
+        return None
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return _error(None, _NO_JSON, f"not JSON ({error}): send one message a line, in UTF-8")
+    if not isinstance(message, dict):
+        return _error(None, _NO_MESSAGE, "not a message of JSON-RPC: send one object a line, no batch")
+    if {"result", "error"} & message.keys():
+        return None  # answering an answer could go on forever
+    number = message.get("id")
+    known = number if isinstance(number, (int, str)) and not isinstance(number, bool) else None
+    has_method = isinstance(message.get("method"), str) and isinstance(message.get("params", {}), (dict, type(None)))
+    is_whole = message.get("jsonrpc") == "2.0" and ("id" not in message or known is not None)
+    if is_whole and has_method:
+        return None
+    return _error(known, _NO_MESSAGE, 'not a message of JSON-RPC: it needs "jsonrpc": "2.0", a method, and an id of text or digits')
+
+
+def _error(number: int | str | None, code: int, message: str) -> Mapping[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
 
 
 def _read(line: str) -> tuple[int | str | None, str, Mapping[str, Any]]:

@@ -23,7 +23,12 @@ Result = TypeVar("Result")
 WORDS_SECONDS = 20.0
 """The longest that a query waits for the first words, or for a repair: clients give up after 30 to 60 s."""
 
+MODEL_SECONDS = 2.0
+"""After opening, the longest that queries wait for the model of vectors: it loads in about one, and a first answer is due within three."""
+
 _POLL_SECONDS = 0.1
+
+_SHORT_POLL_SECONDS = 0.02
 
 _COUNT_SECONDS = 1.0
 """While one waits for the first words and nobody tells how far they are, the folders' files are counted this often."""
@@ -53,6 +58,7 @@ class Background:
         self._library: Future[Library] = Future()
         self._child: Child | None = None
         self._model_note = ""
+        self._model_until = float("inf")
         self._started = False
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -92,6 +98,12 @@ class Background:
                     tell(each)
                 count_at = time.monotonic() + _COUNT_SECONDS
             time.sleep(_POLL_SECONDS)
+
+    def await_model(self, interrupted: Callable[[], bool] = _never) -> None:
+        """Wait for the model where there are vectors to search, until it is clear that there is none or the time for it is up."""
+        library = self.library()
+        while time.monotonic() < self._model_until and not self._model_note and not interrupted() and library.awaits_model:
+            time.sleep(_SHORT_POLL_SECONDS)
 
     def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = _never) -> Result:
         """Ask; where that meets damage, have the child repair it and ask again, as long as one waits for words. Raises what was met last."""
@@ -137,6 +149,7 @@ class Background:
         library = self._opened()
         if library is None:
             return
+        self._model_until = time.monotonic() + MODEL_SECONDS
         self._library.set_result(library)
         self.follower.start(library)
         try:

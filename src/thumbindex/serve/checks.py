@@ -16,6 +16,7 @@ from thumbindex.errors import ModelError, StorageError, ThumbindexError, UsageEr
 from thumbindex.model import FolderStatus
 from thumbindex.serve.clients.known import Client, Surroundings
 from thumbindex.serve.clients.plan import entry_spot, read_entry
+from thumbindex.serve.opening import Opening
 from thumbindex.study.client import ServerProcess
 
 State = Literal["ok", "warn", "fail"]
@@ -153,9 +154,11 @@ def check_client(client: Client, around: Surroundings) -> Check | None:
         return Check(subject, "fail", f"{file}: there is no program {command[0]}", again)
     if entry.get("disabled") is True or entry.get("enabled") is False:
         return Check(subject, "warn", f"{file}: the entry is switched off", f"Switch it on in {client.title}.")
-    away = [each for each in folders_of(command) if not Path(each).is_dir()]
+    away = [each for each in options_of(command, "--folder") if not Path(each).is_dir()]
     if away:
         return Check(subject, "warn", f"{file}: {', '.join(away)}: there is no such folder", f"Mount it, or: {again}")
+    if refusal := _refusal(command):
+        return Check(subject, "fail", f"{file}: {refusal}", again)
     return Check(subject, "ok", f"{file}: {' '.join(command)}")
 
 
@@ -179,13 +182,29 @@ def command_of(entry: Any) -> list[str]:
     return words if all(isinstance(each, str) for each in words) else []
 
 
-def folders_of(command: Sequence[str]) -> Iterator[str]:
-    """Yield the folders that a command line names."""
+def options_of(command: Sequence[str], name: str) -> Iterator[str]:
+    """Yield the values that a command line gives to an option."""
     for word, following in pairwise([*command, ""]):
-        if word == "--folder":
+        if word == name:
             yield following
-        elif word.startswith("--folder="):
-            yield word.removeprefix("--folder=")
+        elif word.startswith(f"{name}="):
+            yield word.removeprefix(f"{name}=")
+
+
+def _refusal(command: Sequence[str]) -> str:
+    """Say why a server would refuse the folders that its command line names; empty where it takes them."""
+    # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.library.folders import place_of
+
+    file = next(options_of(command, "--config"), None)
+    opening = Opening((), None, Path(file) if file else None, tuple(options_of(command, "--set")))
+    try:
+        directory = next(options_of(command, "--index"), opening.load().index.directory)
+        for each in options_of(command, "--folder"):
+            place_of(directory, Path(each).resolve())
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def _fits(version: str, bounds: str) -> bool:

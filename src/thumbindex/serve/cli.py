@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
@@ -22,7 +23,7 @@ from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_answer, print_forgotten, print_json, print_report, print_status
-from thumbindex.serve.server import ABOUT, serve, work
+from thumbindex.serve.server import ABOUT, HELP_NAMES, serve, work
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.tune import tune
 from thumbindex.serve.why import why
@@ -35,6 +36,7 @@ app = typer.Typer(
     help=ABOUT,
     no_args_is_help=True,
     add_completion=False,
+    context_settings=HELP_NAMES,
     pretty_exceptions_enable=False,
 )
 
@@ -91,7 +93,7 @@ def index(
 def query(
     ctx: typer.Context,
     opening: Opening,
-    text: Annotated[str, typer.Argument(metavar="QUERY", help="The question. One that begins with a dash follows `--`.")],
+    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question, in quotes or not. One that begins with a dash follows `--`.")],
     limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages returned.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did, and how each passage came to its place.")] = False,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only documents with this tag; repeatable, all must be there.")] = None,
@@ -102,6 +104,7 @@ def query(
     as_json: JsonOption = False,
 ) -> int:
     """Find the passages that answer a question."""
+    text = " ".join(words)
     if not text.strip():
         raise UsageError("The query is empty: say what to look for.")
     filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=read_since(since))
@@ -145,10 +148,14 @@ def status(
 def forget(
     ctx: typer.Context,
     opening: Opening,
+    yes: Annotated[bool, typer.Option("--yes", help="Without --folder, too: those of the configured folders, else of the current one.")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Delete the index of a folder, which may be gone itself; the folder is never touched."""
     with _to_forget(ctx, opening) as library:
+        if not opening.folder and not yes:
+            roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in library.folders)
+            raise UsageError(f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes.")
         folders = library.forget()
     if as_json:
         print_json(status_payload(folders))

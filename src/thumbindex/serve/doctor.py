@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, replace
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from thumbindex.serve.checks import (
     check_python,
     check_watches,
     command_of,
-    folders_of,
+    options_of,
 )
 from thumbindex.serve.clients.known import CLIENTS, Surroundings
 from thumbindex.serve.clients.plan import entry_spot, read_entry
@@ -68,23 +69,33 @@ def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], 
     except ConfigError as error:
         yield Check("configuration", "fail", str(error), "Mend it: no command goes on without.")
         return
-    folders = opening.folder or tuple(config.folders) or tuple(_folders_of_clients(around))
+    folders, source = _folders(opening, config, around)
     yield Check("configuration", "ok", f"{len(config.written)} keys are set, {len(config.folders)} folders are named")
-    yield from _examine_folders([replace(opening, folder=(each,)) for each in folders], config, opener)
+    there = yield from _examine_folders([replace(opening, folder=(each,)) for each in folders], source, config, opener)
     yield from _examine_clients(around)
-    if folders:
-        yield check_handshake(replace(opening, folder=folders).arguments())
+    if there:
+        yield check_handshake(replace(opening, folder=there).arguments())
     else:
         # A server without folders would take the current one in, which may be anything.
         with made_up(opening.overrides) as empty:
             yield check_handshake(empty.arguments())
 
 
-def _examine_folders(openings: Sequence[Opening], config: Config, opener: Callable[[Opening], Any]) -> Iterator[Check]:
+def _folders(opening: Opening, config: Config, around: Surroundings) -> tuple[tuple[str, ...], str]:
+    """Return the folders that are to be looked at, and who names them."""
+    if opening.folder:
+        return opening.folder, "--folder"
+    return (tuple(config.folders), "[folders] in the configuration") if config.folders else (tuple(_folders_of_clients(around)), "a client's entry")
+
+
+def _examine_folders(
+    openings: Sequence[Opening], source: str, config: Config, opener: Callable[[Opening], Any]
+) -> Generator[Check, None, tuple[str, ...]]:
+    """Yield what is found; return the folders that a server can be started with."""
     # Imported here: `--help` must not pay for the rooms behind it.
     from thumbindex.library.health import AUTO, SCHEMA, is_whole
 
-    models, roots = set[str](), list[Path]()
+    models, roots, there = set[str](), list[Path](), list[str]()
     for each in openings:
         try:
             with opener(each) as library:
@@ -93,8 +104,11 @@ def _examine_folders(openings: Sequence[Opening], config: Config, opener: Callab
                     yield check_index(status, lambda folder=folder: is_whole(folder), SCHEMA)  # type: ignore[misc]
                     roots.append(folder.root)
                     models |= {status.state.model} - {""}
+            there += each.folder
         except ThumbindexError as error:
-            yield Check(f"folder {each.folder[0]}", "fail", str(error), "Name one that is there, or take it out of the configuration.")
+            yield Check(
+                f"folder {each.folder[0]}", "fail", str(error), _mend_folder(Path(config.folders.get(each.folder[0], each.folder[0])), source)
+            )
     if not openings:
         yield Check("folders", "warn", "none is named", "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the configuration.")
     # What was chosen for an index stays: `auto` is only for those to come.
@@ -103,6 +117,22 @@ def _examine_folders(openings: Sequence[Opening], config: Config, opener: Callab
     watches = check_watches(roots)
     if watches:
         yield watches
+    return tuple(there)
+
+
+def _mend_folder(path: Path, source: str) -> str:
+    """Say where a folder is named that cannot be had, and which one beside it was meant, where its name is mistyped."""
+    root = path.expanduser().absolute()
+    try:
+        beside = [] if root.is_dir() else [each.name for each in root.parent.iterdir() if each.is_dir()]
+    except OSError:
+        beside = []
+    near = get_close_matches(root.name, beside, n=1)
+    return (
+        f"Did you mean {root.parent / near[0]}? It is {source} that names it."
+        if near
+        else f"Mend the path, or leave it out: it is {source} that names it."
+    )
 
 
 def _examine_clients(around: Surroundings) -> Iterator[Check]:
@@ -117,7 +147,7 @@ def _folders_of_clients(around: Surroundings) -> Iterator[str]:
     seen = set()
     for client in CLIENTS:
         try:
-            named = list(folders_of(command_of(read_entry(entry_spot(client, around)))))
+            named = list(options_of(command_of(read_entry(entry_spot(client, around))), "--folder"))
         except ThumbindexError:
             continue
         for each in named:

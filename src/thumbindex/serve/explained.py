@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from thumbindex.model import Edge, Evidence, Explanation, Reach, Standpoint, TermFields, Why
@@ -99,6 +101,16 @@ def until_lost(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
     last = max((at for at, each in enumerate(found) if each.rank is not None), default=-1)
     retrievers = sum(each.stage.startswith("search_") for each in found)
     return found[: max(last + 2, retrievers)]
+
+
+def of_effect(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
+    """Return the retrievers, the stages after which a note stood otherwise than before, and the last one."""
+    moved = [
+        each
+        for before, each in pairwise(found)
+        if each.stage.startswith("search_") or each == found[-1] or replace(each, stage=before.stage) != before
+    ]
+    return [*found[:1], *moved]
 
 
 # ------------------------------------------------------------------ data

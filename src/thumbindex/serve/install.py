@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -10,10 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from thumbindex.config import environment, resolve_folders
+from thumbindex.config import environment
 from thumbindex.errors import UsageError
+from thumbindex.serve.checks import command_of, options_of
 from thumbindex.serve.clients.known import CLIENTS, Client, Surroundings
-from thumbindex.serve.clients.plan import Change, entry_of, entry_spot, install_at, instructions_spot, uninstall_at
+from thumbindex.serve.clients.plan import Change, entry_of, entry_spot, install_at, instructions_spot, read_entry, uninstall_at
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.options import JsonOption, takes_opening
 from thumbindex.serve.outcome import FOUND, reported
@@ -35,12 +37,16 @@ def install(
 ) -> int:
     """Have an MCP client start the server for --folder (without it: the configured folders, else the current one)."""
     chosen, around, instructed = find_client(client), surroundings(), not no_instructions
+    gone = () if uninstall else replaced(chosen, around, opening)
     changes = removals(chosen, around, instructed=instructed) if uninstall else additions(chosen, around, opening, instructed=instructed)
     kept = [None if dry_run else each.write() for each in changes]
     if as_json:
         print_json(install_payload(chosen, changes, kept, dry_run))
     else:
         _print(chosen, changes, kept, dry_run, uninstall)
+        if gone:
+            both = " ".join(f"--folder {shlex.quote(each)}" for each in gone)
+            typer.echo(f"The entry named other folders until now, which it serves no more. To keep them, run this again with {both} as well.")
         if not uninstall and chosen.instructions is None and instructed:
             typer.echo(f"{chosen.title} reads no file of lasting instructions. If it does not use the tools by itself, add this to its settings:")
             typer.echo(f"  {advice(served(opening))}")
@@ -83,15 +89,28 @@ def removals(client: Client, around: Surroundings, *, instructed: bool) -> list[
 def served(opening: Opening) -> tuple[tuple[str, Path], ...]:
     """Return name and path of the folders to be named to the server; none where it takes the configured ones.
 
-    A client starts its servers in any folder: the current one is named by its path. Raises UsageError where that cannot be meant.
+    A client starts its servers in any folder: the current one is named by its path. Raises UsageError where that cannot be meant,
+    and for a folder that no server takes: one around the index directory, or with its index on a network drive.
     """
+    # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.library.folders import find_folders, place_of
+
     config = opening.load()
-    if not opening.folder and config.folders:
-        return ()
-    folders = resolve_folders(config, opening.folder)
-    if not opening.folder and folders[0][1] in {Path.home().resolve(), Path(folders[0][1].anchor)}:
+    directory = str(opening.index or config.index.directory)
+    folders = find_folders(config, opening.folder, directory)
+    is_current = not opening.folder and not config.folders
+    if is_current and folders[0][1] in {Path.home().resolve(), Path(folders[0][1].anchor)}:
         raise UsageError(f"Without --folder the current one is served, and that is {folders[0][1]}: name the folder with your notes with --folder.")
-    return folders
+    for _, root in folders:
+        place_of(directory, root)
+    return folders if opening.folder or is_current else ()
+
+
+def replaced(client: Client, around: Surroundings, opening: Opening) -> tuple[str, ...]:
+    """Return the folders that the present entry names and the next one does not. Raises UsageError."""
+    there = options_of(command_of(read_entry(entry_spot(client, around))), "--folder")
+    kept = {Path(root).expanduser().resolve() for _, root in served(opening) or opening.load().folders.items()}
+    return tuple(each for each in there if Path(each).resolve() not in kept)
 
 
 def own_command(program: Path, python: Path) -> list[str]:
@@ -148,5 +167,5 @@ def _print(client: Client, changes: Sequence[Change], kept: Sequence[Path | None
     if dry_run:
         typer.echo("Nothing was written: this was --dry-run.")
     else:
-        done = "no longer starts" if uninstall else "starts"
-        typer.echo(f"{client.title} {done} thumbindex. {client.restart}")
+        told = "no longer starts thumbindex. If it is running, restart it." if uninstall else f"starts thumbindex. {client.restart}"
+        typer.echo(f"{client.title} {told}")

@@ -174,6 +174,7 @@ class _Desk:
 
     def _query(self, arguments: Mapping[str, Any], waiting: Waiting) -> Reply:
         self._background.await_words(tell=waiting.tell, interrupted=waiting.is_over)
+        self._background.await_model(waiting.is_over)
         background = self._background
         return reply_query(background.library(), arguments, background.progress, waiting.tell, waiting.is_over, lambda: background.is_attended)
 

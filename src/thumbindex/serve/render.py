@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,11 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step, Why
-from thumbindex.serve.explained import as_rows, explanation_rest, fate, until_lost, why_rest
+from thumbindex.serve.explained import as_rows, explanation_rest, fate, of_effect, until_lost, why_rest
 from thumbindex.serve.pack import match_lines
-from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, tuned, up_to_date
+from thumbindex.serve.sentences import beside, confidence, deduplication, flagged, foot, how_far, tuned, up_to_date, without_vectors
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 from thumbindex.study.start import REFERENCE, Start
+from thumbindex.text import one_line
 
 if TYPE_CHECKING:
     from thumbindex.study.copies import Copies, Planted
@@ -51,9 +53,13 @@ def print_answer(answer: Answer, explain: bool = False, several: bool = False, n
         _print_passage(passage, several)
     if explain:
         print_trace(answer.trace)
+    if answer.answerable and answer.confidence_level == "low":
+        _say("A score compares the passages of one answer with each other; how far to trust them is what confidence says.", "dim")
     if lacking := up_to_date(answer.freshness, several):
         _say(lacking, "bold")
     _say(foot(answer), "dim")
+    if lacking := without_vectors(answer.index):
+        _say(lacking, "yellow")
 
 
 def print_trace(trace: Sequence[Step]) -> None:
@@ -73,12 +79,12 @@ def print_trace(trace: Sequence[Step]) -> None:
 def print_report(report: IndexReport) -> None:
     """Print what a run of indexing did."""
     _say(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
-    _say(f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} dangling")
-    _say(f"chunks: {report.chunks:,}; {report.embedded:,} embedded, {report.reused:,} vectors reused")
+    _say(f"links: {report.links_resolved:,} to a note, {report.links_dangling:,} to none")
+    _say(f"chunks: {report.chunks:,} in all; the model was asked for {report.embedded:,} texts, {report.reused:,} vectors were there already")
     if report.truncated:
         _say(f"{report.truncated:,} chunks are longer than the model's window: the model saw only their beginning")
     _print_problems(report.skipped)
-    _say(f"generation {report.generation}, {report.seconds:.1f} s", "dim")
+    _say(f"{report.seconds:.1f} s", "dim")
 
 
 def print_status(folders: Sequence[FolderStatus]) -> None:
@@ -94,12 +100,18 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
     _console().print(table)
     for each in folders:
         _say(f"{each.folder}: {each.root} -> {each.location}", "dim")
+        if each.away:
+            _say(
+                f"  the folder is not there now: `thumbindex forget --folder {shlex.quote(each.root)}` deletes its index, if it is gone for good",
+                "yellow",
+            )
         _print_ingestion(each.ingestion)
         if said := tuned(each):
             _say(said, "dim")
         _print_problems(each.problems)
         if each.flagged_count:
-            _say(f"  {each.flagged_count:,} notes hold text that is hidden or speaks to a model: look at them before a model does", "yellow")
+            notes = "1 note holds" if each.flagged_count == 1 else f"{each.flagged_count:,} notes hold"
+            _say(f"  {notes} text that is hidden or speaks to a model: look there before a model does", "yellow")
             _print_problems(each.flagged)
 
 
@@ -195,13 +207,15 @@ def print_json(payload: Mapping[str, Any]) -> None:
 
 def _print_passage(passage: Passage, several: bool) -> None:
     heading = Text(f"{passage.rank}. {passage.folder}: " if several else f"{passage.rank}. ")
-    heading.append(_plain(passage.citation), style="bold cyan")
-    heading.append(f"  {passage.score:.2f}", style="dim")
+    heading.append(_plain(one_line(passage.citation)), style="bold cyan")
+    heading.append(f"  score {passage.score:.2f}", style="dim")
     _console().print(heading)
     first, last = match_lines(passage) or (-1, -1)
     for number, line in enumerate(passage.text.split("\n")):
         matched = first <= number <= last
         _say(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
+    for line in flagged(passage.flags, (passage.start_line, passage.end_line)):
+        _say(f"  {line}", "yellow")
     for line in beside(passage):
         _say(f"  {line}", "bold" if line.startswith("these two") else "dim")
     if passage.explanation:
@@ -229,10 +243,15 @@ def print_why(found: Why, several: bool = False) -> None:
     if found.standpoints:
         _say("")
         table = _table("stage", "rank", "score", "line")
-        for each in until_lost(found.standpoints):
+        reached = until_lost(found.standpoints)
+        shown = of_effect(reached)
+        for each in shown:
             rank = "-" if each.rank is None else f"{each.rank}"
             table.add_row(each.stage, f"{rank} of {each.size}", _number(each.score), "-" if each.line is None else str(each.line))
         _console().print(table)
+        if len(shown) < len(reached):
+            _say(f"{len(reached) - len(shown)} stages that changed nothing for it are not shown (--json lists all)", "dim")
+        _say("")
         table = _table("without limits", "rank", "score", "taken", "the last one's score")
         for reach in found.reaches:
             table.add_row(
@@ -263,6 +282,8 @@ def _condition(status: FolderStatus) -> str:
         return f"indexing{f', {pending}' if pending else ''}"
     if not status.indexed:
         return "no index yet"
+    if status.away and not status.failure:
+        return "folder not there"
     return status.failure or pending or "ready"
 
 

@@ -56,6 +56,12 @@ def stood_on(state: IndexState) -> str:
     return f"index: {state.documents:,} documents; vectors: {vectors}{rest}"
 
 
+def without_vectors(state: IndexState) -> str:
+    """Say, where no server is asked, what makes vectors; empty where none is missing."""
+    missing = f"{state.pending:,} of {state.chunks:,} chunks" if state.vectors else "these notes"
+    return f"To find {missing} by meaning, too, run `thumbindex index`: `query` makes no vectors." if state.pending else ""
+
+
 def foot(answer: Answer, progress: Sequence[Progress] = ()) -> str:
     """Say what an answer stood on, whether that is all that is on disk, and what is being indexed."""
     fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""

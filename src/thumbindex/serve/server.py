@@ -15,6 +15,8 @@ from thumbindex.serve.work import work_for_server
 
 ABOUT = "Answer questions from folders of Markdown with the right passages, cited to the line."
 
+HELP_NAMES = {"help_option_names": ["--help", "-h"]}
+
 
 @reported
 @takes_opening
@@ -38,7 +40,7 @@ def work(
     return FOUND
 
 
-app = typer.Typer(name="thumbindex", help=ABOUT, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(name="thumbindex", help=ABOUT, add_completion=False, context_settings=HELP_NAMES, pretty_exceptions_enable=False)
 """The program with these commands alone."""
 
 app.command()(serve)

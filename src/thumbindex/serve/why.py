@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.errors import ModelError
+from thumbindex.errors import ModelError, UnknownPathError, UsageError
 from thumbindex.serve.explained import why_payload
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.options import JsonOption, open_for, read_since, takes_opening
@@ -25,7 +27,7 @@ def why(
     ctx: typer.Context,
     opening: Opening,
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
-    text: Annotated[str, typer.Argument(metavar="QUERY", help="The question that it should answer.")],
+    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question that it should answer, in quotes or not.")],
     limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages that were asked for.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="As in `query`; repeatable.")] = None,
     glob: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="As in `query`; repeatable.")] = None,
@@ -33,16 +35,29 @@ def why(
     as_json: JsonOption = False,
 ) -> int:
     """Tell why a note is, or is not, among the answers to a question; indexes nothing."""
-    day = read_since(since)
+    day, text = read_since(since), replace_surrogates(" ".join(words))
     with open_for(ctx, opening) as library:
         _load_models(library)
-        found = library.why(named_here(path, library), replace_surrogates(text), limit=limit, glob=glob or (), tag=tag or (), since=day)
+        ask = partial(library.why, limit=limit, glob=glob or (), tag=tag or (), since=day)
+        try:
+            found = ask(named_here(path, library), text)
+        except UnknownPathError as error:
+            raise _swapped(library, path, text) or error from error
         several = len(library.folders) > 1
     if as_json:
         print_json(why_payload(found))
     else:
         print_why(found, several)
     return FOUND
+
+
+def _swapped(library: Library, path: str, text: str) -> UsageError | None:
+    """Return what says that the question came first, where the note that is asked about is named in its place."""
+    try:
+        library.outline(named_here(text, library).partition("#")[0])
+    except UsageError:
+        return None
+    return UsageError(f"The note comes first, then the question: `thumbindex why {shlex.quote(text)} {shlex.quote(path)}`.")
 
 
 def _load_models(library: Library) -> None:

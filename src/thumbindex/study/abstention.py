@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thumbindex.errors import UsageError
-from thumbindex.study.queries import LabeledQuery, lines_of
+from thumbindex.study.queries import LabeledQuery, lines_of, row_of
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -97,11 +96,8 @@ def below(values: Sequence[float], threshold: float) -> float:
 
 
 def _read(line: str, where: str) -> Unanswerable:
-    try:
-        row: dict[str, Any] = json.loads(line)
-        query = Unanswerable(str(row["id"]), row["query"], row["kind"], row.get("corpus", ""))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{where}: not a query ({error!r}): each line needs id, query and kind.") from error
+    row = row_of(line, where, {"id": "text or a number", "query": "text", "kind": "text"}, {"corpus": "text"})
+    query = Unanswerable(str(row["id"]), row["query"], row["kind"], row.get("corpus") or "")
     if query.kind not in KINDS:
         raise UsageError(f"{where}: the kind {query.kind!r} is none of {' and '.join(KINDS)}: change it.")
     return query

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from thumbindex.errors import UsageError
 
 _SHOWN = 16
 """Hexadecimal digits of a set's digest: enough that no two sets share one by chance."""
+
+
+_EXAMPLE = '{"id": "1", "query": "who decided?", …}'
+
+_KINDS: Mapping[str, tuple[type, ...]] = {"text": (str,), "a number": (int, float), "text or a number": (str, int), "a list": (list,)}
+
+_QUOTED = 40
+"""Characters of a wrong value that an error quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,7 @@ def load_set(path: Path) -> QuerySet:
 def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
     """Read labeled queries. Raises UsageError with path and line."""
     queries: dict[str, LabeledQuery] = {}
-    for where, line in lines_of(path, "id, query, kind and relevant"):
+    for where, line in lines_of(path, "id, query and relevant"):
         query = _read_query(line, where)
         if query.id in queries:
             raise UsageError(f"{where}: the id {query.id!r} is there twice: give each query one of its own.")
@@ -68,8 +77,10 @@ def lines_of(path: Path, keys: str) -> list[tuple[str, str]]:
     """Return the lines of a file of queries with where each stands. Raises UsageError, with the keys that are needed, where there are none."""
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: the queries cannot be read ({error}): give a JSONL file with {keys}.") from error
+    except OSError as error:
+        raise UsageError(f"{path}: the queries cannot be read ({error.strerror}): give a JSONL file with {keys}.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: the queries cannot be read (byte {error.start} is no UTF-8): give a JSONL file with {keys}.") from error
     held = [(f"{path}:{number}", line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not held:
         raise UsageError(f"{path}: there is no query in it: give a JSONL file with {keys}.")
@@ -82,15 +93,42 @@ def digest_of(queries: Sequence[LabeledQuery]) -> str:
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_SHOWN]
 
 
-def _read_query(line: str, where: str) -> LabeledQuery:
+def row_of(line: str, where: str, wanted: Mapping[str, str], optional: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """Return a line's object, whose keys hold what their names in words (of `_KINDS`) say. Raises UsageError."""
     try:
-        row: dict[str, Any] = json.loads(line)
-        labels = tuple(Label(each["path"], each.get("heading"), int(each.get("grade", 1))) for each in row["relevant"])
-        query = LabeledQuery(str(row["id"]), row["query"], row.get("kind", "unknown"), labels, tuple(row.get("ignore", ())))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{where}: not a labeled query ({error!r}): each line needs id, query, kind and relevant.") from error
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{where}:{error.colno}: not JSON ({error.msg}): write one object a line, such as {_EXAMPLE}") from error
+    except RecursionError as error:
+        raise UsageError(f"{where}: nested too deep: write one object a line, such as {_EXAMPLE}") from error
+    if not isinstance(row, dict):
+        raise UsageError(f"{where}: not an object in braces: write one a line, such as {_EXAMPLE}")
+    if missing := [key for key in wanted if key not in row]:
+        raise UsageError(f"{where}: lacks {' and '.join(missing)}: each line needs {', '.join(wanted)}.")
+    _check_kinds(row, where, {**wanted, **{key: kind for key, kind in optional.items() if row.get(key) is not None}})
+    return row
+
+
+def _check_kinds(row: Mapping[str, Any], where: str, kinds: Mapping[str, str]) -> None:
+    for key, kind in kinds.items():
+        if not isinstance(row[key], _KINDS[kind]) or isinstance(row[key], bool):
+            raise UsageError(f"{where}: {key} is {json.dumps(row[key], ensure_ascii=False)[:_QUOTED]}, and has to be {kind}.")
+
+
+def _read_query(line: str, where: str) -> LabeledQuery:
+    row = row_of(line, where, {"id": "text or a number", "query": "text", "relevant": "a list"}, {"kind": "text", "ignore": "a list"})
+    labels = tuple(_read_label(each, f"{where}: relevant {number}") for number, each in enumerate(row["relevant"], start=1))
     if not labels:
         raise UsageError(f"{where}: the query has no relevant place: recall cannot be measured; leave it out.")
-    if not isinstance(query.query, str) or not query.query.strip():
+    if not row["query"].strip():
         raise UsageError(f"{where}: the query has no text: say what is asked.")
-    return query
+    return LabeledQuery(str(row["id"]), row["query"], row.get("kind") or "unknown", labels, tuple(map(str, row.get("ignore") or ())))
+
+
+def _read_label(label: Any, where: str) -> Label:
+    if not isinstance(label, dict) or "path" not in label:
+        raise UsageError(f'{where}: not a place: write it as {{"path": "plans.md"}}, with heading and grade (1 in part, 2 fully) where you like.')
+    given = {"heading": "text"} if label.get("heading") is not None else {}
+    grade = {"grade": "a number"} if "grade" in label else {}
+    _check_kinds(label, where, {"path": "text", **given, **grade})
+    return Label(label["path"], label.get("heading"), int(label.get("grade", 1)))

@@ -88,7 +88,9 @@ def install_at(spot: Spot, entry: Any) -> Change:
     before = read_text(spot.path)
     with_entry = _told(spot, before, lambda: _put(spot, before, entry))
     there = _told(spot, before, lambda: _read(spot, before))
-    return Change(spot.path, before, with_entry, keep=there is None or next(backups(spot.path), None) is None)
+    # A file that holds nothing but our entry needs no backup: there was none before us.
+    is_ours = there is not None and _put(spot, None, there) == before
+    return Change(spot.path, before, with_entry, keep=there is None or (not is_ours and next(backups(spot.path), None) is None))
 
 
 def uninstall_at(spot: Spot) -> Change:
