@@ -74,6 +74,7 @@ def cost(
     opening: Opening,
     what: Annotated[list[str] | None, typer.Argument(metavar="[WHAT]...", help=f"Any of: {', '.join(NAMES)}. Without one, all of them.")] = None,
     rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="How often each clock is read.")] = 3,
+    most: Annotated[int, typer.Option("--most", min=1, metavar="CHUNKS", help="The largest size that is grown to.")] = 10_000,
     keep: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every value of every round here.")] = None,
     compare: Annotated[Path | None, typer.Option("--compare", metavar="FILE", help="Show beside each figure what an earlier --json has.")] = None,
     plots: Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Draw cost against size here (`growth`).")] = None,
@@ -81,20 +82,24 @@ def cost(
     """Measure what a folder costs, ours and the reference by turns: the table of docs/performance.md. Its name may be left out."""
     # Imported here: `--help` must not pay for the rooms behind it.
     from thumbindex.study.bench.measures import check_names, measure
+    from thumbindex.study.bench.pictures import draw_costs
     from thumbindex.study.bench.record import bench_tables, machine, read_record, write_record
 
     names = check_names(what or ())
     earlier = read_record(compare) if compare else {}
     about = machine()
     with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made, ProgressDisplay() as show:
-        rows = measure(names, _subject(opening, rounds, Path(made).resolve(), show))
+        rows = measure(names, _subject(opening, rounds, most, Path(made).resolve(), show))
     print_tables(bench_tables(rows, about, earlier))
     if keep:
         write_record(keep, rows, about)
+    if plots:
+        for path in draw_costs(plots, rows):
+            typer.echo(str(path))
     return FOUND
 
 
-def _subject(opening: Opening, rounds: int, scratch: Path, show: Callable[[Progress], None]) -> Subject:
+def _subject(opening: Opening, rounds: int, most: int, scratch: Path, show: Callable[[Progress], None]) -> Subject:
     """Bring the folder's index up to date and return what is measured of it."""
     from thumbindex.library import Library
     from thumbindex.study.bench.subject import Subject, Where
@@ -111,7 +116,7 @@ def _subject(opening: Opening, rounds: int, scratch: Path, show: Callable[[Progr
             raise UsageError("The cost of one folder is measured: name it with --folder.")
         library.index(progress=show)
         ((_, root),) = library.folders
-    return Subject(Where(root), rounds, scratch, open_at, lambda where: named(where).arguments(), show)
+    return Subject(Where(root), rounds, scratch, open_at, lambda where: named(where).arguments(), show, most)
 
 
 @bench.command()

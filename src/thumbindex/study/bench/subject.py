@@ -44,6 +44,7 @@ class Subject:
     open: Open
     arguments: Callable[[Where], Sequence[str]]  # of a server
     tell: Callable[[Progress], None]
+    most_chunks: int = 10_000  # of what is grown
 
     def begin(self, name: str) -> Path:
         """Make an empty folder."""
