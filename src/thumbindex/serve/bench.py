@@ -22,6 +22,7 @@ from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_copies, print_delays, print_json, print_looks, print_tables
 from thumbindex.study.freshness import Load, measure_freshness
 from thumbindex.study.queries import load_queries
+from thumbindex.study.vault import make_vault
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 NAMES = ("start", "words", "vectors", "unchanged", "query", "memory", "disk", "growth", "together", "counts")
 """What `cost` measures; a test compares them with the study's."""
+
+
+MADE_CHARACTERS = 5000
+"""Of a note that is made up."""
 
 
 class _CostUnlessNamed(TyperGroup):
@@ -77,10 +82,13 @@ def cost(
     most: Annotated[int, typer.Option("--most", min=1, metavar="CHUNKS", help="The largest size that is grown to.")] = 10_000,
     keep: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every value of every round here.")] = None,
     compare: Annotated[Path | None, typer.Option("--compare", metavar="FILE", help="Show beside each figure what an earlier --json has.")] = None,
+    words_only: Annotated[bool, typer.Option("--words-only", help="Make no vectors for the folder: hours, where it is very large.")] = False,
+    made: Annotated[int, typer.Option("--made", min=0, metavar="NOTES", help="Measure so many notes that are made up, instead of a folder.")] = 0,
     plots: Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Draw cost against size here (`growth`).")] = None,
 ) -> int:
     """Measure what a folder costs, ours and the reference by turns: the table of docs/performance.md. Its name may be left out."""
     # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.study.bench.making import measure_index
     from thumbindex.study.bench.measures import check_names, measure
     from thumbindex.study.bench.pictures import draw_costs
     from thumbindex.study.bench.record import bench_tables, machine, read_record, write_record
@@ -88,8 +96,9 @@ def cost(
     names = check_names(what or ())
     earlier = read_record(compare) if compare else {}
     about = machine()
-    with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made, ProgressDisplay() as show:
-        rows = measure(names, _subject(opening, rounds, most, Path(made).resolve(), show))
+    with _place(opening, made) as (place, scratch), ProgressDisplay() as show:
+        subject = _subject(place, scratch, rounds, most, show)
+        rows = (*measure_index(subject, words_only), *measure(names, subject))
     print_tables(bench_tables(rows, about, earlier))
     if keep:
         write_record(keep, rows, about)
@@ -99,22 +108,36 @@ def cost(
     return FOUND
 
 
-def _subject(opening: Opening, rounds: int, most: int, scratch: Path, show: Callable[[Progress], None]) -> Subject:
-    """Bring the folder's index up to date and return what is measured of it."""
-    from thumbindex.library import Library
+@contextmanager
+def _place(opening: Opening, notes: int) -> Iterator[tuple[Opening, Path]]:
+    """Make an empty folder to work in, and where it is asked for a vault, in place of the folder that is named."""
+    if not notes:
+        with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made:
+            yield opening, Path(made).resolve()
+        return
+    with made_up(opening.overrides) as place:
+        root = Path(*place.folder)
+        make_vault(root, notes, MADE_CHARACTERS)
+        (root.parent / "scratch").mkdir()
+        yield Opening(place.folder, place.index, opening.config, place.overrides), root.parent / "scratch"
+
+
+def _subject(opening: Opening, scratch: Path, rounds: int, most: int, show: Callable[[Progress], None]) -> Subject:
+    """Return what is measured of the one folder that is named."""
     from thumbindex.study.bench.subject import Subject, Where
 
     def named(where: Where) -> Opening:
         return Opening((str(where.folder),), where.index, None, where.overrides).over(opening)
 
     def open_at(where: Where, embedder: Embedder | None = None) -> Library:
+        from thumbindex.library import Library
+
         given = named(where)
         return Library.open(given.folder, index=given.index, config=given.load(), embedder=embedder, wait_for_models=False)
 
     with open_library(opening) as library:
         if len(library.folders) != 1:
             raise UsageError("The cost of one folder is measured: name it with --folder.")
-        library.index(progress=show)
         ((_, root),) = library.folders
     return Subject(Where(root), rounds, scratch, open_at, lambda where: named(where).arguments(), show, most)
 
