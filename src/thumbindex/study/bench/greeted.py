@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 import threading
@@ -51,10 +52,7 @@ def main() -> None:
 
     threading.Thread(target=ask).start()
     sys.argv[1:1] = ["serve"]
-    # Imported here: it reads what is asked for as it is imported.
-    from thumbindex.__main__ import main as serve
-
-    serve()
+    runpy.run_module("thumbindex", run_name="__main__")
 
 
 if __name__ == "__main__":
