@@ -38,6 +38,7 @@ storm: .venv/installed
 
 # What everything costs, beside its references: of made up notes, or of `make bench FOLDER=DIR`; under ten minutes on two cores.
 bench: .venv/installed
+	mkdir -p build
 	$(BIN)/thumbindex bench $(if $(FOLDER),--folder $(FOLDER),--made 100) --set encode.embed.model=all-MiniLM-L6-v2 --plots build/bench --json build/bench.json
 
 # Fifty thousand files in build/scale, real ones and variants of them, for `thumbindex bench --words-only`.

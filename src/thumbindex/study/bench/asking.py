@@ -46,9 +46,12 @@ def measure_answers(subject: Subject) -> tuple[Row, ...]:
             start = WARM + number * QUESTIONS
             rounds.append(ask_all(ways, questions[start : start + QUESTIONS]))
             subject.tell(Progress("", "rounds of questions", number + 1, subject.rounds))
+    words = quantile_rows("words only", [each["words"] for each in rounds], WORDS, f"{len(chunks):,} chunks, {QUESTIONS} questions a round")
+    if "hybrid" not in rounds[0]:
+        return words
     hybrid = HYBRID_LARGE if len(chunks) >= LARGE else HYBRID
     return (
-        *quantile_rows("words only", [each["words"] for each in rounds], WORDS, f"{len(chunks):,} chunks, {QUESTIONS} questions a round"),
+        *words,
         *quantile_rows("hybrid", [each["hybrid"] for each in rounds], hybrid, f"{len(chunks):,} chunks"),
         *quantile_rows("with rerank", [each["rerank"] for each in rounds], (None, None)),
         Row("query", "rerank's part, p50", "ms", tuple(_part(each) for each in rounds), RERANK, "the median of each question's difference"),
@@ -57,8 +60,11 @@ def measure_answers(subject: Subject) -> tuple[Row, ...]:
 
 @contextmanager
 def _ways(subject: Subject) -> Iterator[Mapping[str, Library]]:
-    """Open the index once without a model, and once with."""
+    """Open the index once without a model, and once with, where it has vectors."""
     with subject.open(subject.where) as words, subject.open(subject.where) as full:
+        if not words.status()[0].state.vectors:
+            yield {"words": words}
+            return
         full.load_models()
         settings = full.config.query
         with_rerank = full.answering_with(replace(settings, rerank=replace(settings.rerank, enabled=True)))

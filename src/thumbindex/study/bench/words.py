@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 from thumbindex.study.bench.row import Row, Target, ratios
 from thumbindex.study.bench.subject import Subject, Where, copy_some, read_chunks, timed
-from thumbindex.study.bench.whoosh_alone import index_texts, texts_of
+from thumbindex.study.bench.whoosh_alone import Text, index_texts, texts_of
 
 MOST_BYTES = 3_000_000
 """Of Markdown: enough that a commit's own cost does not count, and a round takes seconds."""
@@ -23,11 +26,9 @@ def measure_words(subject: Subject) -> tuple[Row, ...]:
         texts = texts_of(read_chunks(library))
     alone, ours = [], []
     for _ in range(subject.rounds):
-        place, where = subject.begin("whoosh"), Where(notes, subject.begin("words"))
-        alone.append(timed(lambda place=place: index_texts(place, texts)))  # type: ignore[misc]
-        with subject.open(where) as library:
-            ours.append(timed(lambda library=library: library.index(words_only=True)))  # type: ignore[misc]
-        shutil.rmtree(place)
+        alone.append(_whoosh(subject.begin("whoosh"), texts))
+        with subject.open(Where(notes, subject.begin("words"))) as library:
+            ours.append(timed(partial(library.index, words_only=True)))
     rate, reference = (tuple(chunks / seconds for seconds in each) for each in (ours, alone))
     about = f"{chunks:,} chunks of {len(list(notes.rglob('*.*'))):,} files"
     return (
@@ -35,3 +36,9 @@ def measure_words(subject: Subject) -> tuple[Row, ...]:
         Row("words", "indexing, words only", "chunks/s", rate, note=f"{about}; files read, parsed, stored"),
         Row("words", "indexing, words only / whoosh alone", "×", ratios(rate, reference), SHARE),
     )
+
+
+def _whoosh(place: Path, texts: Sequence[Text]) -> float:
+    seconds = timed(lambda: index_texts(place, texts))
+    shutil.rmtree(place)
+    return seconds
