@@ -47,7 +47,7 @@ def measure_growth(subject: Subject) -> tuple[Row, ...]:
         chunks = read_chunks(library)
         notes = [(entry.path, (subject.where.folder / entry.path).read_text("utf-8", "replace")) for entry in library.outline()]
     found = list(_grow(subject, notes, chunks))
-    return (*(row for each in found for row in _rows(each)), *(row for pair in pairwise(found) for row in _steps(*pair)))
+    return (*(row for each in found for row in rows_of(each)), *(row for pair in pairwise(found) for row in steps_of(*pair)))
 
 
 def _grow(subject: Subject, notes: list[tuple[str, str]], chunks: tuple[tuple[str, Chunk], ...]) -> Iterator[Grown]:
@@ -72,7 +72,8 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _rows(grown: Grown) -> Iterator[Row]:
+def rows_of(grown: Grown) -> Iterator[Row]:
+    """Yield the figures of one size."""
     large = grown.chunks >= LARGE
     targets = {"words": QUICK, "hybrid": HYBRID_LARGE if large else HYBRID}
     for way in ("words", "hybrid"):
@@ -83,7 +84,8 @@ def _rows(grown: Grown) -> Iterator[Row]:
     yield Row("growth", f"resident, {grown.chunks:,} chunks", "MB", (grown.asked["resident"] / 1e6,), size=grown.chunks)
 
 
-def _steps(small: Grown, large: Grown) -> Iterator[Row]:
+def steps_of(small: Grown, large: Grown) -> Iterator[Row]:
+    """Yield what became of them from one size to the next."""
     name = f"{small.chunks:,} to {large.chunks:,} chunks"
     for way in ("words", "hybrid"):
         times = float(np.median(large.asked[way]) / np.median(small.asked[way]))

@@ -75,9 +75,9 @@ def _measure(subject: Subject, name: str, start: Start, clients: int) -> Iterato
         asking = [opened.enter_context(start(options)) for _ in range(clients)]
         await_start(asking[0], where.folder)
         quiet, busy, batch = Heard(), Heard(), 0
-        with _asked_without_pause(asking, questions, quiet):
+        with asked_without_pause(asking, questions, quiet):
             time.sleep(BEFORE_SECONDS)
-        with _asked_without_pause(asking, questions, busy):
+        with asked_without_pause(asking, questions, busy):
             batch = _take_in(subject, asking[0], where.folder, notes)
     note = f"{clients} clients that ask without pause, {there:,} chunks"
     yield from _rows(f"{name}, at rest", quiet, note)
@@ -91,7 +91,7 @@ def _rows(name: str, heard: Heard, note: str) -> Iterator[Row]:
 
 
 @contextmanager
-def _asked_without_pause(clients: Sequence[Client], questions: Sequence[str], heard: Heard) -> Iterator[None]:
+def asked_without_pause(clients: Sequence[Client], questions: Sequence[str], heard: Heard) -> Iterator[None]:
     """Ask from every client, one question after the other, until the end of the `with`. Raises what went wrong in one of them."""
     over = threading.Event()
 
