@@ -40,7 +40,7 @@ def test_an_index_is_asked_in_a_process_of_its_own(
 
 def test_a_process_that_fails_is_told_in_its_own_words() -> None:
     with pytest.raises(ThumbindexError, match="could not be asked"):
-        ask_apart(["--folder=/nowhere", "--index=/nowhere"], ["x"])
+        ask_apart(["--folder=/nowhere", "--set=nonsense=1"], ["x"])
 
 
 def test_a_step_is_told_in_times_and_in_kilobytes_a_chunk() -> None:
