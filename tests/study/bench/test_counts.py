@@ -21,6 +21,9 @@ MODULES = 330
 TRUSTED_SECONDS = 2.1
 """A file that was written just before is read again, whatever its time says."""
 
+OTHERS = 7
+"""Commits beside those of vectors: the model, calibration, copies, the view; one of them only where notes are so new that their times are not kept."""
+
 Open = Callable[..., Library]
 
 
@@ -51,7 +54,7 @@ def test_a_hundred_notes_take_no_more_commits(open_fake: Open, tmp_path: Path) -
         words = library.index(words_only=True)
         whole = library.index()
     batches = -(-words.chunks // library.config.encode.embed.batch)
-    assert (words.generation <= 3, whole.generation - words.generation <= batches + 6) == (True, True)
+    assert (words.generation <= 3, whole.generation - words.generation <= batches + OTHERS) == (True, True)
 
 
 def test_indexing_again_reads_what_changed_twice_and_no_other_note(subject: Subject) -> None:
