@@ -22,7 +22,7 @@ TRUSTED_SECONDS = 2.1
 """A file that was written just before is read again, whatever its time says."""
 
 OTHERS = 7
-"""Commits beside those of vectors: the model, calibration, copies, the view; one of them only where notes are so new that their times are not kept."""
+"""Commits beside those of vectors: the model, calibration, copies, the view; one only where notes are too new for their times to be kept."""
 
 Open = Callable[..., Library]
 
