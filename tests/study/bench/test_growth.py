@@ -16,7 +16,7 @@ from thumbindex.study.bench.synthetic import SyntheticEmbedder
 
 
 def grown(chunks: int, milliseconds: float, resident: int) -> Grown:
-    return Grown(chunks, {"words": [milliseconds] * 3, "hybrid": [2 * milliseconds] * 3, "resident": resident})
+    return Grown(chunks, ({"words": [milliseconds] * 3, "hybrid": [2 * milliseconds] * 3, "resident": resident},))
 
 
 def test_a_passage_has_one_random_unit_vector_and_a_question_the_real_one(real_embedder: Embedder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from thumbindex.library.raw import open_model
-from thumbindex.model import Chunk
+from thumbindex.model import Progress
 from thumbindex.study.bench.asked import WARM, ask_apart
 from thumbindex.study.bench.asking import HYBRID, HYBRID_LARGE, LARGE
 from thumbindex.study.bench.asking import WORDS as QUICK
 from thumbindex.study.bench.questions import draw_questions
-from thumbindex.study.bench.row import Row, Target
+from thumbindex.study.bench.row import Row, Target, ratios
 from thumbindex.study.bench.subject import Subject, Where, read_chunks
 from thumbindex.study.bench.synthetic import SyntheticEmbedder
 from thumbindex.study.bench.variants import Variants
@@ -24,7 +25,8 @@ from thumbindex.study.bench.variants import Variants
 SIZES = (1_000, 10_000, 100_000)
 """Chunks, about: notes are added until they should have so many."""
 
-QUESTIONS = 60
+QUESTIONS = 40
+"""A round, at each size."""
 
 STEP, A_CHUNK = Target(most=4.0), Target(most=4.0)
 """Times from one size to the next, and kilobytes of memory."""
@@ -33,27 +35,47 @@ WITHOUT_LOOKING = ("index.duplicates.enabled=false", "index.ingest.enabled=false
 """Paragraphs that are dealt again and again are copies by the thousand, as no real folder has them."""
 
 
+Asked = dict[str, Any]
+"""What `ask_apart` tells of one index."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """What one size came to."""
+    """What one size came to, round by round."""
 
     chunks: int
-    asked: dict[str, Any]
+    rounds: tuple[Asked, ...]
+
+    def milliseconds(self, way: str, quantile: float) -> tuple[float, ...]:
+        """Return a quantile of the answers of one way, a value a round."""
+        return tuple(float(np.percentile(each[way], quantile)) for each in self.rounds)
+
+    @property
+    def resident(self) -> tuple[float, ...]:
+        """Return the megabytes of the process that was asked."""
+        return tuple(each["resident"] / 1e6 for each in self.rounds)
 
 
 def measure_growth(subject: Subject) -> tuple[Row, ...]:
-    """Grow a folder of variants from size to size and ask at each, in a process of its own."""
+    """Grow a folder of variants from size to size; then ask all sizes by turns, each in a process of its own."""
     with subject.open(subject.where) as library:
         chunks = read_chunks(library)
         notes = [(entry.path, (subject.where.folder / entry.path).read_text("utf-8", "replace")) for entry in library.outline()]
-    found = list(_grow(subject, notes, chunks))
-    return (*(row for each in found for row in rows_of(each)), *(row for pair in pairwise(found) for row in steps_of(*pair)))
+    questions = draw_questions(chunks, (QUESTIONS + WARM) * subject.rounds)
+    places = list(_grow(subject, notes, sum(len(text) for _, text in notes) / len(chunks)))
+    asked: list[list[Asked]] = [[] for _ in places]
+    for number in range(subject.rounds):
+        of_round = questions[number * (QUESTIONS + WARM) :][: QUESTIONS + WARM]
+        for where, found in zip(places, asked, strict=True):
+            found.append(ask_apart(subject.arguments(where), of_round))
+        subject.tell(Progress("", "rounds of all sizes", number + 1, subject.rounds))
+    sizes = [Grown(rounds[0]["chunks"], tuple(rounds)) for rounds in asked]
+    return (*(row for each in sizes for row in rows_of(each)), *(row for pair in pairwise(sizes) for row in steps_of(*pair)))
 
 
-def _grow(subject: Subject, notes: list[tuple[str, str]], chunks: tuple[tuple[str, Chunk], ...]) -> Iterator[Grown]:
+def _grow(subject: Subject, notes: list[tuple[str, str]], a_chunk: float) -> Iterator[Where]:
+    """Write and index size after size; yield where an index of each stays."""
     where = Where(subject.begin("grown"), subject.begin("grown's index"), WITHOUT_LOOKING)
-    questions = draw_questions(chunks, QUESTIONS * subject.rounds + WARM)
-    a_chunk = sum(len(text) for _, text in notes) / len(chunks)
     written, variants = 0.0, iter(Variants(notes))
     with subject.open(where) as library:
         embedder = SyntheticEmbedder(open_model(library.config))
@@ -63,8 +85,10 @@ def _grow(subject: Subject, notes: list[tuple[str, str]], chunks: tuple[tuple[st
             _write(where.folder / path, text)
             written += len(text)
         with subject.open(where, embedder) as library:
-            there = library.index(progress=subject.tell).chunks
-        yield Grown(there, ask_apart(subject.arguments(where), questions))
+            library.index(progress=subject.tell)
+        kept = subject.scratch / f"index of {size}"
+        shutil.copytree(where.index or kept, kept)
+        yield Where(where.folder, kept, where.overrides)
 
 
 def _write(path: Path, text: str) -> None:
@@ -75,20 +99,18 @@ def _write(path: Path, text: str) -> None:
 def rows_of(grown: Grown) -> Iterator[Row]:
     """Yield the figures of one size."""
     large = grown.chunks >= LARGE
-    targets = {"words": QUICK, "hybrid": HYBRID_LARGE if large else HYBRID}
-    for way in ("words", "hybrid"):
-        for quantile, target in zip((50, 95), targets[way], strict=True):
-            value = float(np.percentile(grown.asked[way], quantile))
-            aim = None if large and way == "words" else target
-            yield Row("growth", f"{way}, p{quantile}, {grown.chunks:,} chunks", "ms", (value,), aim, size=grown.chunks)
-    yield Row("growth", f"resident, {grown.chunks:,} chunks", "MB", (grown.asked["resident"] / 1e6,), size=grown.chunks)
+    targets = {"words": (None, None) if large else QUICK, "hybrid": HYBRID_LARGE if large else HYBRID}
+    for way, aims in targets.items():
+        for quantile, target in zip((50, 95), aims, strict=True):
+            name = f"{way}, p{quantile}, {grown.chunks:,} chunks"
+            yield Row("growth", name, "ms", grown.milliseconds(way, quantile), target, size=grown.chunks)
+    yield Row("growth", f"resident, {grown.chunks:,} chunks", "MB", grown.resident, size=grown.chunks)
 
 
 def steps_of(small: Grown, large: Grown) -> Iterator[Row]:
     """Yield what became of them from one size to the next."""
     name = f"{small.chunks:,} to {large.chunks:,} chunks"
     for way in ("words", "hybrid"):
-        times = float(np.median(large.asked[way]) / np.median(small.asked[way]))
-        yield Row("growth", f"{way}, p50, {name}", "×", (times,), STEP)
-    more = (large.asked["resident"] - small.asked["resident"]) / (large.chunks - small.chunks)
-    yield Row("growth", f"memory a chunk, {name}", "KB", (more / 1e3,), A_CHUNK)
+        yield Row("growth", f"{way}, p50, {name}", "×", ratios(large.milliseconds(way, 50), small.milliseconds(way, 50)), STEP)
+    more = tuple(1e3 * (a - b) / (large.chunks - small.chunks) for a, b in zip(large.resident, small.resident, strict=True))
+    yield Row("growth", f"memory a chunk, {name}", "KB", more, A_CHUNK)
