@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-faults fuzz soak storm lint audit docs bundle frozen clean
+.PHONY: demo test test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 # torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
@@ -35,6 +35,15 @@ soak: .venv/installed
 # A git checkout of ten thousand notes under a running server.
 storm: .venv/installed
 	$(BIN)/python tests/soak/storm.py
+
+# What everything costs, beside its references: of made up notes, or of `make bench FOLDER=DIR`; under ten minutes on two cores.
+bench: .venv/installed
+	mkdir -p build
+	$(BIN)/thumbindex bench $(if $(FOLDER),--folder $(FOLDER),--made 100) --set encode.embed.model=all-MiniLM-L6-v2 --plots build/bench --json build/bench.json
+
+# Fifty thousand files in build/scale, real ones and variants of them, for `thumbindex bench --words-only`.
+scale: .venv/installed
+	$(BIN)/python tests/scale/assemble.py build/scale
 
 lint: .venv/installed
 	$(BIN)/ruff check .

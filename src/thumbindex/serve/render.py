@@ -9,7 +9,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -21,7 +20,6 @@ from thumbindex.serve.explained import as_rows, explanation_rest, fate, of_effec
 from thumbindex.serve.pack import match_lines
 from thumbindex.serve.sentences import beside, confidence, deduplication, flagged, foot, how_far, tuned, up_to_date, without_vectors
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
-from thumbindex.study.start import REFERENCE, Start
 from thumbindex.text import one_line
 
 if TYPE_CHECKING:
@@ -163,22 +161,6 @@ def print_delays(measured: Delays) -> None:
         _say(f"\n{name}")
         for low, count in sorted(Counter(int(value / _BIN_SECONDS) for value in seconds if math.isfinite(value)).items()):
             _say(f"  {low * _BIN_SECONDS:5.2f} to {(low + 1) * _BIN_SECONDS:5.2f} s  {'#' * math.ceil(count * _WIDEST_BAR / load.edits)} {count}")
-
-
-def print_starts(measured: Sequence[Start]) -> None:
-    """Print what a server's first answers took, and how many times the import of the protocol's package that is."""
-    rows = {
-        REFERENCE: [each.reference for each in measured],
-        "initialize": [each.initialized for each in measured],
-        "tools/list": [each.listed for each in measured],
-        "first answer": [each.answered for each in measured],
-        "first answer by meaning": [each.by_meaning for each in measured],
-    }
-    table = _table("seconds from the spawn", "median", "from", "to", "times the import")
-    for name, seconds in rows.items():
-        times = median(value / each.reference for value, each in zip(seconds, measured, strict=True))
-        table.add_row(name, f"{median(seconds):.2f}", f"{min(seconds):.2f}", f"{max(seconds):.2f}", f"{times:.2f}")
-    _console().print(table)
 
 
 def print_looks(measured: Looks) -> None:

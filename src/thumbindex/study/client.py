@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Protocol, Self
 
 from thumbindex.errors import ThumbindexError
 
@@ -25,6 +25,13 @@ END_SECONDS = 10.0
 
 # -P: the working directory may be a vault, whose files must never be imported.
 SERVE = (sys.executable, "-P", "-m", "thumbindex", "serve")
+
+
+class Client(Protocol):
+    """Asks a server, however it is reached."""
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool; return its structured answer. Raises ThumbindexError where the server refuses."""
 
 
 class ServerProcess:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from thumbindex.errors import ThumbindexError
 from thumbindex.model import Progress
-from thumbindex.study.client import ServerProcess
+from thumbindex.study.client import Client, ServerProcess
 from thumbindex.study.vault import Author, make_vault, note_path
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def measure_freshness(folder: Path, load: Load, settings: Sequence[str], library
     return Delays(load, chunks, tuple(words), tuple(vectors))
 
 
-def await_start(server: ServerProcess, folder: Path, seconds: float = START_SECONDS) -> None:
+def await_start(server: Client, folder: Path, seconds: float = START_SECONDS) -> None:
     """Wait until edits are followed: the first one is seen when the server's child has started and looked the folder through.
 
     Raises ThumbindexError where that takes longer than `seconds`.
@@ -97,11 +97,11 @@ def _edit(folder: Path, author: Author, number: int, load: Load) -> float:
     return time.perf_counter()
 
 
-def _is_found(server: ServerProcess, mark: str) -> bool:
+def _is_found(server: Client, mark: str) -> bool:
     return any(mark in result["text"] for result in server.call("query", query=f'"{mark}"', limit=1)["results"])
 
 
-def _is_complete(server: ServerProcess) -> bool:
+def _is_complete(server: Client) -> bool:
     return bool(server.call("status")["folders"][0]["index"]["pending"] == 0)
 
 
