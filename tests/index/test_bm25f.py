@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from thumbindex.index.bm25f import Column, Scorer
+from thumbindex.index.bm25f import Column, Lengths, Scorer
 from thumbindex.ports import KeywordWeights
 
 OF = np.array([0, 0, 1])  # chunks 0 and 1 are of document 0, chunk 2 of document 1
@@ -16,7 +16,8 @@ def column(*pairs: tuple[int, float], whole: bool = False) -> Column:
 
 
 def scorer(**fields: float) -> Scorer:
-    lengths = {name: np.full(2 if name == "title" else 3, 4, dtype=np.float32) for name in fields}
+    lengths = {"title": Lengths.of_documents(np.full(2, 4, dtype=np.float32)), "body": Lengths.of_chunks(np.full(3, 4, dtype=np.float32), OF, 2)}
+    lengths["headings"] = lengths["body"]
     return Scorer(OF, 2, KeywordWeights(fields, k1=1.2, b=0.75), lengths.__getitem__)
 
 

@@ -27,6 +27,27 @@ class Column:
     whole: bool  # positions are documents', not chunks'
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lengths:
+    """A field's lengths in words by row, and of a chunks' field those of whole documents: the same for every question of a snapshot."""
+
+    rows: Floats
+    mean: float
+    documents: Floats
+    documents_mean: float
+
+    @classmethod
+    def of_documents(cls, rows: Floats) -> Lengths:
+        """Take a field that is a document's."""
+        return cls(rows, _mean(rows), rows, _mean(rows))
+
+    @classmethod
+    def of_chunks(cls, rows: Floats, document_ids: Positions, documents: int) -> Lengths:
+        """Take a field that is a chunk's, and add it up by document."""
+        summed = np.bincount(document_ids, weights=rows, minlength=documents).astype(np.float32)
+        return cls(rows, _mean(rows), summed, _mean(summed))
+
+
 def merged(columns: Sequence[tuple[Column, float]]) -> Column:
     """Return one column of several of one field, the frequencies of each weighted: forms of one word are one word."""
     rows = np.concatenate([column.rows for column, _ in columns])
@@ -38,7 +59,7 @@ def merged(columns: Sequence[tuple[Column, float]]) -> Column:
 class Scorer:
     """Adds up one query's terms. Each document field stands on every chunk of its document."""
 
-    def __init__(self, document_ids: Positions, documents: int, weights: KeywordWeights, lengths: Callable[[str], Floats]) -> None:
+    def __init__(self, document_ids: Positions, documents: int, weights: KeywordWeights, lengths: Callable[[str], Lengths]) -> None:
         self._of = document_ids
         self._weights = weights
         self._lengths = lengths
@@ -51,10 +72,12 @@ class Scorer:
     def add(self, name: str, weight: float, columns: Mapping[str, Column]) -> None:
         """Add a term with its columns by field."""
         chunk, document = np.zeros_like(self._chunk_scores), np.zeros_like(self._document_scores)
-        for field, column in columns.items():
-            boost = self._weights.fields[field]
-            if len(column.rows) and boost:
-                self._merge(field, column, boost, chunk, document)
+        for whole in (True, False):  # documents' fields first: what they add up to stands on each of the chunks
+            for field, column in columns.items():
+                if column.whole is whole and len(column.rows):
+                    self._merge(self._lengths(field), column, self._weights.fields[field], chunk, document)
+            if whole and document.any():
+                chunk += document[self._of]
         idf = _idf(int(np.count_nonzero(chunk)), len(chunk))
         self._chunk_scores += weight * idf * _saturated(chunk, self._weights.k1)
         self._document_scores += weight * _idf(int(np.count_nonzero(document)), len(document)) * _saturated(document, self._weights.k1)
@@ -62,20 +85,15 @@ class Scorer:
         self._asked += weight * idf
         self._held.append((name, chunk > 0))
 
-    def _merge(self, field: str, column: Column, boost: float, chunk: Floats, document: Floats) -> None:
-        """Add one field's length-normalized frequencies to a chunk's and a document's."""
-        lengths, b = self._lengths(field), self._weights.b
+    def _merge(self, lengths: Lengths, column: Column, boost: float, chunk: Floats, document: Floats) -> None:
+        """Add one field's length-normalized frequencies to a document's, and where the field is a chunk's own, to a chunk's."""
+        b = self._weights.b
         if column.whole:
-            normalized = boost * column.frequencies / _length_norm(lengths[column.rows], _mean(lengths), b)
-            document[column.rows] += normalized
-            held = np.zeros(len(document), dtype=np.float32)
-            held[column.rows] = normalized
-            chunk += held[self._of]
+            document[column.rows] += boost * column.frequencies / _length_norm(lengths.rows[column.rows], lengths.mean, b)
             return
-        chunk[column.rows] += boost * column.frequencies / _length_norm(lengths[column.rows], _mean(lengths), b)
-        total = np.bincount(self._of, weights=lengths, minlength=len(document)).astype(np.float32)
+        chunk[column.rows] += boost * column.frequencies / _length_norm(lengths.rows[column.rows], lengths.mean, b)
         summed = np.bincount(self._of[column.rows], weights=column.frequencies, minlength=len(document)).astype(np.float32)
-        document += boost * summed / _length_norm(total, _mean(total), b)
+        document += boost * summed / _length_norm(lengths.documents, lengths.documents_mean, b)
 
     def best_chunks(self, limit: int, mask: Mask | None) -> tuple[tuple[list[int], list[float]], list[float], list[tuple[str, ...]]]:
         """Return positions and scores of the best chunks (ties by position), the idf share that each covers, and the terms it holds."""

@@ -13,10 +13,10 @@ import numpy as np
 from whoosh.index import FileIndex
 
 from thumbindex.index.analysis import DOCUMENT_FIELDS, stem
-from thumbindex.index.bm25f import Column, Scorer, merged
+from thumbindex.index.bm25f import Column, Lengths, Scorer, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.keyword_files import at_last_commit
-from thumbindex.index.segments import Floats, Segment, deleted_numbers, number_column, open_segments
+from thumbindex.index.segments import Segment, deleted_numbers, number_column, open_segments
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask
 from thumbindex.text import words
@@ -42,7 +42,7 @@ class WhooshKeywordIndex:
         gone = [offset + number for each, offset in zip(shown, self._offsets, strict=False) for number in each.deleted]
         self._position[np.array(gone, dtype=np.int64)] = -1
         self._columns: dict[tuple[str, str], Column] = {}
-        self._lengths: dict[str, Floats] = {}
+        self._lengths: dict[str, Lengths] = {}
         self._words: Mapping[str, int] | None = None
 
     @property
@@ -150,14 +150,15 @@ class WhooshKeywordIndex:
         frequencies = _joined([frequencies for _, (_, frequencies) in found if len(frequencies)], np.float32)
         return Column(rows[order], frequencies[order], whole=name in DOCUMENT_FIELDS)
 
-    def _length(self, name: str) -> Floats:
+    def _length(self, name: str) -> Lengths:
         """Return a field's lengths in words, aligned with chunks or documents."""
         if name not in self._lengths:
             whole = name in DOCUMENT_FIELDS
             lengths = np.zeros(len(self._catalog.document_rows if whole else self._catalog), dtype=np.float32)
             numbers = np.flatnonzero((self._position >= 0) & (self._is_chunk != whole))
             lengths[self._position[numbers]] = _joined([segment.lengths(name) for segment in self._segments], np.float32)[numbers]
-            self._lengths[name] = lengths
+            ids = self._catalog.document_ids
+            self._lengths[name] = Lengths.of_documents(lengths) if whole else Lengths.of_chunks(lengths, ids, len(self._catalog.document_rows))
         return self._lengths[name]
 
     def _with_phrase(self, phrase: str, mask: Mask | None) -> Mask:
