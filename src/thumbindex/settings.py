@@ -434,8 +434,8 @@ class WatchSettings:
 class ServeSettings:
     """The MCP server."""
 
-    max_tokens: int = setting(2000, "budget of an answer's text, in tokens estimated at four characters each", least=100)
-    read_tokens: int = setting(6000, "budget of `read` and `outline`, in tokens estimated at four characters each", least=100)
+    max_tokens: int = setting(2000, "budget of an answer's text, and of its structured content, in tokens of all-MiniLM-L6-v2", least=100)
+    read_tokens: int = setting(6000, "budget of `read` and `outline`, in the same tokens", least=100)
     watch: WatchSettings = field(default_factory=WatchSettings)
 
 

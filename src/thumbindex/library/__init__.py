@@ -14,7 +14,9 @@ from typing import Self
 
 from thumbindex.config import load_config, offline
 from thumbindex.encode.embed import open_embedder
+from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
+from thumbindex.encode.tokens import token_counter
 from thumbindex.errors import ModelError, UnknownFolderError, UsageError
 from thumbindex.library.answering import answer, checked
 from thumbindex.library.duplicates import Duplicated
@@ -27,19 +29,10 @@ from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
 from thumbindex.library.remembered import RememberedQueries, RememberedScores
 from thumbindex.library.status import status_of
+from thumbindex.library.tokens import note_tokens
 from thumbindex.library.why import why
 from thumbindex.library.written import Note, read_notes
-from thumbindex.model import (
-    Answer,
-    Excerpt,
-    Filters,
-    FolderStatus,
-    OutlineEntry,
-    Progress,
-    Query,
-    Related,
-    Why,
-)
+from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, OutlineEntry, Passage, Progress, Query, Related, Why
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.settings import Config, QuerySettings
 
@@ -244,6 +237,14 @@ class Library(Kept, Duplicated):
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
         """Return what links to a document, what it links to, and what is most like it."""
         return related_to(find_document(path, self._within(folder)), limit)
+
+    def count_tokens(self, text: str) -> int:
+        """Count a text's tokens: never less than the tokenizer of the bundled model does. Raises ModelError where that is not installed."""
+        return token_counter(cache_folder(self.config.encode.embed.cache))(text)
+
+    def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
+        """Return about how many tokens the whole notes have that passages stand in, by folder and path."""
+        return note_tokens(passages, self._readers, self.count_tokens)
 
     def refresh(self) -> None:
         """Open the indexes as they are now: what another process has written meanwhile is found."""

@@ -15,9 +15,10 @@ from mcp.shared.exceptions import MCPError
 
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.serve.background import Background
+from thumbindex.serve.budget import Reply
 from thumbindex.serve.greeting import NAME, MayName, instructions, tools
 from thumbindex.serve.outcome import unforeseen
-from thumbindex.serve.replies import Reply, reply_outline, reply_query, reply_read, reply_related, reply_status
+from thumbindex.serve.replies import reply_outline, reply_query, reply_read, reply_related, reply_status
 from thumbindex.serve.resources import TEMPLATE, complete, list_page, parse_uri, resource_uri
 from thumbindex.serve.seat import Seat, seated
 from thumbindex.serve.tools import LONGEST_QUERY, check_arguments
