@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError
@@ -22,6 +23,9 @@ Result = TypeVar("Result")
 
 WORDS_SECONDS = 20.0
 """The longest that a query waits for the first words, or for a repair: clients give up after 30 to 60 s."""
+
+ROOTS_SECONDS = 5.0
+"""The longest that a client's answer is waited for when it is asked for its folders."""
 
 _POLL_SECONDS = 0.1
 
@@ -45,7 +49,13 @@ def _never() -> bool:
 class Background:
     """Starts when first needed; everything heavy is imported, opened and loaded off the way of the protocol."""
 
-    def __init__(self, opening: Opening, open_it: Callable[[Opening], Library] = open_library, command: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        open_it: Callable[[Opening], Library] = open_library,
+        command: Sequence[str] | None = None,
+        takes_roots: bool = False,
+    ) -> None:
         self.follower = Follower()
         self._opening = opening
         self._open = open_it
@@ -53,9 +63,36 @@ class Background:
         self._library: Future[Library] = Future()
         self._child: Child | None = None
         self._model_note = ""
+        self._root_notes: tuple[str, ...] = ()
+        self.takes_roots = takes_roots
+        self._settled = threading.Event()  # which folders are served
+        if not takes_roots:
+            self._settled.set()
         self._started = False
         self._stopping = threading.Event()
         self._lock = threading.Lock()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the folders that are served, as far as that is known."""
+        opened = self._library.done() and self._library.exception() is None
+        return tuple(name for name, _ in self._library.result().folders) if opened else ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether it is known which folders are served; until then the client may say so."""
+        return self._settled.is_set()
+
+    def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
+        """Serve these folders where none were named; with none, the current one. A second call does nothing."""
+        with self._lock:
+            if self._settled.is_set():
+                return
+            if folder:
+                self._opening = replace(self._opening, folder=tuple(folder))
+                self._command = self._command and child_command(self._opening)
+            self._root_notes = tuple(notes)
+            self._settled.set()
 
     def start(self) -> None:
         """Begin; a second call does nothing."""
@@ -116,7 +153,7 @@ class Background:
 
     def notes(self) -> tuple[str, ...]:
         """Return in words what went wrong behind the answers; empty while all is well."""
-        return tuple(note for note in (*(self._child.notes() if self._child else ()), self._model_note) if note)
+        return tuple(note for note in (*self._root_notes, *(self._child.notes() if self._child else ()), self._model_note) if note)
 
     def progress(self) -> tuple[Progress, ...]:
         """Return how far the child is with what it is at; empty where it is at nothing, or another process does the work."""
@@ -131,6 +168,8 @@ class Background:
                 self._child.stop()
 
     def _run(self) -> None:
+        self._settled.wait(2 * ROOTS_SECONDS)  # a client that shakes hands and then says nothing more gets the current folder
+        self.settle()
         if self._command:
             self._child = Child(self._command)
             threading.Thread(target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True).start()

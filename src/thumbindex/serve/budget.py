@@ -11,6 +11,7 @@ from thumbindex.model import Answer, Progress
 from thumbindex.serve.pack import Shown, Size, dump, fit_passages
 from thumbindex.serve.passages import PassageForm
 from thumbindex.serve.payload import deduplication_payload, freshness_payload, progress_payload, state_payload, step_payload
+from thumbindex.serve.resources import link
 from thumbindex.serve.sentences import confidence, deduplication, foot, stood_on
 
 _DROPPED_SHOWN = 5
@@ -23,6 +24,7 @@ class Reply:
 
     text: str
     structured: dict[str, Any]
+    links: tuple[dict[str, Any], ...] = ()  # to the documents that it speaks of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class Frame:
         left_out = len(self.answer.passages) - len(shown)
         structured = self._structured() | {"results": [form.as_payload(each) for each in shown]} | ({"left_out": left_out} if left_out else {})
         rest = [f"{left_out} more left out: raise `max_tokens` to see them."] if left_out else []
-        return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._steps(), self._foot()]), structured)
+        text = "\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._steps(), self._foot()])
+        return Reply(text, structured, tuple(link(*place) for place in dict.fromkeys((each.passage.folder, each.passage.path) for each in shown)))
 
     def _head(self) -> str:
         answer = self.answer
@@ -107,5 +110,5 @@ def _fitted(frame: Frame, tokens: int, size: Size, form: PassageForm, held: Coll
 
 
 def count_reply(reply: Reply, size: Size) -> int:
-    """Return the tokens of a reply in the larger of its two forms."""
-    return max(size(reply.text), size(dump(reply.structured)))
+    """Return the tokens of a reply in the larger of its two forms: its text with the links, and its structured content."""
+    return max(size(reply.text) + sum(size(dump(each)) for each in reply.links), size(dump(reply.structured)))

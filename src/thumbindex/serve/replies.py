@@ -14,6 +14,7 @@ from thumbindex.serve.pack import MOST_CHARACTERS, Size, beginning, dump, line_s
 from thumbindex.serve.passages import PassageForm
 from thumbindex.serve.payload import progress_payload, status_payload
 from thumbindex.serve.quoting import one_line, quoted
+from thumbindex.serve.resources import link
 from thumbindex.serve.sentences import flagged, indexing, not_there, stood_on, up_to_date
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
         structured["flagged"] = warnings
     head = f"{one_line(excerpt.path)} (lines {excerpt.start_line}-{end} of {excerpt.total_lines})"
     warned = "".join(f"\n({one_line(line)})" for line in warnings)
-    return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured)
+    return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured, (link(excerpt.folder, excerpt.path),))
 
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
@@ -122,7 +123,12 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
         ("Links that lead nowhere", dangling, len(related.dangling)),
         ("Most similar", [f"{path} ({score:.2f})" for path, score in related.similar], len(related.similar)),
     )
-    return Reply("\n".join([one_line(related.path), *(_group(*group) for group in groups)]), structured)
+    paths = dict.fromkeys((*links, *backlinks, *(path for path, _ in related.similar)))
+    return Reply(
+        "\n".join([one_line(related.path), *(_group(*group) for group in groups)]),
+        structured,
+        tuple(link(related.folder, path) for path in list(paths)[:limit]),
+    )
 
 
 def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:

@@ -21,11 +21,18 @@ from thumbindex.serve.resources import parse_uri
 Address = tuple[str, str]
 
 
+LEVELS: tuple[types.LoggingLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+_NOTES_SECONDS = 1.0
+"""Between two looks at what is to be told in the client's log."""
+
+
 class Seat:
     """One client. All of it happens on the event loop; what is told late is told once, however often it has changed meanwhile."""
 
-    def __init__(self, folders: Collection[str]) -> None:
-        self._folders = folders
+    def __init__(self, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple) -> None:
+        self._folders, self._notes = folders, notes
+        self._level = LEVELS.index("warning")  # until the client says otherwise
         self._session: ServerSession | None = None  # of a client of the years before 2026-07-28
         self._subscribed: dict[str, Address] = {}  # by address as the client wrote it: it is told in its own words
         self._bus = InMemorySubscriptionBus()
@@ -38,6 +45,28 @@ class Seat:
     def welcome(self, session: ServerSession) -> None:
         """Take a client that is told outside of any request's answer."""
         self._session = session
+
+    def set_level(self, level: types.LoggingLevel, session: ServerSession) -> None:
+        """Tell a client of an earlier era from now on what is as grave as this."""
+        self._level = LEVELS.index(level)
+        self._session = session
+
+    async def log(self, level: types.LoggingLevel, text: str) -> None:
+        """Write into the client's log, where it is of an era that has one and wants to know."""
+        if self._session is not None and LEVELS.index(level) >= self._level:
+            message = types.LoggingMessageNotificationParams(level=level, logger="thumbindex", data=text)
+            await self._session.send_notification(types.LoggingMessageNotification(params=message))
+
+    async def log_notes(self) -> None:
+        """Write what goes wrong behind the answers into the client's log, each thing once, without end."""
+        told: set[str] = set()
+        while True:
+            now = list(self._notes()) if self._session is not None else []
+            for note in now:
+                if note not in told:
+                    await self.log("warning", note)
+            told = set(now)
+            await anyio.sleep(_NOTES_SECONDS)
 
     def subscribe(self, uri: str, session: ServerSession) -> None:
         """Tell the client from now on when the document at an address changes; it need not be there yet. Raises UsageError."""
@@ -78,6 +107,7 @@ class Seat:
             updated, listed = self._updated, self._listed
             self._updated, self._listed = {}, False
             if listed:
+                await self.log("info", "Notes have come or gone.")
                 await self._bus.publish(ResourcesListChanged())
                 if self._session is not None:
                     await self._session.send_resource_list_changed()
@@ -96,17 +126,18 @@ class Seat:
 
     def _checked(self, uri: str) -> Address:
         folder, path = parse_uri(uri)
-        if folder not in self._folders:
-            raise UnknownFolderError(f"{uri}: no folder {folder!r} here: there is {', '.join(self._folders)}.")
+        if folder not in (known := self._folders()):
+            raise UnknownFolderError(f"{uri}: no folder {folder!r} here: there is {', '.join(known)}.")
         return folder, path
 
 
 @asynccontextmanager
-async def seated(follower: Follower, folders: Collection[str]) -> AsyncIterator[Seat]:
+async def seated(follower: Follower, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple) -> AsyncIterator[Seat]:
     """Give a client a seat for as long as it stays."""
-    seat = Seat(folders)
+    seat = Seat(folders, notes)
     async with BlockingPortal() as portal, anyio.create_task_group() as group:
         group.start_soon(seat.tell)
+        group.start_soon(seat.log_notes)
         leave = follower.listen(_handing_over(portal, seat.take))
         try:
             yield seat

@@ -18,9 +18,9 @@ from thumbindex.serve.opening import Opening
 from thumbindex.serve.seat import Seat
 
 
-def serve_client(opening: Opening, folders: Sequence[tuple[str, Path]], may_name: MayName, lines: Ahead) -> None:
+def serve_client(opening: Opening, folders: Sequence[tuple[str, Path]], may_name: MayName, lines: Ahead, takes_roots: bool) -> None:
     """Serve until there are no more lines."""
-    background = Background(opening)
+    background = Background(opening, takes_roots=takes_roots)
     try:
         anyio.run(_serve, build_server(background, folders, may_name), lines)
     finally:

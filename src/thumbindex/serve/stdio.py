@@ -30,12 +30,13 @@ def serve_stdio(opening: Opening) -> int:
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = _may_name(opening, folders)
-    greet = partial(answer_initialize, folders=folders, may_name=may_name)
+    takes_roots = not opening.folder and not opening.load().folders
+    greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots)
     ahead = Ahead(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list})
     # Imported here: it brings the protocol's package, for which no client has to wait with its first requests.
     from thumbindex.serve.session import serve_client
 
-    serve_client(opening, folders, may_name, ahead)
+    serve_client(opening, folders, may_name, ahead, takes_roots)
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)
