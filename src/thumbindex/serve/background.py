@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
@@ -34,11 +34,16 @@ _RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 0.5, 60.0
 """Half of the first pause before a child that died is started again, which doubles up to the longest: a child that cannot live costs little."""
 
 
-def _tell_nobody(progress: Progress) -> None:
-    pass
+_WITHOUT_MODEL = "The model is not loaded: answers come from words alone. Whoever runs this server finds the reason with `thumbindex status`."
+"""For those who see some folders only: the reason may name another one."""
 
 
-def _never() -> bool:
+def tell_nobody(progress: Progress) -> None:
+    """Tell nobody how far something is."""
+
+
+def never() -> bool:
+    """Never tell anybody to stop."""
     return False
 
 
@@ -76,24 +81,37 @@ class Background:
         self.start()
         return self._library.result()
 
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether the library is open and every folder has words to search."""
+        opened = self._library
+        return opened.done() and not opened.exception() and opened.result().indexed
+
     def await_words(
-        self, seconds: float = WORDS_SECONDS, tell: Callable[[Progress], None] = _tell_nobody, interrupted: Callable[[], bool] = _never
+        self,
+        seconds: float = WORDS_SECONDS,
+        tell: Callable[[Progress], None] = tell_nobody,
+        interrupted: Callable[[], bool] = never,
+        only: Collection[str] | None = None,
     ) -> None:
-        """Wait until there are words to search, the child has ended, the time is up or `interrupted` says so; tell how far they are."""
-        library = self.library()
+        """Wait until there are words to search, the child has ended, the time is up or `interrupted` says so; tell how far they are.
+
+        With `only`, these folders' words are waited for and told of.
+        """
+        library = self.library() if only is None else self.library().only(only)
         until, count_at = time.monotonic() + seconds, time.monotonic() + _COUNT_SECONDS
         while time.monotonic() < until and not library.indexed:
             if interrupted() or (self._child is not None and not self._child.is_running):
                 return
-            for each in self.progress():
+            for each in self.progress(only):
                 tell(each)
-            if not self.progress() and time.monotonic() >= count_at:
+            if not self.progress(only) and time.monotonic() >= count_at:
                 for each in library.words_known():
                     tell(each)
                 count_at = time.monotonic() + _COUNT_SECONDS
             time.sleep(_POLL_SECONDS)
 
-    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = _never) -> Result:
+    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> Result:
         """Ask; where that meets damage, have the child repair it and ask again, as long as one waits for words. Raises what was met last."""
         until = time.monotonic() + WORDS_SECONDS
         damaged = False
@@ -107,20 +125,22 @@ class Background:
                     raise
             self._child.repair()
             time.sleep(_POLL_SECONDS)
-            self.await_words(until - time.monotonic(), interrupted=interrupted)
+            self.await_words(until - time.monotonic(), interrupted=interrupted, only=only)
 
     @property
     def is_attended(self) -> bool:
         """Tell whether there is a child that indexes, or is about to."""
         return self._child is not None and self._child.is_running
 
-    def notes(self) -> tuple[str, ...]:
-        """Return in words what went wrong behind the answers; empty while all is well."""
-        return tuple(note for note in (*(self._child.notes() if self._child else ()), self._model_note) if note)
+    def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return in words what went wrong behind the answers; empty while all is well. With `only`, no other folder is named or told of."""
+        of_model = self._model_note if only is None or not self._model_note else _WITHOUT_MODEL
+        return tuple(note for note in (*(self._child.notes(only) if self._child else ()), of_model) if note)
 
-    def progress(self) -> tuple[Progress, ...]:
+    def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
         """Return how far the child is with what it is at; empty where it is at nothing, or another process does the work."""
-        return self._child.progress() if self._child else ()
+        told = self._child.progress() if self._child else ()
+        return tuple(each for each in told if only is None or each.folder in only)
 
     def stop(self) -> None:
         """End the child and the follower."""

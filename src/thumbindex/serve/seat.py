@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 import mcp_types as types
+from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal
+from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.model import Changes
-from thumbindex.serve.follow import Follower
+from thumbindex.serve.follow import Follower, Following
 from thumbindex.serve.resources import parse_uri
 
 Address = tuple[str, str]
@@ -101,15 +103,50 @@ class Seat:
         return folder, path
 
 
+class Seats:
+    """The seats of a server's clients, one a connection, taken when a client first wants to be told of something. None waits for another one."""
+
+    def __init__(self, folders: Collection[str], group: TaskGroup) -> None:
+        self._folders, self._group = folders, group
+        self._seats: dict[Connection, Seat] = {}
+
+    def __len__(self) -> int:
+        """Return how many clients are told."""
+        return len(self._seats)
+
+    def of(self, session: ServerSession) -> Seat:
+        """Return the seat of a session's client."""
+        connection = session._connection  # the package shows it to nobody, and nothing else lasts as long as the client
+        if connection not in self._seats:
+            self._seats[connection] = seat = Seat(self._folders)
+            scope = anyio.CancelScope()
+            self._group.start_soon(_tell, seat, scope)
+            connection.exit_stack.callback(self._leave, connection, scope)
+        return self._seats[connection]
+
+    def take(self, news: Mapping[str, Changes]) -> None:
+        """Take what is new in the indexes, for every client."""
+        for seat in self._seats.values():
+            seat.take(news)
+
+    def _leave(self, connection: Connection, scope: anyio.CancelScope) -> None:
+        self._seats.pop(connection, None)
+        scope.cancel()
+
+
+async def _tell(seat: Seat, scope: anyio.CancelScope) -> None:
+    with scope, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # a client that is about to be gone
+        await seat.tell()
+
+
 @asynccontextmanager
-async def seated(follower: Follower, folders: Collection[str]) -> AsyncIterator[Seat]:
-    """Give a client a seat for as long as it stays."""
-    seat = Seat(folders)
+async def seated(follower: Follower | Following, folders: Collection[str]) -> AsyncIterator[Seats]:
+    """Give each client a seat for as long as it stays."""
     async with BlockingPortal() as portal, anyio.create_task_group() as group:
-        group.start_soon(seat.tell)
-        leave = follower.listen(_handing_over(portal, seat.take))
+        seats = Seats(folders, group)
+        leave = follower.listen(_handing_over(portal, seats.take))
         try:
-            yield seat
+            yield seats
         finally:
             leave()
             group.cancel_scope.cancel()
