@@ -15,7 +15,7 @@ from typing import Any, NewType, get_type_hints
 from platformdirs import user_config_path
 
 from thumbindex.errors import ConfigError, UnknownFolderError
-from thumbindex.folder_tables import read_folder_tables
+from thumbindex.folder_tables import has_folder_tables, read_folder_tables
 from thumbindex.settings import Config
 
 FOLDER_FILE = "thumbindex.toml"
@@ -223,7 +223,7 @@ def _read_layer(path: Path, only: tuple[str, ...] = ()) -> dict[Key, Any]:
         where = f"{path}:{line[1]}" if line else str(path)
         raise ConfigError(f"{where}: not valid TOML: {error}") from error
     values: dict[Key, Any] = {_GRANTED: {}} if _FOLDERS in document and not only else {}
-    if isinstance(document.get(_FOLDERS), list):
+    if has_folder_tables(document):
         document[_FOLDERS], values[_GRANTED] = read_folder_tables(document[_FOLDERS], path, source)
     for key, value in _flatten(document, "", lambda key: _place(path, source, key)):
         where = _place(path, source, key)

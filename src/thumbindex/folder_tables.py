@@ -13,7 +13,13 @@ from thumbindex.errors import ConfigError
 _KEYS = ("name", "path", "tokens")
 
 
-def read_folder_tables(tables: Sequence[Any], path: Path, source: str) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+def has_folder_tables(document: Mapping[str, Any]) -> bool:
+    """Tell whether a file writes its folders as `[[folders]]`, not as lines below `[folders]`."""
+    tables = document.get("folders")
+    return isinstance(tables, list) and all(isinstance(each, dict) for each in tables)
+
+
+def read_folder_tables(tables: Sequence[Mapping[str, Any]], path: Path, source: str) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     """Return the folders' paths, and the tokens that are named to see them, by folder name; raise ConfigError with file and line."""
     lines = [number for number, line in enumerate(source.splitlines(), start=1) if re.match(r"\s*\[\[\s*folders\s*\]\]", line)]
     folders: dict[str, str] = {}
@@ -29,15 +35,10 @@ def read_folder_tables(tables: Sequence[Any], path: Path, source: str) -> tuple[
     return folders, granted
 
 
-def _read_table(table: Any, where: str) -> tuple[str, str, tuple[str, ...] | None]:
-    if not isinstance(table, Mapping):
-        raise ConfigError(f"{where}: `folders` is a list of tables: write each as [[folders]] with name and path.")
-    for key in table:
-        if key not in _KEYS:
-            near = get_close_matches(key, _KEYS, n=1)
-            raise ConfigError(
-                f"{where}: unknown key `folders.{key}`" + (f": did you mean `{near[0]}`?" if near else ": a folder has name, path, tokens.")
-            )
+def _read_table(table: Mapping[str, Any], where: str) -> tuple[str, str, tuple[str, ...] | None]:
+    for key in table.keys() - set(_KEYS):
+        near = [f"did you mean `{each}`?" for each in get_close_matches(key, _KEYS, n=1)]
+        raise ConfigError(f"{where}: unknown key `folders.{key}`: {near[0] if near else 'a folder has name, path and tokens.'}")
     for key in _KEYS[:2]:
         if not isinstance(table.get(key), str) or not table[key].strip():
             raise ConfigError(f"{where}: a folder needs `{key}`, a string.")

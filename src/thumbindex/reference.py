@@ -47,8 +47,8 @@ notes = "~/notes"
 handbook = "~/work/handbook"
 ```
 
-Where a team asks one server ([how](http.md)), the same with who may see what: `tokens` names tokens of the token file, and `sub:`, `scope:` or `group:` of an
-issuer's tokens; `"*"` is every token. Where one folder names tokens, each one has to.
+Where a team asks one server ([how](http.md)), the same with who may see what: `tokens` names tokens of the
+token file, and `sub:`, `scope:` or `group:` of an issuer's tokens; `"*"` is every token. Where one folder names tokens, each one has to.
 
 ```toml
 [[folders]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,10 +25,12 @@ LONGEST_TOKEN = 16_384
 """Characters: no issuer's token is longer, and a longer one is not worked on."""
 
 _FETCH_SECONDS = 5.0
-_KEYS_SECONDS = 300.0
-"""After these keys are fetched anew; a key that is not known is asked for earlier, but not more often than every `_COOLDOWN_SECONDS`."""
+
+_KEYS_SECONDS, _OLDEST_SECONDS = 300.0, 3600.0
+"""After the first keys are fetched anew; until the second the old ones are believed where the issuer does not answer."""
 
 _COOLDOWN_SECONDS = 10.0
+"""Between two questions to the issuer, answered or not."""
 
 _LEEWAY_SECONDS = 30.0
 """By which two machines' clocks may differ."""
@@ -43,16 +46,12 @@ class Issuer:
     def __init__(self, settings: HttpSettings) -> None:
         self.address = settings.issuer
         self._audience = settings.audience or settings.url
-        self._jwks = settings.jwks
-        for name, address in (("issuer", self.address), ("jwks", self._jwks)):
+        for name, address in (("issuer", self.address), ("jwks", settings.jwks)):
             if address and not is_safe(address):
-                raise ConfigError(
-                    f"`serve.http.{name}` must begin with https://, not {address!r}: who changes what comes over http can forge tokens."
-                )
-        if not self._audience:
+                raise ConfigError(f"`serve.http.{name}` must begin with https://, not {address!r}: whoever is between could forge tokens.")
+        if not settings.url:
             raise ConfigError("`serve.http.issuer` needs `serve.http.url`, the address of /mcp as clients write it: tokens for others are not taken.")
-        self._keys: jwt.PyJWKClient | None = None
-        self._lock = threading.Lock()
+        self._keys = Keys(self.address, settings.jwks)
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return what a token tells of its holder; None for one that is not this issuer's, not for us, or too old."""
@@ -60,9 +59,10 @@ class Issuer:
 
     def _verify(self, token: str) -> AccessToken | None:
         try:
-            if jwt.get_unverified_header(token).get("alg") not in ALGORITHMS:
-                return None  # before anything is fetched for it
-            key = self._key_client().get_signing_key_from_jwt(token)
+            header = jwt.get_unverified_header(token)
+            key = self._keys.find(str(header.get("kid"))) if header.get("alg") in ALGORITHMS else None
+            if key is None:
+                return None
             claims = jwt.decode(
                 token,
                 key,
@@ -72,35 +72,59 @@ class Issuer:
                 leeway=_LEEWAY_SECONDS,
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
-        except jwt.PyJWKClientError as error:  # the issuer's fault or a key of another one: the operator should know, the client need not
-            _LOG.warning("A token cannot be verified: %s", error)
-            return None
         except (jwt.PyJWTError, ValueError, RecursionError):
             return None
         return _access(claims)
 
-    def _key_client(self) -> jwt.PyJWKClient:
-        with self._lock:
-            if self._keys is None:
-                address = self._jwks or self._published()
-                self._keys = jwt.PyJWKClient(address, lifespan=_KEYS_SECONDS, timeout=_FETCH_SECONDS, cooldown_duration=_COOLDOWN_SECONDS)
-            return self._keys
+
+class Keys:
+    """An issuer's public keys by their ids. Who shows a token of a known key never waits for the issuer."""
+
+    def __init__(self, issuer: str, jwks: str = "") -> None:
+        self._issuer, self._jwks = issuer, jwks
+        self._known: Mapping[str, jwt.PyJWK] = {}
+        self._fetched_at = self._asked_at = float("-inf")
+        self._lock = threading.Lock()
+
+    def find(self, kid: str) -> jwt.PyJWK | None:
+        """Return the key of an id; one that is not known is asked for, but not for every token that somebody makes up."""
+        if kid not in self._known or time.monotonic() > self._fetched_at + _KEYS_SECONDS:
+            with self._lock:
+                if time.monotonic() > self._asked_at + _COOLDOWN_SECONDS:
+                    self._fetch()
+                    self._asked_at = time.monotonic()
+        is_too_old = time.monotonic() > self._fetched_at + _OLDEST_SECONDS
+        return None if is_too_old else self._known.get(kid)
+
+    def _fetch(self) -> None:
+        try:
+            found = jwt.PyJWKSet.from_dict(dict(_fetch_json(self._jwks or self._published())))
+        except (jwt.PyJWTError, ValueError) as error:
+            _LOG.warning("The keys of %s cannot be had: %s", self._issuer, error)
+            return
+        self._known = {key.key_id: key for key in found.keys if key.key_id and key.public_key_use in ("sig", None)}
+        self._fetched_at = time.monotonic()
 
     def _published(self) -> str:
         """Return where the issuer says that its keys are (RFC 8414, OpenID Connect Discovery). Raises PyJWKClientError."""
-        failure: jwt.PyJWKClientError | None = None
-        for address in _metadata_addresses(self.address):
+        failure = jwt.PyJWKClientError("it publishes no metadata: set `serve.http.jwks`.")
+        for address in _metadata_addresses(self._issuer):
             try:
-                # Keys' own client fetches any JSON object, and follows no redirect.
-                found = jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS).fetch_data()
+                found = _fetch_json(address)
             except (jwt.PyJWKClientError, ValueError) as error:
-                failure = failure or jwt.PyJWKClientError(f"{address}: {error}")
+                failure = jwt.PyJWKClientError(f"{address}: {error}")
                 continue
             jwks = found.get("jwks_uri")
-            if found.get("issuer") != self.address or not isinstance(jwks, str) or not is_safe(jwks):
-                raise jwt.PyJWKClientError(f"{address} is not the metadata of {self.address}, or names no keys over https: set `serve.http.jwks`.")
-            return jwks
-        raise failure or jwt.PyJWKClientError(f"{self.address} publishes no metadata: set `serve.http.jwks`.")
+            if found.get("issuer") == self._issuer and isinstance(jwks, str) and is_safe(jwks):
+                return jwks
+            failure = jwt.PyJWKClientError(f"{address} is not its metadata, or names no keys over https: set `serve.http.jwks`.")
+        raise failure
+
+
+def _fetch_json(address: str) -> Mapping[str, Any]:
+    # The client for keys fetches any JSON object, in a bounded time, and follows no redirect.
+    found: Mapping[str, Any] = jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS).fetch_data()
+    return found
 
 
 def is_safe(address: str) -> bool:

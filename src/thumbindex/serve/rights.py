@@ -12,7 +12,7 @@ EVERYONE = "*"
 """In `tokens`: whoever has a token that is taken."""
 
 OF_AN_ISSUER = ("sub", "scope", "group")
-"""What is told of the holder of an issuer's token: in `tokens` with a colon, as `group:finance`, so that no issuer can hand out the name of a token of ours."""
+"""What an issuer's token tells of its holder: in `tokens` with a colon, as `group:finance`. No issuer can hand out the name of a token of ours."""
 
 Granted = Mapping[str, Collection[str]]
 
