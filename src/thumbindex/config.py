@@ -37,7 +37,7 @@ _ORDERED = (
 Key = NewType("Key", str)
 """A setting's dotted name, as in `query.fuse.k`."""
 
-_FOLDERS, _GRANTED = Key("folders"), Key("granted")
+_FOLDERS, _GRANTED, _TOKEN_FILE = Key("folders"), Key("granted"), Key("serve.http.token_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +230,8 @@ def _read_layer(path: Path, only: tuple[str, ...] = ()) -> dict[Key, Any]:
         if only and not key.startswith(only):
             raise ConfigError(f"{where}: `{key}` may not be set in a folder's own {FOLDER_FILE}: set it in {user_config_file()} or with --config.")
         values[key] = _check(settings()[key], value, where)
+    if values.get(_TOKEN_FILE):
+        values[_TOKEN_FILE] = str(path.parent / Path(values[_TOKEN_FILE]).expanduser())
     if _FOLDERS in values:
         values[_FOLDERS] = {name: str(path.parent / Path(to).expanduser()) for name, to in values[_FOLDERS].items()}
     return values

@@ -84,8 +84,13 @@ class Background:
     @property
     def is_ready(self) -> bool:
         """Tell whether the library is open and every folder has words to search."""
+        library = self.library_if_open()
+        return library is not None and library.indexed
+
+    def library_if_open(self) -> Library | None:
+        """Return the library; None where it is not open (yet)."""
         opened = self._library
-        return opened.done() and not opened.exception() and opened.result().indexed
+        return opened.result() if opened.done() and not opened.exception() else None
 
     def await_words(
         self,
