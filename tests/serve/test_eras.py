@@ -55,9 +55,9 @@ class Noted(Background):
         return ("The disk is full.",)
 
 
-@pytest.mark.parametrize(("level", "heard"), [("debug", ["The disk is full."]), ("error", [])])
+@pytest.mark.parametrize(("level", "heard"), [("debug", ["The disk is full."]), ("error", []), (None, [])])
 async def test_what_goes_wrong_behind_the_answers_is_logged_once_at_the_level_that_was_asked_for(
-    library: Library, level: types.LoggingLevel, heard: list[str]
+    library: Library, level: types.LoggingLevel | None, heard: list[str]
 ) -> None:
     told: list[Any] = []
 
@@ -66,7 +66,8 @@ async def test_what_goes_wrong_behind_the_answers_is_logged_once_at_the_level_th
 
     server = build_server(Noted(Opening(), lambda opening: library, command=[]), library.folders)
     async with Client(server, mode="legacy", logging_callback=hear) as client:
-        await client.set_logging_level(level)
+        if level:
+            await client.set_logging_level(level)
         await anyio.sleep(2.3)
     assert told == heard
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -38,11 +38,16 @@ _RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 0.5, 60.0
 """Half of the first pause before a child that died is started again, which doubles up to the longest: a child that cannot live costs little."""
 
 
-def _tell_nobody(progress: Progress) -> None:
-    pass
+_WITHOUT_MODEL = "The model is not loaded: answers come from words alone. Whoever runs this server finds the reason with `thumbindex status`."
+"""For those who see some folders only: the reason may name another one."""
 
 
-def _never() -> bool:
+def tell_nobody(progress: Progress) -> None:
+    """Tell nobody how far something is."""
+
+
+def never() -> bool:
+    """Never tell anybody to stop."""
     return False
 
 
@@ -113,24 +118,42 @@ class Background:
         self.start()
         return self._library.result()
 
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether the library is open and every folder has words to search."""
+        library = self.library_if_open()
+        return library is not None and library.indexed
+
+    def library_if_open(self) -> Library | None:
+        """Return the library; None where it is not open (yet)."""
+        opened = self._library
+        return opened.result() if opened.done() and not opened.exception() else None
+
     def await_words(
-        self, seconds: float = WORDS_SECONDS, tell: Callable[[Progress], None] = _tell_nobody, interrupted: Callable[[], bool] = _never
+        self,
+        seconds: float = WORDS_SECONDS,
+        tell: Callable[[Progress], None] = tell_nobody,
+        interrupted: Callable[[], bool] = never,
+        only: Collection[str] | None = None,
     ) -> None:
-        """Wait until there are words to search, the child has ended, the time is up or `interrupted` says so; tell how far they are."""
-        library = self.library()
+        """Wait until there are words to search, the child has ended, the time is up or `interrupted` says so; tell how far they are.
+
+        With `only`, these folders' words are waited for and told of.
+        """
+        library = self.library() if only is None else self.library().only(only)
         until, count_at = time.monotonic() + seconds, time.monotonic() + _COUNT_SECONDS
         while time.monotonic() < until and not library.indexed:
             if interrupted() or (self._child is not None and not self._child.is_running):
                 return
-            for each in self.progress():
+            for each in self.progress(only):
                 tell(each)
-            if not self.progress() and time.monotonic() >= count_at:
+            if not self.progress(only) and time.monotonic() >= count_at:
                 for each in library.words_known():
                     tell(each)
                 count_at = time.monotonic() + _COUNT_SECONDS
             time.sleep(_POLL_SECONDS)
 
-    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = _never) -> Result:
+    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> Result:
         """Ask; where that meets damage, have the child repair it and ask again, as long as one waits for words. Raises what was met last."""
         until = time.monotonic() + WORDS_SECONDS
         damaged = False
@@ -144,20 +167,23 @@ class Background:
                     raise
             self._child.repair()
             time.sleep(_POLL_SECONDS)
-            self.await_words(until - time.monotonic(), interrupted=interrupted)
+            self.await_words(until - time.monotonic(), interrupted=interrupted, only=only)
 
     @property
     def is_attended(self) -> bool:
         """Tell whether there is a child that indexes, or is about to."""
         return self._child is not None and self._child.is_running
 
-    def notes(self) -> tuple[str, ...]:
-        """Return in words what went wrong behind the answers; empty while all is well."""
-        return tuple(note for note in (*self._root_notes, *(self._child.notes() if self._child else ()), self._model_note) if note)
+    def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return in words what went wrong behind the answers; empty while all is well. With `only`, no other folder is named or told of."""
+        of_model = self._model_note if only is None or not self._model_note else _WITHOUT_MODEL
+        of_roots = self._root_notes if only is None else ()
+        return tuple(note for note in (*of_roots, *(self._child.notes(only) if self._child else ()), of_model) if note)
 
-    def progress(self) -> tuple[Progress, ...]:
+    def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
         """Return how far the child is with what it is at; empty where it is at nothing, or another process does the work."""
-        return self._child.progress() if self._child else ()
+        told = self._child.progress() if self._child else ()
+        return tuple(each for each in told if only is None or each.folder in only)
 
     def stop(self) -> None:
         """End the child and the follower."""

@@ -22,8 +22,9 @@ from thumbindex.serve.outcome import unforeseen
 from thumbindex.serve.replies import reply_outline, reply_query, reply_read, reply_related, reply_status
 from thumbindex.serve.resources import MIME, TEMPLATE, complete, list_page, parse_uri, resource_uri
 from thumbindex.serve.roots import ask_roots, taken_roots
-from thumbindex.serve.seat import Seat, seated
+from thumbindex.serve.seat import Seat, Seats, seated
 from thumbindex.serve.tools import LONGEST_QUERY, check_arguments
+from thumbindex.serve.view import View
 from thumbindex.serve.waiting import Waiting, in_thread
 
 _LOG = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ _WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
 """Versions of the protocol that know no links to resources: a strict client would refuse the answer."""
 
 
-class NotesServer(Server[Seat]):
+class NotesServer(Server[Seats]):
     """The protocol's server, that announces the changes that it tells of and no others."""
 
     def get_capabilities(self, notification_options: NotificationOptions | None = None, *others: Any, **options: Any) -> types.ServerCapabilities:
@@ -47,12 +48,12 @@ class NotesServer(Server[Seat]):
         return found.model_copy(update={**unchanging, **no_log})
 
 
-def build_server(background: Background, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None) -> Server[Seat]:
+def build_server(background: Background | View, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None) -> Server[Seats]:
     """Return the server; listing what it can do touches neither index nor model. `may_name` says which directories its instructions name."""
     desk = _Desk(background)
     names = [name for name, _ in folders]
 
-    def lifespan(server: Server[Seat]) -> AbstractAsyncContextManager[Seat]:
+    def lifespan(server: Server[Seats]) -> AbstractAsyncContextManager[Seats]:
         return seated(background.follower, lambda: background.names or names, background.notes)
 
     server = NotesServer(
@@ -83,7 +84,7 @@ def build_server(background: Background, folders: Sequence[tuple[str, Path]], ma
 class _Desk:
     """Takes the protocol's requests; what they ask of the library runs in worker threads."""
 
-    def __init__(self, background: Background) -> None:
+    def __init__(self, background: Background | View) -> None:
         self._background = background
         self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {
             "query": self._query,
@@ -95,19 +96,19 @@ class _Desk:
 
     async def welcome(self, ctx: Any, params: types.NotificationParams) -> None:
         """Take a client of an earlier era that has shaken hands: it hears what comes and goes without asking."""
-        ctx.lifespan_context.welcome(ctx.session)
+        _seat(ctx).welcome(ctx.session)
         if not self._background.is_settled:
             self._background.settle(*taken_roots(await ask_roots(ctx.session)))
 
     async def set_level(self, ctx: Any, params: types.SetLevelRequestParams) -> types.EmptyResult:
         """Write into the client's log from now on what is as grave as it says."""
-        ctx.lifespan_context.set_level(params.level, ctx.session)
+        _seat(ctx).set_level(params.level, ctx.session)
         return types.EmptyResult()
 
     async def roots_changed(self, ctx: Any, params: types.NotificationParams) -> None:
         """Say that other folders need another server: indexes are opened once."""
         if self._background.takes_roots:
-            await ctx.lifespan_context.log("warning", "The client's folders have changed: start this server again to have the new ones.")
+            await _seat(ctx).log("warning", "The client's folders have changed: start this server again to have the new ones.")
 
     async def list_tools(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List the tools; the first answer is also what sets the background going."""
@@ -152,7 +153,7 @@ class _Desk:
         """Tell a client of an earlier era when a document changes; one that does not exist yet may come."""
         self._background.start()
         try:
-            ctx.lifespan_context.subscribe(str(params.uri), ctx.session)
+            _seat(ctx).subscribe(str(params.uri), ctx.session)
         except UsageError as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
         return types.EmptyResult()
@@ -160,7 +161,7 @@ class _Desk:
     async def unsubscribe(self, ctx: Any, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Tell it no longer."""
         try:
-            ctx.lifespan_context.unsubscribe(str(params.uri))
+            _seat(ctx).unsubscribe(str(params.uri))
         except UsageError as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
         return types.EmptyResult()
@@ -168,8 +169,7 @@ class _Desk:
     async def listen(self, ctx: Any, params: types.SubscriptionsListenRequestParams) -> types.SubscriptionsListenResult:
         """Serve a stream of changes."""
         self._background.start()
-        seat: Seat = ctx.lifespan_context
-        return await seat.listen(ctx, params.notifications)
+        return await _seat(ctx).listen(ctx, params.notifications)
 
     async def list_prompts(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         """List the one prompt."""
@@ -222,6 +222,11 @@ class _Desk:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
         except ThumbindexError as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
+
+
+def _seat(ctx: Any) -> Seat:
+    seats: Seats = ctx.lifespan_context
+    return seats.of(ctx.session)
 
 
 _PROMPT_TEXT = """\
