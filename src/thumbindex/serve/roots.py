@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 import anyio
 import mcp_types as types
@@ -49,7 +49,8 @@ def _path_of(uri: str) -> Path | None:
     """Return the folder at an address, links followed; None for what is none of this machine's."""
     try:
         parts = urlsplit(uri)
-        path = Path(url2pathname(unquote(parts.path)))
+        written = unquote(parts.path)
+        path = Path(written.lstrip("/") if os.name == "nt" else written)  # /C:/notes
         local = parts.scheme == "file" and parts.netloc in {"", "localhost"} and path.is_absolute()
         return path.resolve() if local and path.is_dir() else None
     except (ValueError, OSError):  # no address at all, or a NUL or a loop in it
