@@ -1,5 +1,7 @@
 """An issuer's tokens, from a small issuer of the tests' own: real keys, real JWTs, real sockets."""
 
+import base64
+import hmac
 import json
 import threading
 import time
@@ -102,7 +104,7 @@ def hostile(issuer: Issuer) -> dict[str, str]:
     another = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     good = issuer.sign()
     head, body, signature = good.split(".")
-    secret = jwt.encode({"x": 1}, "x" * 64, algorithm="HS256", headers={"kid": "one"}).split(".")[0]
+    shared = f"{encoded(json.dumps({'alg': 'HS256', 'kid': 'one'}).encode())}.{body}"
     return {
         "for another": issuer.sign(aud="https://other.example.org/mcp"),
         "for a longer address": issuer.sign(aud=f"{URL}/x"),
@@ -114,15 +116,20 @@ def hostile(issuer: Issuer) -> dict[str, str]:
         "not yet": issuer.sign(nbf=now + 600),
         "without subject": issuer.sign(sub=None),
         "of another key": issuer.sign(key=another),
-        "of an unknown key": jwt.encode({"sub": "x"}, another, algorithm="RS256", headers={"kid": "two"}),
-        "without key": jwt.encode({"iss": issuer.url, "aud": URL, "sub": "x", "exp": now + 60}, another, algorithm="RS256"),
-        "unsigned": jwt.encode({"iss": issuer.url, "aud": URL, "sub": "x", "exp": now + 60}, "", algorithm="none", headers={"kid": "one"}),
+        "of an unknown key": jwt.encode(jwt.decode(good, options={"verify_signature": False}), another, algorithm="RS256", headers={"kid": "two"}),
+        "without key": jwt.encode(jwt.decode(good, options={"verify_signature": False}), issuer.keys["one"], algorithm="RS256"),
+        "unsigned": jwt.encode(jwt.decode(good, options={"verify_signature": False}), "", algorithm="none", headers={"kid": "one"}),
         "signature cut off": f"{head}.{body}.",
         "signature of another": f"{head}.{issuer.sign(sub='root').split('.')[1]}.{signature}",
-        "with the public key as a secret": f"{secret}.{body}.{signature}" if pem else "",
+        "with the public key as a shared secret": f"{shared}.{encoded(hmac.digest(pem, shared.encode(), 'sha256'))}",
         "no token": "a.b.c",
         "too long": f"{head}.{'x' * 20_000}.{signature}",
     }
+
+
+def encoded(part: bytes) -> str:
+    """Write a part of a token as tokens are written."""
+    return base64.urlsafe_b64encode(part).decode().rstrip("=")
 
 
 def test_no_other_token_is_taken(guarded: Any, issuer: Issuer) -> None:
