@@ -41,9 +41,9 @@ from thumbindex.serve.oauth import Issuer
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.outcome import say_error
 from thumbindex.serve.rights import EVERYONE, Rights, checked_rights, nested
+from thumbindex.serve.sight import Sight
 from thumbindex.serve.stdio import SWITCH_SECONDS, claim_output, named_folders, names_allowed
 from thumbindex.serve.token_file import TokenFile
-from thumbindex.serve.view import View
 from thumbindex.settings import Config, HttpSettings
 
 Folders = Sequence[tuple[str, Path]]
@@ -99,7 +99,7 @@ class Site:
     def _entrance(self, seen: frozenset[str]) -> StreamableHTTPSessionManager:
         """Return the protocol's entrance to some folders: a server that knows of no others."""
         folders = [each for each in self._folders if each[0] in seen]
-        behind = self._background if len(folders) == len(self._folders) else View(self._background, seen)
+        behind = self._background if len(folders) == len(self._folders) else Sight(self._background, seen)
         server = build_server(behind, folders, self._may_name)
         server.middleware.append(Calls(self.metrics, self._settings.request_seconds))
         return StreamableHTTPSessionManager(server, max_request_body_size=self._settings.max_body_bytes, max_sessions=self._settings.connections)

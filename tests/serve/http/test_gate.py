@@ -95,9 +95,10 @@ def test_who_asks_too_often_waits(serve: Callable[..., Any]) -> None:
     assert (statuses[3].headers["retry-after"], another.status_code) == ("2", 200)
 
 
-def test_who_shows_tokens_that_are_none_may_not_try_for_ever(serve: Callable[..., Any]) -> None:
+def test_who_shows_tokens_that_are_none_is_told_to_wait_and_nobody_else(serve: Callable[..., Any]) -> None:
     with serve(rate=0.5, burst=3) as running:
         assert [running.ask("/metrics", headers={"Authorization": "Bearer x"}).status_code for _ in range(5)] == [401, 401, 401, 429, 429]
+        assert running.call("tools/list", running.token("bob")).status_code == 200  # from the same address
 
 
 def test_a_bucket_fills_again() -> None:

@@ -17,7 +17,7 @@ from thumbindex.serve.background import Background
 from thumbindex.serve.http import Site
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.rights import Rights, checked_rights, nested
-from thumbindex.serve.view import View
+from thumbindex.serve.sight import Sight
 from thumbindex.settings import Config
 
 FOLDERS = [("handbook", Path("/h")), ("salaries", Path("/s"))]
@@ -110,17 +110,17 @@ def test_who_sees_nothing_is_told_so(running: Any) -> None:
 
 def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library: Library) -> None:
     """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the same way is gone."""
-    view = View(Background(Opening(), lambda opening: library, command=[]), frozenset({"handbook"})).library()
+    sight = Sight(Background(Opening(), lambda opening: library, command=[]), frozenset({"handbook"})).library()
 
     def seconds(name: str) -> float:
         began = time.perf_counter()
         with pytest.raises(UnknownFolderError):
-            view.query("leave", folder=[name])
+            sight.query("leave", folder=[name])
         return time.perf_counter() - began
 
     hidden, nowhere = zip(*((seconds("salaries"), seconds("salariez")) for _ in range(200)), strict=True)
     assert 0.5 < statistics.median(hidden) / statistics.median(nowhere) < 2
-    assert [reader.folder.name for reader in view._readers] == ["handbook"]
+    assert [reader.folder.name for reader in sight._readers] == ["handbook"]
 
 
 def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(library: Library, place: Path) -> None:
@@ -130,25 +130,25 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(library: Libra
     import sys
 
     background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", script])
-    view = View(background, frozenset({"handbook"}))
-    view.start()
+    sight = Sight(background, frozenset({"handbook"}))
+    sight.start()
     end = time.monotonic() + 10
     while len(background.progress()) < 2 and time.monotonic() < end:
         time.sleep(0.01)
     assert set(background.notes()) >= {"Zirconium is away.", "A book is away.", "Of everything."}
-    assert view.notes() == ("A book is away.",)
-    assert [each.folder for each in view.progress()] == ["handbook"]
+    assert sight.notes() == ("A book is away.",)
+    assert [each.folder for each in sight.progress()] == ["handbook"]
     background.stop()
-    assert not [note for note in view.notes() if "irconium" in note]
+    assert not [note for note in sight.notes() if "irconium" in note]
 
 
 def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it() -> None:
     def fail(opening: Opening) -> Library:
         raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")
 
-    view = View(Background(Opening(), fail, command=[]), frozenset({"handbook"}))
+    sight = Sight(Background(Opening(), fail, command=[]), frozenset({"handbook"}))
     with pytest.raises(Exception, match="cannot be opened just now") as caught:
-        view.library()
+        sight.library()
     assert "salaries" not in str(caught.value)
 
 

@@ -15,7 +15,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from thumbindex.errors import UsageError
+from thumbindex.serve.listen import Listening
 from thumbindex.serve.tokens import add_token
+from thumbindex.settings import HttpSettings
 
 JSON = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "query"}
 META = {
@@ -77,7 +80,7 @@ def test_the_first_question_waits_for_words_and_an_edit_is_seen(tmp_path: Path) 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_a_signal_ends_it_gently(tmp_path: Path) -> None:
-    """A request that is under way is answered, a stream ends at once, and the child goes too."""
+    """A request that is under way is answered, a stream ends at once, and nothing more is printed."""
     with process(tmp_path, "--json", "--set", "serve.watch.enabled=false", "--set", "serve.http.drain_seconds=20") as running:
         assert running.stdout is not None
         url = json.loads(running.stdout.readline())["url"]
@@ -115,14 +118,11 @@ def test_other_addresses_need_a_token(tmp_path: Path) -> None:
         assert [ask(url, {"query": "apples"}).status_code, ask(url, {"query": "apples"}, Authorization=f"Bearer {token}").status_code] == [401, 200]
 
 
-def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
-    with process(tmp_path) as running:
-        assert running.stdout is not None
-        port = running.stdout.readline().strip().removesuffix("/mcp").rpartition(":")[2]
-        with process(tmp_path, "--port", port) as second:
-            out, err = second.communicate(timeout=60)
-    assert (second.returncode, out) == (2, "")
-    assert f"cannot listen at 127.0.0.1, port {port}" in err
+def test_a_port_that_is_taken_is_said_so(open_running: Any) -> None:
+    settings = HttpSettings(port=int(open_running.base.rpartition(":")[2]))
+    with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1, port {settings.port}: give another"):
+        Listening(open_running.site.app, settings, print, print).run()
+    assert open_running.ask("/health").status_code == 200
 
 
 def test_its_options_are_for_http_alone(tmp_path: Path) -> None:
