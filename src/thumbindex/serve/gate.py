@@ -75,25 +75,25 @@ class Senders:
 
 
 class Strangers:
-    """Refuses an address that has shown too many tokens that are none."""
+    """Tells an address that has shown too many tokens that are none to wait. Whoever shows one that is taken is let in, from there, too."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
         self._rates = Rates(settings.rate, settings.burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, and remember one that was not authorized."""
-        address = _address(scope)
-        if wait := self._rates.wait(address):
-            await _too_many(wait)(scope, receive, send)
-            return
+        """Answer a request, and count one that was not authorized."""
+        instead: Response | None = None
 
-        async def remember(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 401:
-                self._rates.take(address)
-            await send(message)
+        async def count(message: Message) -> None:
+            nonlocal instead
+            if message["type"] == "http.response.start" and message["status"] == 401 and (wait := self._rates.take(_address(scope))):
+                instead = _too_many(wait)
+                await instead(scope, receive, send)
+            if instead is None:
+                await send(message)
 
-        await self._app(scope, receive, remember)
+        await self._app(scope, receive, count)
 
 
 class Gate:

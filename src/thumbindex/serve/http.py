@@ -15,6 +15,7 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import TokenVerifier
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
@@ -40,9 +41,9 @@ from thumbindex.serve.oauth import Issuer
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.outcome import say_error
 from thumbindex.serve.rights import EVERYONE, Rights, checked_rights, nested
+from thumbindex.serve.sight import Sight
 from thumbindex.serve.stdio import SWITCH_SECONDS, claim_output, named_folders, names_allowed
 from thumbindex.serve.token_file import TokenFile
-from thumbindex.serve.view import View
 from thumbindex.settings import Config, HttpSettings
 
 Folders = Sequence[tuple[str, Path]]
@@ -98,7 +99,7 @@ class Site:
     def _entrance(self, seen: frozenset[str]) -> StreamableHTTPSessionManager:
         """Return the protocol's entrance to some folders: a server that knows of no others."""
         folders = [each for each in self._folders if each[0] in seen]
-        behind = self._background if len(folders) == len(self._folders) else View(self._background, seen)
+        behind = self._background if len(folders) == len(self._folders) else Sight(self._background, seen)
         server = build_server(behind, folders, self._may_name)
         server.middleware.append(Calls(self.metrics, self._settings.request_seconds))
         return StreamableHTTPSessionManager(server, max_request_body_size=self._settings.max_body_bytes, max_sessions=self._settings.connections)
@@ -112,9 +113,11 @@ class Site:
             Route("/mcp", self._guarded(self.gate)),
         ]
         if settings.issuer:
-            resource, issuer = AnyHttpUrl(settings.url), AnyHttpUrl(settings.issuer)
-            routes += create_protected_resource_routes(resource, [issuer], list(settings.scopes) or None)
-        app: ASGIApp = Starlette(routes=routes, lifespan=self._lifespan)
+            known = _auth_settings(settings)
+            routes += create_protected_resource_routes(AnyHttpUrl(settings.url), [known.issuer_url], known.required_scopes)
+        site = Starlette(routes=routes, lifespan=self._lifespan)
+        site.router.redirect_slashes = False  # behind a proxy an address that we make up may be a wrong one
+        app: ASGIApp = site
         if verifier is not None:
             app = Strangers(AuthenticationMiddleware(AuthContextMiddleware(app), backend=BearerAuthBackend(verifier)), settings)
         app = Senders(app, settings, asks=verifier is not None)
@@ -152,6 +155,12 @@ class Site:
         library = self._background.library_if_open()
         held = await run_sync(library.states) if library else {}
         return PlainTextResponse(self.metrics.text(held, self.gate.streams), media_type=CONTENT_TYPE)
+
+
+def _auth_settings(settings: HttpSettings) -> AuthSettings:
+    # These keep an issuer's address as it is written: clients compare it letter by letter. Whom a token is for is our verifier's to check.
+    given = {"issuer_url": settings.issuer, "resource_server_url": settings.url, "required_scopes": list(settings.scopes) or None}
+    return AuthSettings.model_validate({**given, "validate_token_resource": False})
 
 
 class _Page:

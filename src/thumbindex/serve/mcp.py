@@ -23,8 +23,8 @@ from thumbindex.serve.replies import reply_outline, reply_query, reply_read, rep
 from thumbindex.serve.resources import MIME, TEMPLATE, complete, list_page, parse_uri, resource_uri
 from thumbindex.serve.roots import ask_roots, taken_roots
 from thumbindex.serve.seat import Seat, Seats, seated
+from thumbindex.serve.sight import Sight
 from thumbindex.serve.tools import LONGEST_QUERY, check_arguments
-from thumbindex.serve.view import View
 from thumbindex.serve.waiting import Waiting, in_thread
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class NotesServer(Server[Seats]):
         return found.model_copy(update={**unchanging, **no_log})
 
 
-def build_server(background: Background | View, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None) -> Server[Seats]:
+def build_server(background: Background | Sight, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None) -> Server[Seats]:
     """Return the server; listing what it can do touches neither index nor model. `may_name` says which directories its instructions name."""
     desk = _Desk(background)
     names = [name for name, _ in folders]
@@ -84,7 +84,7 @@ def build_server(background: Background | View, folders: Sequence[tuple[str, Pat
 class _Desk:
     """Takes the protocol's requests; what they ask of the library runs in worker threads."""
 
-    def __init__(self, background: Background | View) -> None:
+    def __init__(self, background: Background | Sight) -> None:
         self._background = background
         self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {
             "query": self._query,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -80,20 +80,20 @@ class Issuer:
 class Keys:
     """An issuer's public keys by their ids. Who shows a token of a known key never waits for the issuer."""
 
-    def __init__(self, issuer: str, jwks: str = "") -> None:
-        self._issuer, self._jwks = issuer, jwks
+    def __init__(self, issuer: str, jwks: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self._issuer, self._jwks, self._clock = issuer, jwks, clock
         self._known: Mapping[str, jwt.PyJWK] = {}
         self._fetched_at = self._asked_at = float("-inf")
         self._lock = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
         """Return the key of an id; one that is not known is asked for, but not for every token that somebody makes up."""
-        if kid not in self._known or time.monotonic() > self._fetched_at + _KEYS_SECONDS:
+        if kid not in self._known or self._clock() > self._fetched_at + _KEYS_SECONDS:
             with self._lock:
-                if time.monotonic() > self._asked_at + _COOLDOWN_SECONDS:
+                if self._clock() > self._asked_at + _COOLDOWN_SECONDS:
                     self._fetch()
-                    self._asked_at = time.monotonic()
-        is_too_old = time.monotonic() > self._fetched_at + _OLDEST_SECONDS
+                    self._asked_at = self._clock()
+        is_too_old = self._clock() > self._fetched_at + _OLDEST_SECONDS
         return None if is_too_old else self._known.get(kid)
 
     def _fetch(self) -> None:
@@ -103,7 +103,7 @@ class Keys:
             _LOG.warning("The keys of %s cannot be had: %s", self._issuer, error)
             return
         self._known = {key.key_id: key for key in found.keys if key.key_id and key.public_key_use in ("sig", None)}
-        self._fetched_at = time.monotonic()
+        self._fetched_at = self._clock()
 
     def _published(self) -> str:
         """Return where the issuer says that its keys are (RFC 8414, OpenID Connect Discovery). Raises PyJWKClientError."""

@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-class View:
+class Sight:
     """A background that shows some folders. Everything that a tool, resource, completion or stream of changes is made of comes through here."""
 
     def __init__(self, background: Background, folders: frozenset[str]) -> None:
