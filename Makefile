@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-clients test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 # torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
@@ -19,6 +19,16 @@ demo: .venv/installed
 
 test: .venv/installed
 	$(BIN)/python -m pytest
+
+# Clients of others, and the official conformance suite, on the server; the TypeScript ones need node and, the first time, the network.
+test-clients: .venv/installed
+	@command -v npm > /dev/null || echo 'node is missing: the TypeScript SDKs, MCP Inspector and the conformance suite are NOT tried, only the Python SDK.'
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory tests/clients/node_modules/.package-lock.json; fi
+	THUMBINDEX_CLIENTS=1 $(BIN)/python -m pytest -rs tests/clients
+
+tests/clients/node_modules/.package-lock.json: tests/clients/package-lock.json
+	cd tests/clients && npm ci --no-progress --loglevel=error
+	touch $@
 
 # Kill the writer, fill the disk and flip bytes, hundreds of times; `make test` does a few of each.
 test-faults: .venv/installed

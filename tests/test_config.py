@@ -1,5 +1,6 @@
 """Configuration: layers, checks, and the files that are generated from the settings."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,46 @@ def test_what_is_not_at_its_default_is_told_by_its_key() -> None:
         "corpus.exclude": ("a/**",),
         "query.fuse.k": 3,
     }
+
+
+# ------------------------------------------------------------------ folders with rights
+
+
+def test_folders_may_name_the_tokens_that_see_them(tmp_path: Path) -> None:
+    text = '[[folders]]\nname = "a"\npath = "notes"\n\n[[folders]]\nname = "b"\npath = "/b"\ntokens = ["alice", "group:x"]\n'
+    (tmp_path / "c.toml").write_text(text, encoding="utf-8")
+    config = load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
+    assert (config.folders, config.granted) == ({"a": str(tmp_path / "notes"), "b": "/b"}, {"b": ("alice", "group:x")})
+
+
+def test_a_later_layer_takes_rights_away_with_the_folders(tmp_path: Path) -> None:
+    (tmp_path / "user.toml").write_text('[[folders]]\nname = "a"\npath = "a"\ntokens = ["alice"]\n', encoding="utf-8")
+    (tmp_path / "c.toml").write_text('[folders]\nb = "b"\n', encoding="utf-8")
+    config = load_config(user_file=tmp_path / "user.toml", config_file=tmp_path / "c.toml")
+    assert (list(config.folders), config.granted) == (["b"], {})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[[folders]]\nname = "a"\n', ":1: a folder needs `path`"),
+        ('[[folders]]\nname = "a"\npath = "x"\ntoken = ["b"]\n', ":1: unknown key `folders.token`: did you mean `tokens`?"),
+        ('[[folders]]\nname = "a"\npath = "x"\ntokens = "b"\n', ":1: `tokens` must be a list"),
+        ('[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "a"\npath = "y"\n', ":5: there are two folders of the name 'a'"),
+    ],
+)
+def test_a_folder_table_that_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "c.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
+
+
+def test_a_vault_names_no_folders_and_no_tokens(tmp_path: Path) -> None:
+    (tmp_path / "thumbindex.toml").write_text('[[folders]]\nname = "a"\npath = "/"\ntokens = ["*"]\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match="`folders` may not be set"):
+        load_config(user_file=tmp_path / "none", folder=tmp_path)
+
+
+def test_a_token_file_lies_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text('[serve.http]\ntoken_file = "tokens"\n', encoding="utf-8")
+    assert load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml").serve.http.token_file == str(tmp_path / "tokens")

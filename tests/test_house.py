@@ -35,6 +35,9 @@ DOORS = {
     "yaml": {"corpus/yaml_tree.py"},
     "watchdog": {"serve/watch.py"},
     "matplotlib": {"study/plots.py"},
+    "uvicorn": {"serve/listen.py"},
+    "sse_starlette": {"serve/listen.py"},
+    "jwt": {"serve/oauth.py"},
     "rapidfuzz": {"query/correct.py", "query/guards.py"},
 }
 ROOM_DOORS = {
@@ -43,6 +46,7 @@ ROOM_DOORS = {
     "sentence_transformers": "encode",
     "onnxruntime": "encode",
     "mcp": "serve",
+    "starlette": "serve",
     "typer": "serve",
 }
 IMPURE = {"os", "io", "pathlib", "time", "random", "sqlite3", "subprocess", "socket", "threading", "logging", "shutil", "tempfile"}

@@ -20,6 +20,7 @@ NOT_IN_A_SHELL = {
     "query": "the question is the command's argument QUERY",
     "why": "a command of its own, which takes the path and the question",
     "max_tokens": "a terminal has no budget; `serve.max_tokens` sets the default",
+    "seen": "nor does it hold passages",
 }
 """Arguments of the tool `query` that its command has no flag for."""
 
@@ -61,7 +62,7 @@ def test_the_command_that_says_why_filters_as_the_one_that_asks_does() -> None:
 def test_the_library_takes_what_the_tool_takes(method: str, tool: str) -> None:
     taken = set(inspect.signature(getattr(Library, method)).parameters)
     spelled = {"query": "text"}  # the question: in Python a word for what it is, since the method has the other one
-    beside = {"why", "max_tokens"}  # a method of its own, and what a client's window asks for
+    beside = {"why", "max_tokens", "seen"}  # a method of its own, and what a client's window asks for
     assert {spelled.get(name, name) for name in TOOL[tool] - beside} <= taken
 
 

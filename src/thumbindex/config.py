@@ -16,6 +16,7 @@ from typing import Any, NewType, get_type_hints
 from platformdirs import user_config_path
 
 from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.folder_tables import has_folder_tables, read_folder_tables
 from thumbindex.settings import Config
 
 FOLDER_FILE = "thumbindex.toml"
@@ -36,6 +37,8 @@ _ORDERED = (
 
 Key = NewType("Key", str)
 """A setting's dotted name, as in `query.fuse.k`."""
+
+_FOLDERS, _GRANTED, _TOKEN_FILE = Key("folders"), Key("granted"), Key("serve.http.token_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def load_config(
         pinned |= _read_layer(Path(config_file).expanduser())
     for override in overrides:
         pinned |= _read_override(override)
-    config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), written=frozenset({**values, **pinned}))
+    config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), written=frozenset({**values, **pinned}) - {_GRANTED})
     _check_order(config)
     return config if folder is None else with_folder_file(config, folder)
 
@@ -241,14 +244,18 @@ def _read_layer(path: Path, only: tuple[str, ...] = ()) -> dict[Key, Any]:
         line = re.search(r"at line (\d+)", str(error))
         where = f"{path}:{line[1]}" if line else str(path)
         raise ConfigError(f"{where}: not valid TOML: {error}") from error
-    values: dict[Key, Any] = {}
+    values: dict[Key, Any] = {_GRANTED: {}} if _FOLDERS in document and not only else {}
+    if has_folder_tables(document):
+        document[_FOLDERS], values[_GRANTED] = read_folder_tables(document[_FOLDERS], path, source)
     for key, value in _flatten(document, "", lambda key: _place(path, source, key)):
         where = _place(path, source, key)
         if only and not key.startswith(only):
             raise ConfigError(f"{where}: `{key}` may not be set in a folder's own {FOLDER_FILE}: set it in {user_config_file()} or with --config.")
         values[key] = _check(settings()[key], value, where)
-    if Key("folders") in values:
-        values[Key("folders")] = {name: str(path.parent / Path(to).expanduser()) for name, to in values[Key("folders")].items()}
+    if values.get(_TOKEN_FILE):
+        values[_TOKEN_FILE] = str(path.parent / Path(values[_TOKEN_FILE]).expanduser())
+    if _FOLDERS in values:
+        values[_FOLDERS] = {name: str(path.parent / Path(to).expanduser()) for name, to in values[_FOLDERS].items()}
     return values
 
 

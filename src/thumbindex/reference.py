@@ -37,7 +37,7 @@ Settings are read in layers, later over earlier ones:
 
 They are read at the start: a server that runs keeps those that it began with, until it is started again.
 An unknown key, a value of the wrong type or one out of range is an error that names the file, the line and the key.
-`HF_HUB_OFFLINE=1` in the environment forbids the network altogether.
+`HF_HUB_OFFLINE=1` in the environment forbids the network altogether, but for the keys of an `issuer` that you name for `serve --http`.
 
 Folders that are indexed when no `--folder` is given, in the user's file:
 
@@ -45,6 +45,21 @@ Folders that are indexed when no `--folder` is given, in the user's file:
 [folders]
 notes = "~/notes"
 handbook = "~/work/handbook"
+```
+
+Where a team asks one server ([how](http.md)), the same with who may see what: `tokens` names tokens of the
+token file, and `sub:`, `scope:` or `group:` of an issuer's tokens; `"*"` is every token. Where one folder names tokens, each one has to.
+
+```toml
+[[folders]]
+name = "handbook"
+path = "~/work/handbook"
+tokens = ["*"]
+
+[[folders]]
+name = "salaries"
+path = "~/work/salaries"
+tokens = ["alice", "group:finance"]
 ```
 """
 

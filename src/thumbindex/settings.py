@@ -431,11 +431,38 @@ class WatchSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """`thumbindex serve --http`: one server for several clients ([how a team runs it](http.md))."""
+
+    host: str = setting("127.0.0.1", "address to listen at; one that others can reach needs `token_file` or `issuer`")
+    port: int = setting(8377, "port to listen at; 0 takes a free one", least=0, most=65_535)
+    token_file: str = setting("", "file of tokens' hashes, written by `thumbindex token`; with it nobody is answered without a token")
+    url: str = setting("", "address of `/mcp` as clients write it, as https://notes.example.org/mcp; needed with `issuer`")
+    hosts: tuple[str, ...] = setting((), "names by which clients call the server beside its address, as notes.example.org")
+    origins: tuple[str, ...] = setting((), "web pages that may call the server from a browser, as https://app.example.org")
+    proxies: tuple[str, ...] = setting((), "addresses of proxies that are believed when they say for whom they ask")
+    issuer: str = setting("", "address of an OAuth issuer whose access tokens (JWT) are taken, as https://login.example.org")
+    audience: str = setting("", "`aud` that such a token must have; empty is `url`")
+    jwks: str = setting("", "address of the issuer's keys; empty is the one that the issuer publishes")
+    scopes: tuple[str, ...] = setting((), "scopes that such a token must all have")
+    metrics: tuple[str, ...] = setting((), "who may read `/metrics` where tokens are asked for: token names, as in `tokens` of `[[folders]]`")
+    max_body_bytes: int = setting(1_000_000, "larger requests are refused", least=1_000)
+    rate: float = setting(20.0, "requests a second that one token may send for long; 0 is as many as it likes", least=0)
+    burst: int = setting(100, "requests that it may send at once", least=1)
+    concurrent: int = setting(64, "requests of one token that are worked on at once", least=1)
+    connections: int = setting(1_000, "connections of all clients", least=1)
+    body_seconds: float = setting(10.0, "how long a client may take to send a request", least=0.1)
+    request_seconds: float = setting(90.0, "how long an answer may take; `wait_fresh` may wait for 60", least=0.1)
+    drain_seconds: float = setting(5.0, "how long requests that are under way may go on when the server is told to end", least=0)
+
+
+@dataclass(frozen=True, slots=True)
 class ServeSettings:
     """The MCP server."""
 
-    max_tokens: int = setting(2000, "budget of an answer's text, in tokens estimated at four characters each", least=100)
-    read_tokens: int = setting(6000, "budget of `read` and `outline`, in tokens estimated at four characters each", least=100)
+    max_tokens: int = setting(2000, "budget of an answer's text, and of its structured content, in tokens of all-MiniLM-L6-v2", least=100)
+    read_tokens: int = setting(6000, "budget of `read` and `outline`, in the same tokens", least=100)
+    http: HttpSettings = field(default_factory=HttpSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
 
 
@@ -449,5 +476,6 @@ class Config:
     index: IndexSettings = field(default_factory=IndexSettings)
     query: QuerySettings = field(default_factory=QuerySettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
+    granted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by folder, the tokens that `[[folders]]` names
     pinned: frozenset[str] = frozenset()  # keys given with --config or --set: a folder's own file does not change them
     written: frozenset[str] = field(default=frozenset(), compare=False)  # keys that some file or option states: tuning does not change them

@@ -97,7 +97,7 @@ def test_a_server_says_that_it_migrates_and_then_that_it_did(faults, old, first)
         assert faults.dump(reader) == old.dump
     first_step = Progress(**json.loads(lines[0].removeprefix(PROGRESS)))
     assert how_far(first_step) == f"migrating the index: looked at 0 of {first_step.total} old vectors"
-    assert any(line.startswith("note: ") and "earlier version" in line for line in lines)
+    assert any(line.startswith("note in ") and "earlier version" in line for line in lines)
 
 
 def test_an_index_of_a_later_schema_is_refused_and_stays_as_it_was(child, old, scratch):

@@ -208,7 +208,7 @@ class Deaf:
 
 
 async def test_a_client_that_stopped_reading_holds_up_nobody_and_nothing_piles_up() -> None:
-    seat, other, session, heard = Seat(["vault"]), Seat(["vault"]), Deaf(), list[object]()
+    seat, other, session, heard = Seat(lambda: ["vault"]), Seat(lambda: ["vault"]), Deaf(), list[object]()
     seat.subscribe("thumbindex://vault/a.md", session)  # type: ignore[arg-type]
     other._bus.subscribe(heard.append)
     other._listened.update(["thumbindex://vault/a.md"])
@@ -232,7 +232,7 @@ async def test_a_client_that_has_left_is_forgotten(vault: Vault) -> None:
 
 async def test_what_changed_often_while_one_was_busy_is_told_once() -> None:
     told: list[object] = []
-    seat = Seat(["vault"])
+    seat = Seat(lambda: ["vault"])
     seat._bus.subscribe(told.append)
     seat._listened.update(["thumbindex://vault/a.md"])
     for _ in range(5):

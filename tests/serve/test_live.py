@@ -235,12 +235,12 @@ def test_a_wish_to_begin_again_mends_what_nobody_edited(tended: Tended):
 
 def test_nothing_is_deleted_because_the_root_is_gone_and_what_changed_meanwhile_is_found(tended: Tended):
     tended.root.rename(tended.root.with_name("elsewhere"))
-    assert until(lambda: any(line.startswith("note: The folder") for line in tended.said))
+    assert until(lambda: any(line.startswith('note in "vault": The folder') for line in tended.said))
     assert (tended.paths(), tended.found("ripen off the tree")) == (sorted(NOTES), "fruit/Pears.md")
     write(tended.root.with_name("elsewhere") / "apples.md", "# Apples\n\nCider is pressed from apples.\n")
     tended.root.with_name("elsewhere").rename(tended.root)
     assert until(lambda: tended.found("cider is pressed") == "apples.md")
-    assert tended.said[-1].startswith("over: The folder")
+    assert tended.said[-1].startswith('over in "vault": The folder')
 
 
 def test_nothing_is_deleted_because_a_drive_is_not_mounted_when_the_server_starts(root: Path, tmp_path: Path):

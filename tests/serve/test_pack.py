@@ -1,20 +1,22 @@
 """Passages within a token budget."""
 
-import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import Passage
-from thumbindex.serve.pack import cut_passage, fit_passages, match_lines
+from thumbindex.serve.pack import Shown, dump, fit_passages, match_lines, passage_id
 from thumbindex.settings import CorpusSettings
 
 
-def passage(lines: int, width: int = 30, match: tuple[int, int] = (5, 6), rank: int = 1) -> Passage:
+def passage(lines: int, width: int = 30, match: tuple[int, int] = (5, 6), rank: int = 1, path: str = "a.md", title: str = "A") -> Passage:
     text = "\n".join(f"line {number} ".ljust(width, ".") for number in range(1, lines + 1))
-    return Passage(rank, "f", "a.md", "A", ("A",), 1, lines, *match, 1.0, text)
+    return Passage(rank, "f", path, title, (title,), 1, lines, *match, 1.0, text)
 
 
 def parsed(text: str, match: str) -> Passage:
@@ -25,46 +27,85 @@ def parsed(text: str, match: str) -> Passage:
     return Passage(1, "f", "a.md", "A", ("A",), *lines, 1.0, section.text, match=chunk.text)
 
 
-def as_text(each: Passage) -> str:
-    return f"{each.citation}\n{each.text}"
+def as_text(each: Shown) -> str:
+    return f"{each.passage.citation}\n{each.passage.text}"
 
 
-def as_payload(each: Passage) -> dict[str, Any]:
-    return {"citation": each.citation, "text": each.text}
+def as_payload(each: Shown) -> dict[str, Any]:
+    return {"citation": each.passage.citation, "id": each.id, "text": each.passage.text}
 
 
-def fit(passages: list[Passage], tokens: int) -> tuple[Passage, ...]:
-    return fit_passages(passages, tokens, as_text, as_payload)
+def fit(passages: list[Passage], characters: int, held: Sequence[str] = ()) -> tuple[Shown, ...]:
+    """Fit passages, by characters: one is a token here."""
+    return fit_passages(passages, characters, (as_text, as_payload), len, held)
+
+
+def cut(whole: Passage, characters: int) -> Passage:
+    """Return a passage with as much of its text as fits."""
+    (shown,) = fit_passages([whole], characters, (lambda each: "", lambda each: {}), len)
+    return shown.passage
 
 
 def test_what_fits_is_left_as_it_is() -> None:
-    passages = [passage(3, match=(1, 1)), passage(4, match=(1, 1))]
-    assert fit(passages, 2000) == tuple(passages)
+    passages = [passage(3, match=(1, 1)), passage(4, match=(1, 1), rank=2)]
+    assert [each.passage for each in fit(passages, 8000)] == passages
 
 
-def test_the_last_passage_is_cut_to_the_lines_around_its_match() -> None:
-    shown = fit([passage(10), passage(100, match=(50, 51))], 400)
-    assert (shown[0].text, len(shown)) == (passage(10).text, 2)
-    assert shown[1].start_line <= 50 < 51 <= shown[1].end_line
-    assert shown[1].text.startswith(f"line {shown[1].start_line} ")
-    assert len(shown[1].text.splitlines()) == shown[1].end_line - shown[1].start_line + 1
+def test_the_best_passage_is_widened_first() -> None:
+    shown = fit([passage(100, match=(50, 51)), passage(100, match=(50, 51), rank=2, path="b.md")], 1000)
+    assert [each.passage.text.count("line") for each in shown] == [25, 2]
+    assert (shown[1].passage.start_line, shown[1].passage.end_line, shown[1].section) == (50, 51, (1, 100))
+    assert shown[0].passage.text.startswith(f"line {shown[0].passage.start_line} ")
 
 
-def test_the_first_match_is_shown_even_over_budget() -> None:
-    (shown,) = fit([passage(40, width=200, match=(20, 20))], 1)
-    assert (shown.start_line, shown.end_line) == (20, 20)
-    assert shown.text.startswith("line 20 ")
+def test_several_documents_come_before_a_second_section_of_one() -> None:
+    passages = [passage(9, path=path, rank=rank, title=str(rank)) for rank, path in enumerate(("a.md", "a.md", "b.md"), 1)]
+    assert [each.passage.rank for each in fit(passages, 350)] == [1, 3]
+    assert [each.passage.rank for each in fit(passages, 3000)] == [1, 2, 3]
 
 
-def test_an_overlong_line_is_cut_inside() -> None:
-    long = passage(1, width=5000, match=(1, 1))
-    assert len(fit([long], 200)[0].text) < 800
-    assert fit([long], 200)[0].text.endswith("…")
+def test_a_cut_passage_says_how_much_of_its_section_is_not_shown() -> None:
+    whole = passage(100, match=(50, 51))
+    (shown,) = fit([whole], 1000)
+    assert shown.left_out == len(whole.text) - len(shown.passage.text)
+
+
+def test_what_the_caller_holds_comes_as_a_pointer() -> None:
+    whole = passage(40, match=(20, 20))
+    (first,) = fit([whole], 5000)
+    (again,) = fit([whole], 5000, [first.id])
+    assert (first.is_held, again.is_held, again.passage.text) == (False, True, "")
+
+
+@pytest.mark.parametrize(("match", "held"), [((20, 20), True), ((39, 39), False)])
+def test_who_holds_some_lines_is_sent_a_match_outside_of_them(match: tuple[int, int], held: bool) -> None:
+    (part,) = fit([passage(40, match=(20, 20))], 400)
+    (again,) = fit([passage(40, match=match)], 400, [part.id])
+    assert ":" in part.id
+    assert again.is_held == held
+
+
+def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
+    whole = passage(9)
+    assert passage_id(whole) == passage_id(replace(whole, start_line=11, end_line=19, match_start=15, match_end=16))
+    assert passage_id(whole) != passage_id(replace(whole, text=f"{whole.text}!"))
+
+
+def test_of_a_match_that_does_not_fit_the_beginning_is_shown() -> None:
+    (shown,) = fit([passage(40, width=2000, match=(20, 20))], 400)
+    assert (shown.passage.start_line, shown.passage.end_line) == (20, 20)
+    assert shown.passage.text.startswith("line 20 ")
+    assert shown.passage.text.endswith(".…")
+    assert fit([passage(40, width=2000, match=(20, 20))], 400, [shown.id])[0].is_held is False
+
+
+def test_nothing_is_shown_that_does_not_fit() -> None:
+    assert fit([passage(40, width=200, match=(20, 20))], 20) == ()
 
 
 def test_a_passage_whose_comments_were_left_out_is_cut_all_the_same() -> None:
     left_out = Passage(1, "f", "a.md", "A", ("A",), 10, 90, 85, 86, 1.0, "\n".join(["word " * 20] * 20))
-    assert 0 < len(cut_passage(left_out, 300).text) <= 300
+    assert 0 < len(cut(left_out, 300).text) <= 300
 
 
 PARAGRAPH = "Some words that fill a paragraph. " * 8
@@ -73,7 +114,7 @@ COMMENTED = f"# A\n\n{PARAGRAPH}\n\n<!-- not\n\nto\nbe\nseen -->\n\n{PARAGRAPH}\
 
 def test_below_a_left_out_comment_the_match_is_found_by_its_text() -> None:
     whole = parsed(COMMENTED, "needle")
-    shown = cut_passage(whole, 200)
+    shown = cut(whole, 200)
     first, last = match_lines(whole) or (0, 0)
     assert whole.text.split("\n")[first : last + 1] == ["The needle lies here."]
     assert "The needle lies here." in shown.text
@@ -82,7 +123,7 @@ def test_below_a_left_out_comment_the_match_is_found_by_its_text() -> None:
 
 def test_lines_that_a_left_out_comment_makes_uncertain_are_not_claimed() -> None:
     whole = parsed(COMMENTED, "needle")
-    shown = cut_passage(whole, 200)
+    shown = cut(whole, 200)
     assert (shown.start_line, shown.end_line) == (whole.start_line, whole.end_line) == (1, 19)
 
 
@@ -99,24 +140,24 @@ def test_a_row_whose_header_is_repeated_from_further_up_is_found() -> None:
     assert "\n".join(whole.text.split("\n")[first : last + 1]) == whole.match.split("\n", 2)[2]
 
 
-def test_a_match_far_inside_an_overlong_line_is_shown_whole() -> None:
+def test_a_match_far_inside_an_overlong_line_is_shown_first() -> None:
     line = "".join(f"Sentence number {number} goes on for some time. " for number in range(40))
     whole = parsed(f"# A\n\n{line}\n", "number 35 ")
-    (shown,) = fit([whole], 100)
-    assert whole.match in shown.text
+    shown = cut(whole, 200)
+    assert shown.text[1:-1] in whole.match
     assert (shown.start_line, shown.end_line, shown.text[0]) == (3, 3, "…")
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
     odd = "line\u2028with\x0cmany\x85ends " * 10
     whole = parsed("# A\n\n" + "\n\n".join([odd] * 3) + "\n\n## B\n\nThe needle.\n\n## C\n\n" + odd, "needle")
-    shown = cut_passage(whole, 40)
+    shown = cut(whole, 40)
     assert (shown.text.split("\n")[shown.match_start - shown.start_line], shown.match_start) == ("The needle.", 11)
 
 
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(100, 1500))
-def test_beyond_the_first_match_text_and_json_each_stay_within_the_budget(sizes: list[int], tokens: int) -> None:
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(100, 6000))
+def test_text_and_json_each_stay_within_the_budget(sizes: list[int], characters: int) -> None:
     passages = [passage(size, match=(size, size), rank=n) for n, size in enumerate(sizes, start=1)]
-    shown = fit(passages, tokens)
-    assert sum(len(as_text(each)) for each in shown) <= tokens * 4 + 10
-    assert sum(len(json.dumps(as_payload(each))) for each in shown) <= tokens * 4 + 10
+    shown = fit(passages, characters)
+    assert sum(len(as_text(each)) for each in shown) <= characters
+    assert sum(len(dump(as_payload(each))) for each in shown) <= characters

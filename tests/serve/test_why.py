@@ -15,8 +15,9 @@ from click.testing import Result
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.model import Dropped, Edge, Effect, Evidence, Explanation, Standpoint, TermFields
+from thumbindex.serve.budget import Reply
 from thumbindex.serve.explained import explanation_lines, explanation_payload, of_effect, until_lost
-from thumbindex.serve.replies import Reply, reply_query
+from thumbindex.serve.replies import reply_query
 from thumbindex.serve.tools import TOOLS, check_arguments
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"

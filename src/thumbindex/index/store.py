@@ -124,6 +124,10 @@ class Store(StoredDuplicates):
         found = self.documents(None if paths is None else self._ids(paths))
         return [Document(path, title, aliases=_aliases(facts)) for _, path, title, _, facts in found]
 
+    def sizes(self, paths: Iterable[str]) -> dict[str, int]:
+        """Return how many bytes the files at some paths had when they were read."""
+        return {path: size for part in self._in("SELECT path, size FROM documents WHERE path IN ({})", list(paths)) for path, size in part}
+
     def flagged(self) -> list[Document]:
         """Return the documents in which something is flagged, by path."""
         held = self._rows("""SELECT id FROM documents WHERE instr(facts, '"flags": ["')""")

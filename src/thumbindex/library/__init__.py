@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import date
@@ -14,8 +14,10 @@ from typing import Self
 
 from thumbindex.config import load_config, offline
 from thumbindex.encode.embed import open_embedder
+from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
-from thumbindex.errors import ModelError, UnknownFolderError, UsageError
+from thumbindex.encode.tokens import token_counter
+from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.library.answering import answer, checked, folder_state
 from thumbindex.library.duplicates import Duplicated
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder
@@ -27,19 +29,10 @@ from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
 from thumbindex.library.remembered import RememberedQueries, RememberedScores
 from thumbindex.library.status import status_of
+from thumbindex.library.tokens import note_tokens
 from thumbindex.library.why import why
 from thumbindex.library.written import Note, read_notes
-from thumbindex.model import (
-    Answer,
-    Excerpt,
-    Filters,
-    FolderStatus,
-    OutlineEntry,
-    Progress,
-    Query,
-    Related,
-    Why,
-)
+from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexState, OutlineEntry, Passage, Progress, Query, Related, Why
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.settings import Config, QuerySettings
 
@@ -102,6 +95,14 @@ class Library(Kept, Duplicated):
         other = copy(self)
         other._embedder = RememberedQueries(self._embedder) if self._embedder else None
         other._reranker = RememberedScores(self._reranker) if self._reranker else None
+        return other
+
+    def only(self, names: Collection[str]) -> Library:
+        """Return a library over some of the same open folders, with the models that are there now: of the others nothing is to be had from it."""
+        other = copy(self)
+        other._readers = tuple(reader for reader in self._readers if reader.folder.name in names)
+        if len(other._readers) == 1:  # as where it is opened alone: its own file and what was tuned for it hold
+            other.config = other._readers[0].folder.config
         return other
 
     @property
@@ -250,6 +251,14 @@ class Library(Kept, Duplicated):
         """Return what links to a document, what it links to, and what is most like it."""
         return related_to(find_document(path, self._within(folder)), limit)
 
+    def count_tokens(self, text: str) -> int:
+        """Count a text's tokens: never less than the tokenizer of the bundled model does. Raises ModelError where that is not installed."""
+        return token_counter(cache_folder(self.config.encode.embed.cache))(text)
+
+    def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
+        """Return about how many tokens the whole notes have that passages stand in, by folder and path."""
+        return note_tokens(passages, self._readers, self.count_tokens)
+
     def refresh(self) -> None:
         """Open the indexes as they are now: what another process has written meanwhile is found."""
         for reader in self._readers:
@@ -274,6 +283,16 @@ class Library(Kept, Duplicated):
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
         return tuple(status_of(reader) for reader in self._readers)
+
+    def states(self) -> Mapping[str, IndexState]:
+        """Return how much each folder's index holds, by name; one that cannot be read now is left out. Cheaper than `status`."""
+        found = {}
+        for reader in self._readers:
+            try:
+                found[reader.folder.name] = folder_state(reader)
+            except StorageError:
+                continue
+        return found
 
     def _within(self, folder: str | None) -> tuple[Reader, ...]:
         return self._readers if folder is None else tuple(r for r in self._readers if r.folder.name in self._known([folder]))

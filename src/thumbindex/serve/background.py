@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError
@@ -25,6 +26,8 @@ WORDS_SECONDS = 20.0
 
 MODEL_SECONDS = 2.0
 """After opening, the longest that queries wait for the model of vectors: it loads in about one, and a first answer is due within three."""
+ROOTS_SECONDS = 5.0
+"""The longest that a client's answer is waited for when it is asked for its folders."""
 
 _POLL_SECONDS = 0.1
 
@@ -39,18 +42,29 @@ _RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 0.5, 60.0
 """Half of the first pause before a child that died is started again, which doubles up to the longest: a child that cannot live costs little."""
 
 
-def _tell_nobody(progress: Progress) -> None:
-    pass
+_WITHOUT_MODEL = "The model is not loaded: answers come from words alone. Whoever runs this server finds the reason with `thumbindex status`."
+"""For those who see some folders only: the reason may name another one."""
 
 
-def _never() -> bool:
+def tell_nobody(progress: Progress) -> None:
+    """Tell nobody how far something is."""
+
+
+def never() -> bool:
+    """Never tell anybody to stop."""
     return False
 
 
 class Background:
     """Starts when first needed; everything heavy is imported, opened and loaded off the way of the protocol."""
 
-    def __init__(self, opening: Opening, open_it: Callable[[Opening], Library] = open_library, command: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        open_it: Callable[[Opening], Library] = open_library,
+        command: Sequence[str] | None = None,
+        takes_roots: bool = False,
+    ) -> None:
         self.follower = Follower()
         self._opening = opening
         self._open = open_it
@@ -59,9 +73,36 @@ class Background:
         self._child: Child | None = None
         self._model_note = ""
         self._model_until = float("inf")
+        self._root_notes: tuple[str, ...] = ()
+        self.takes_roots = takes_roots
+        self._settled = threading.Event()  # which folders are served
+        if not takes_roots:
+            self._settled.set()
         self._started = False
         self._stopping = threading.Event()
         self._lock = threading.Lock()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the folders that are served, as far as that is known."""
+        opened = self._library.done() and self._library.exception() is None
+        return tuple(name for name, _ in self._library.result().folders) if opened else ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether it is known which folders are served; until then the client may say so."""
+        return self._settled.is_set()
+
+    def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
+        """Serve these folders where none were named; with none, the current one. A second call does nothing."""
+        with self._lock:
+            if self._settled.is_set():
+                return
+            if folder:
+                self._opening = replace(self._opening, folder=tuple(folder))
+                self._command = self._command and child_command(self._opening)
+            self._root_notes = tuple(notes)
+            self._settled.set()
 
     def start(self) -> None:
         """Begin; a second call does nothing."""
@@ -82,30 +123,49 @@ class Background:
         self.start()
         return self._library.result()
 
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether the library is open and every folder has words to search."""
+        library = self.library_if_open()
+        return library is not None and library.indexed
+
+    def library_if_open(self) -> Library | None:
+        """Return the library; None where it is not open (yet)."""
+        opened = self._library
+        return opened.result() if opened.done() and not opened.exception() else None
+
     def await_words(
-        self, seconds: float = WORDS_SECONDS, tell: Callable[[Progress], None] = _tell_nobody, interrupted: Callable[[], bool] = _never
+        self,
+        seconds: float = WORDS_SECONDS,
+        tell: Callable[[Progress], None] = tell_nobody,
+        interrupted: Callable[[], bool] = never,
+        only: Collection[str] | None = None,
     ) -> None:
-        """Wait until there are words to search, the child has ended, the time is up or `interrupted` says so; tell how far they are."""
-        library = self.library()
+        """Wait until there are words to search, the child has ended, the time is up or `interrupted` says so; tell how far they are.
+
+        With `only`, these folders' words are waited for and told of.
+        """
+        library = self.library() if only is None else self.library().only(only)
         until, count_at = time.monotonic() + seconds, time.monotonic() + _COUNT_SECONDS
         while time.monotonic() < until and not library.indexed:
             if interrupted() or (self._child is not None and not self._child.is_running):
                 return
-            for each in self.progress():
+            for each in self.progress(only):
                 tell(each)
-            if not self.progress() and time.monotonic() >= count_at:
+            if not self.progress(only) and time.monotonic() >= count_at:
                 for each in library.words_known():
                     tell(each)
                 count_at = time.monotonic() + _COUNT_SECONDS
             time.sleep(_POLL_SECONDS)
 
-    def await_model(self, interrupted: Callable[[], bool] = _never) -> None:
+    def await_model(self, interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> None:
         """Wait for the model where there are vectors to search, until it is clear that there is none or the time for it is up."""
         library = self.library()
-        while time.monotonic() < self._model_until and not self._model_note and not interrupted() and library.awaits_model:
+        # seen anew each time: what `only` gives keeps the models that were there when it was asked
+        while time.monotonic() < self._model_until and not self._model_note and not interrupted() and _within(library, only).awaits_model:
             time.sleep(_SHORT_POLL_SECONDS)
 
-    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = _never) -> Result:
+    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> Result:
         """Ask; where that meets damage, have the child repair it and ask again, as long as one waits for words. Raises what was met last."""
         until = time.monotonic() + WORDS_SECONDS
         damaged = False
@@ -119,20 +179,23 @@ class Background:
                     raise
             self._child.repair()
             time.sleep(_POLL_SECONDS)
-            self.await_words(until - time.monotonic(), interrupted=interrupted)
+            self.await_words(until - time.monotonic(), interrupted=interrupted, only=only)
 
     @property
     def is_attended(self) -> bool:
         """Tell whether there is a child that indexes, or is about to."""
         return self._child is not None and self._child.is_running
 
-    def notes(self) -> tuple[str, ...]:
-        """Return in words what went wrong behind the answers; empty while all is well."""
-        return tuple(note for note in (*(self._child.notes() if self._child else ()), self._model_note) if note)
+    def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return in words what went wrong behind the answers; empty while all is well. With `only`, no other folder is named or told of."""
+        of_model = self._model_note if only is None or not self._model_note else _WITHOUT_MODEL
+        of_roots = self._root_notes if only is None else ()
+        return tuple(note for note in (*of_roots, *(self._child.notes(only) if self._child else ()), of_model) if note)
 
-    def progress(self) -> tuple[Progress, ...]:
+    def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
         """Return how far the child is with what it is at; empty where it is at nothing, or another process does the work."""
-        return self._child.progress() if self._child else ()
+        told = self._child.progress() if self._child else ()
+        return tuple(each for each in told if only is None or each.folder in only)
 
     def stop(self) -> None:
         """End the child and the follower."""
@@ -143,6 +206,8 @@ class Background:
                 self._child.stop()
 
     def _run(self) -> None:
+        self._settled.wait(2 * ROOTS_SECONDS)  # a client that shakes hands and then says nothing more gets the current folder
+        self.settle()
         if self._command:
             self._child = Child(self._command)
             threading.Thread(target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True).start()
@@ -201,3 +266,7 @@ def child_command(opening: Opening) -> list[str]:
     """Return how to start the child that indexes what an opening describes."""
     # -P: the server's working directory is often a vault, whose files must never be imported.
     return [sys.executable, "-P", "-m", "thumbindex", "work", *opening.arguments()]
+
+
+def _within(library: Library, only: Collection[str] | None) -> Library:
+    return library if only is None else library.only(only)

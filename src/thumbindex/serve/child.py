@@ -8,17 +8,23 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import IO
 
 from thumbindex.model import Progress
 
-NOTED, OVER, PROGRESS = "note: ", "over: ", "progress: "
+NOTED, OVER, PROGRESS = "note", "over", "progress: "
 """How a line of the child begins that says what the user should know, that it holds no longer, and how far it is (JSON of model.Progress)."""
+
+Names = Collection[str]
+"""Folders by name."""
 
 REPAIR = "repair"
 """The line that asks the child to index again at once: somebody met damage."""
+
+_STOPPED = "Indexing stopped; answers come from what is indexed so far. It is started again in a while."
+"""For those who see some folders only: what it stopped of may name another one."""
 
 _REPAIR_SECONDS = 2.0
 """Between two such lines: many queries may meet the same damage."""
@@ -32,7 +38,7 @@ class Child:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._said: deque[str] = deque(maxlen=20)
-        self._noted: dict[str, None] = {}  # what it said that still holds, in order
+        self._noted: dict[tuple[str, str], None] = {}  # what it said that still holds, in order: about which folder, and the sentence
         self._progress: dict[tuple[str, str], tuple[float, Progress]] = {}  # by folder and phase, with when it was told
         self._repair_asked = float("-inf")
         self._lock = threading.Lock()
@@ -52,17 +58,19 @@ class Child:
         """Tell whether it is at work or waits for some."""
         return self._process is not None and self._process.poll() is None
 
-    def notes(self) -> tuple[str, ...]:
-        """Return in words what is wrong with it, or what it said that still holds."""
+    def notes(self, only: Names | None = None) -> tuple[str, ...]:
+        """Return in words what is wrong with it, or what it said that still holds; with `only`, what concerns these folders and names no other."""
         if self._failure:
-            return (self._failure,)
+            return (self._failure,) if only is None else (_STOPPED,)
         if self._process is not None and self._process.poll() not in (None, 0):
+            if only is not None:
+                return (_STOPPED,)
             status = self._process.poll() or 0
             ended_by = f"ended by signal {-status}" if status < 0 else ""
             last = ended_by or (self._said[-1] if self._said else "it left no message")
             return (f"Indexing stopped ({last}); answers come from what is indexed so far. It is started again in a while.",)
         with self._lock:
-            return tuple(self._noted)
+            return tuple(sentence for folder, sentence in self._noted if only is None or folder in only)
 
     def progress(self) -> tuple[Progress, ...]:
         """Return how far it is with what it is at; empty where it is at nothing, or another process does the work."""
@@ -111,10 +119,10 @@ class Child:
         if line.strip():
             self._said.append(line.strip())
         with self._lock:
-            if line.startswith(NOTED):
-                self._noted[line.removeprefix(NOTED).strip()] = None
-            if line.startswith(OVER):
-                self._noted.pop(line.removeprefix(OVER).strip(), None)
+            if (said := _read_about(line, NOTED)) is not None:
+                self._noted[said] = None
+            if (said := _read_about(line, OVER)) is not None:
+                self._noted.pop(said, None)
 
     def _take_progress(self, written: str) -> None:
         try:
@@ -123,3 +131,21 @@ class Child:
             return  # cut off by its end
         with self._lock:
             self._progress[progress.folder, progress.phase] = (time.monotonic(), progress)
+
+
+def about(kind: str, folder: str, sentence: str) -> str:
+    """Write a line of the child about a folder, as `note in "notes": It is away.`"""
+    return f"{kind} in {json.dumps(folder)}: {sentence}\n"
+
+
+def _read_about(line: str, kind: str) -> tuple[str, str] | None:
+    """Read folder and sentence of such a line, or of `note: …`, which is about none; None for any other line."""
+    if line.startswith(f"{kind}: "):
+        return "", line.removeprefix(f"{kind}: ").strip()
+    if not line.startswith(f"{kind} in "):
+        return None
+    try:
+        folder, end = json.JSONDecoder().raw_decode(line, len(f"{kind} in "))
+    except ValueError:
+        return None
+    return str(folder), line[end:].removeprefix(":").strip()

@@ -24,6 +24,7 @@ from thumbindex.serve.payload import answer_payload, report_payload, status_payl
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_answer, print_forgotten, print_json, print_report, print_status
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve, work
+from thumbindex.serve.token import token
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.tune import tune
 from thumbindex.serve.why import why
@@ -45,6 +46,7 @@ app.add_typer(duplicates, name="duplicates")
 app.command()(why)
 app.command("tune")(tune)
 app.command("install")(install)
+app.command("token")(token)
 app.command("doctor")(doctor)
 
 _WAIT_FRESH = (

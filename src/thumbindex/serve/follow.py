@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from thumbindex.errors import ThumbindexError
@@ -61,6 +61,10 @@ class Follower:
                 pause = max(self._pause, time.monotonic() - began)
             self._stopped.wait(pause)
 
+    def within(self, folders: Collection[str]) -> Following:
+        """Return what tells of some folders alone."""
+        return Following(self, folders)
+
     def _tell(self, news: Mapping[str, Changes]) -> None:
         for listener in list(self._listeners.values()) if news else ():
             listener(news)
@@ -68,3 +72,19 @@ class Follower:
     def stop(self) -> None:
         """End `follow`, from another thread."""
         self._stopped.set()
+
+
+class Following:
+    """A follower's news of some folders: of the others not even that there is any."""
+
+    def __init__(self, follower: Follower, folders: Collection[str]) -> None:
+        self._follower, self._folders = follower, folders
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Tell a listener from now on; return how to end that."""
+
+        def hear(news: Mapping[str, Changes]) -> None:
+            if known := {name: changes for name, changes in news.items() if name in self._folders}:
+                listener(known)
+
+        return self._follower.listen(hear)

@@ -16,6 +16,7 @@ from thumbindex.library import Library
 from thumbindex.library.folders import Folder
 from thumbindex.model import IndexReport, Pause
 from thumbindex.serve.child import NOTED, OVER
+from thumbindex.serve.child import about as line_about
 from thumbindex.serve.share import Share, Turn
 from thumbindex.serve.told import Told
 from thumbindex.serve.watch import Watch
@@ -320,9 +321,9 @@ class Live:
         if sentence != before:
             each.notes[about] = sentence
             if before:
-                self._say(f"{OVER}{before}\n")
+                self._say(line_about(OVER, each.folder.name, before))
             if sentence:
-                self._say(f"{NOTED}{sentence}\n")
+                self._say(line_about(NOTED, each.folder.name, sentence))
 
 
 def _inode(path: Path) -> int:

@@ -12,14 +12,18 @@ from typing import Any, TypeVar
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.serve.background import Background
+from thumbindex.serve.budget import Reply
 from thumbindex.serve.greeting import NAME, MayName, instructions, tools
 from thumbindex.serve.outcome import unforeseen
-from thumbindex.serve.replies import Reply, reply_outline, reply_query, reply_read, reply_related, reply_status
-from thumbindex.serve.resources import TEMPLATE, complete, list_page, parse_uri, resource_uri
-from thumbindex.serve.seat import Seat, seated
+from thumbindex.serve.replies import reply_outline, reply_query, reply_read, reply_related, reply_status
+from thumbindex.serve.resources import MIME, TEMPLATE, complete, list_page, parse_uri, resource_uri
+from thumbindex.serve.roots import ask_roots, taken_roots
+from thumbindex.serve.seat import Seat, Seats, seated
+from thumbindex.serve.sight import Sight
 from thumbindex.serve.tools import LONGEST_QUERY, check_arguments
 from thumbindex.serve.waiting import Waiting, in_thread
 
@@ -29,25 +33,28 @@ Result = TypeVar("Result")
 
 PROMPT = "answer_from_notes"
 
-_MIME = "text/markdown"
+_WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
+"""Versions of the protocol that know no links to resources: a strict client would refuse the answer."""
 
 
-class NotesServer(Server[Seat]):
+class NotesServer(Server[Seats]):
     """The protocol's server, that announces the changes that it tells of and no others."""
 
     def get_capabilities(self, notification_options: NotificationOptions | None = None, *others: Any, **options: Any) -> types.ServerCapabilities:
         """Announce that documents come, go and change: tools and prompts never do."""
         found = super().get_capabilities(NotificationOptions(resources_changed=True), *others, **options)
-        return found.model_copy(update={"tools": types.ToolsCapability(list_changed=False), "prompts": types.PromptsCapability(list_changed=False)})
+        unchanging = {"tools": types.ToolsCapability(list_changed=False), "prompts": types.PromptsCapability(list_changed=False)}
+        no_log = {"logging": None} if options.get("protocol_version") in MODERN_PROTOCOL_VERSIONS else {}
+        return found.model_copy(update={**unchanging, **no_log})
 
 
-def build_server(background: Background, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None) -> Server[Seat]:
+def build_server(background: Background | Sight, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None) -> Server[Seats]:
     """Return the server; listing what it can do touches neither index nor model. `may_name` says which directories its instructions name."""
     desk = _Desk(background)
     names = [name for name, _ in folders]
 
-    def lifespan(server: Server[Seat]) -> AbstractAsyncContextManager[Seat]:
-        return seated(background.follower, names)
+    def lifespan(server: Server[Seats]) -> AbstractAsyncContextManager[Seats]:
+        return seated(background.follower, lambda: background.names or names, background.notes)
 
     server = NotesServer(
         NAME,
@@ -68,13 +75,16 @@ def build_server(background: Background, folders: Sequence[tuple[str, Path]], ma
         on_completion=desk.complete,
     )
     server.add_notification_handler("notifications/initialized", types.NotificationParams, desk.welcome)
+    # Not by the constructor, which warns of what later versions of the protocol have no more.
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, desk.set_level)
+    server.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, desk.roots_changed)
     return server
 
 
 class _Desk:
     """Takes the protocol's requests; what they ask of the library runs in worker threads."""
 
-    def __init__(self, background: Background) -> None:
+    def __init__(self, background: Background | Sight) -> None:
         self._background = background
         self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {
             "query": self._query,
@@ -86,15 +96,29 @@ class _Desk:
 
     async def welcome(self, ctx: Any, params: types.NotificationParams) -> None:
         """Take a client of an earlier era that has shaken hands: it hears what comes and goes without asking."""
-        ctx.lifespan_context.welcome(ctx.session)
+        _seat(ctx).welcome(ctx.session)
+        if not self._background.is_settled:
+            self._background.settle(*taken_roots(await ask_roots(ctx.session)))
+
+    async def set_level(self, ctx: Any, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        """Write into the client's log from now on what is as grave as it says."""
+        _seat(ctx).set_level(params.level, ctx.session)
+        return types.EmptyResult()
+
+    async def roots_changed(self, ctx: Any, params: types.NotificationParams) -> None:
+        """Say that other folders need another server: indexes are opened once."""
+        if self._background.takes_roots:
+            await _seat(ctx).log("warning", "The client's folders have changed: start this server again to have the new ones.")
 
     async def list_tools(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """List the tools; the first answer is also what sets the background going."""
+        self._began(ctx)
         self._background.start_soon()
         return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools()])
 
     async def call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Call a tool; what is wrong with the call comes back as a tool error that says what to do."""
+        self._began(ctx)
         try:
             arguments = check_arguments(params.name, params.arguments)
             tool = self._tools[params.name]
@@ -104,30 +128,32 @@ class _Desk:
         except Exception as error:  # a model that asked can tell its user more than a broken request could
             _LOG.exception("A tool failed")
             return types.CallToolResult(content=[types.TextContent(type="text", text=unforeseen(error))], is_error=True)
-        return types.CallToolResult(content=[types.TextContent(type="text", text=reply.text)], structured_content=reply.structured)
+        links = reply.links if ctx.session.protocol_version not in _WITHOUT_LINKS else ()
+        content: list[types.ContentBlock] = [types.TextContent(type="text", text=reply.text), *map(types.ResourceLink.model_validate, links)]
+        return types.CallToolResult(content=content, structured_content=reply.structured)
 
     async def list_resources(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         """List a page of documents."""
         page, cursor = await self._ask(ctx, lambda: list_page(self._background.library(), params.cursor if params else None))
-        resources = [types.Resource(uri=resource_uri(each.folder, each.path), name=each.path, title=each.heading, mime_type=_MIME) for each in page]
+        resources = [types.Resource(uri=resource_uri(each.folder, each.path), name=each.path, title=each.heading, mime_type=MIME) for each in page]
         return types.ListResourcesResult(resources=resources, next_cursor=cursor)
 
     async def list_templates(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
         """List the one template."""
-        template = types.ResourceTemplate(uri_template=TEMPLATE, name="document", title="A document", mime_type=_MIME)
+        template = types.ResourceTemplate(uri_template=TEMPLATE, name="document", title="A document", mime_type=MIME)
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(self, ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """Read a whole document."""
         uri = str(params.uri)
         excerpt = await self._ask(ctx, lambda: self._read(uri))
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_MIME, text=excerpt)])
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=MIME, text=excerpt)])
 
     async def subscribe(self, ctx: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Tell a client of an earlier era when a document changes; one that does not exist yet may come."""
         self._background.start()
         try:
-            ctx.lifespan_context.subscribe(str(params.uri), ctx.session)
+            _seat(ctx).subscribe(str(params.uri), ctx.session)
         except UsageError as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
         return types.EmptyResult()
@@ -135,7 +161,7 @@ class _Desk:
     async def unsubscribe(self, ctx: Any, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Tell it no longer."""
         try:
-            ctx.lifespan_context.unsubscribe(str(params.uri))
+            _seat(ctx).unsubscribe(str(params.uri))
         except UsageError as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
         return types.EmptyResult()
@@ -143,8 +169,7 @@ class _Desk:
     async def listen(self, ctx: Any, params: types.SubscriptionsListenRequestParams) -> types.SubscriptionsListenResult:
         """Serve a stream of changes."""
         self._background.start()
-        seat: Seat = ctx.lifespan_context
-        return await seat.listen(ctx, params.notifications)
+        return await _seat(ctx).listen(ctx, params.notifications)
 
     async def list_prompts(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         """List the one prompt."""
@@ -172,6 +197,10 @@ class _Desk:
         values, total = await self._ask(ctx, lambda: complete(self._background.library(), *asked))
         return types.CompleteResult(completion=types.Completion(values=values, total=total, has_more=total > len(values)))
 
+    def _began(self, ctx: Any) -> None:
+        if ctx.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            self._background.settle()  # there are no roots to wait for
+
     def _query(self, arguments: Mapping[str, Any], waiting: Waiting) -> Reply:
         self._background.await_words(tell=waiting.tell, interrupted=waiting.is_over)
         self._background.await_model(waiting.is_over)
@@ -187,12 +216,18 @@ class _Desk:
 
     async def _ask(self, ctx: Any, question: Callable[[], Result]) -> Result:
         """Ask in a worker thread; outside of tools an error is the protocol's own."""
+        self._began(ctx)
         try:
             return await in_thread(lambda waiting: self._background.mended(question, waiting.is_over), ctx.session)
         except UsageError as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from error
         except ThumbindexError as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
+
+
+def _seat(ctx: Any) -> Seat:
+    seats: Seats = ctx.lifespan_context
+    return seats.of(ctx.session)
 
 
 _PROMPT_TEXT = """\

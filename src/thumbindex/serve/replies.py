@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
-from thumbindex.model import Answer, OutlineEntry, Passage, Progress
-from thumbindex.serve.explained import explanation_lines, why_lines, why_payload
-from thumbindex.serve.pack import CHARACTERS_A_TOKEN, fit_passages
-from thumbindex.serve.payload import (
-    dedup_payload,
-    deduplication_payload,
-    disagreement_payload,
-    freshness_payload,
-    passage_payload,
-    place_payload,
-    progress_payload,
-    state_payload,
-    status_payload,
-    step_payload,
-)
+from thumbindex.model import OutlineEntry, Progress
+from thumbindex.serve.budget import Frame, Reply, within
+from thumbindex.serve.explained import why_lines, why_payload
+from thumbindex.serve.pack import MOST_CHARACTERS, Size, beginning, dump, line_sizer
+from thumbindex.serve.passages import PassageForm
+from thumbindex.serve.payload import progress_payload, status_payload
 from thumbindex.serve.quoting import one_line, quoted
-from thumbindex.serve.sentences import beside, confidence, deduplication, flagged, foot, indexing, not_there, stood_on, up_to_date
+from thumbindex.serve.resources import link
+from thumbindex.serve.sentences import flagged, indexing, not_there, stood_on, up_to_date
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-_DROPPED_SHOWN = 5
-"""Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
+_PROBLEMS_SHOWN = 5
+"""Of what is wrong with a folder's files: `thumbindex status --json` has all of it."""
 
-_COPIES_LISTED = 20
-"""Of the places of copies: an answer has a budget, and `dedup.cluster_size` counts all of them."""
+_EXPLAINED = 4
+"""How many times as long as any other an explained answer may be that was given no budget: who asks why wants to see the passages, too."""
 
 _ASKED = {"limit", "folder", "path", "tag", "since", "wait_fresh"}
 """Arguments of `query` that are the library's; the others are about the answer's form."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A tool's answer in both forms."""
-
-    text: str
-    structured: dict[str, Any]
 
 
 def reply_query(
@@ -66,29 +48,12 @@ def reply_query(
     explain = bool(arguments.get("explain"))
     answer = library.query(arguments["query"], explain=explain, progress=tell, interrupted=interrupted, attended=attended, **asked)
     several = len(library.folders) > 1
-    doing = progress()
     narrowed = [f"`{name}`" for name in ("tag", "path", "since") if arguments.get(name)]
     lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
-    head, end = _head(answer, narrowed, lacking), foot(answer, doing)
-    frame = _frame(answer, doing)
-    shown = fit_passages(
-        answer.passages,
-        arguments.get("max_tokens") or library.config.serve.max_tokens,
-        lambda passage: passage_text(passage, several),
-        lambda passage: _result(passage, explain),
-        (len(head) + len(end), len(json.dumps(frame))),
-    )
-    frame["results"] = [_result(each, explain) for each in shown]
-    parts = [head, *(passage_text(each, several) for each in shown)]
-    if left_out := len(answer.passages) - len(shown):
-        frame["left_out"] = left_out
-        parts.append(f"{left_out} more left out: raise `max_tokens` to see them.")
-    if explain:
-        frame["trace"] = [_short_step(step_payload(each)) for each in answer.trace]
-        frame["deduplication"] = deduplication_payload(answer.trace)
-        steps = [f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in answer.trace]
-        parts.append("\n".join([*steps, deduplication(answer.trace)]))
-    return Reply("\n\n".join([*parts, end]), frame)
+    form = PassageForm(several, explain, library.note_tokens(answer.passages))
+    tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
+    wholly = Frame(answer, tuple(progress()), narrowed, lacking, explain)
+    return within(tokens, library.count_tokens, (wholly, wholly.barely()), form, arguments.get("seen", ()))
 
 
 def reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
@@ -105,7 +70,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
     if "heading" in arguments and "lines" in arguments:
         raise UsageError("`heading` and `lines` exclude each other: give one of them.")
     excerpt = library.read(arguments["path"], folder=arguments.get("folder"), heading=arguments.get("heading"), lines=arguments.get("lines"))
-    text = _cut_lines(excerpt.text, library.config.serve.read_tokens * CHARACTERS_A_TOKEN)
+    text = _cut_lines(excerpt.text, library.config.serve.read_tokens, library.count_tokens)
     end = excerpt.start_line + text.count("\n") if text != excerpt.text else excerpt.end_line
     rest = f"\n\n(cut here: go on with lines {end + 1}-{excerpt.end_line})" if end < excerpt.end_line else ""
     structured = {
@@ -120,18 +85,18 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
         structured["flagged"] = warnings
     head = f"{one_line(excerpt.path)} (lines {excerpt.start_line}-{end} of {excerpt.total_lines})"
     warned = "".join(f"\n({one_line(line)})" for line in warnings)
-    return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured)
+    return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured, (link(excerpt.folder, excerpt.path),))
 
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List headings, or documents."""
     directory = (arguments.get("path") or "").strip("/").removeprefix("./")
     entries = _outline(library, directory, arguments.get("folder"))
-    room = library.config.serve.read_tokens * CHARACTERS_A_TOKEN
+    room, size = library.config.serve.read_tokens, library.count_tokens
     # A document's own entries begin with its title, at level 0 too.
-    if all(each.level == 0 for each in entries) and len(json.dumps([_entry(each) for each in entries], ensure_ascii=False)) > room:
+    if all(each.level == 0 for each in entries) and len(_first_that_fit(entries, room, size)) < len(entries):
         entries = _directories(entries, f"{directory}/" if directory else "")
-    shown = _first_that_fit(entries, room)
+    shown = _first_that_fit(entries, room, size)
     structured: dict[str, Any] = {"entries": [_entry(each) for each in shown]}
     text = "\n".join(_outline_line(each) for each in shown) or "Nothing is indexed here."
     if left_out := len(entries) - len(shown):
@@ -158,7 +123,12 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
         ("Links that lead nowhere", dangling, len(related.dangling)),
         ("Most similar", [f"{path} ({score:.2f})" for path, score in related.similar], len(related.similar)),
     )
-    return Reply("\n".join([one_line(related.path), *(_group(*group) for group in groups)]), structured)
+    paths = dict.fromkeys((*links, *backlinks, *(path for path, _ in related.similar)))
+    return Reply(
+        "\n".join([one_line(related.path), *(_group(*group) for group in groups)]),
+        structured,
+        tuple(link(related.folder, path) for path in list(paths)[:limit]),
+    )
 
 
 def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:
@@ -166,82 +136,30 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
     folders = library.status()
     structured = {**status_payload(folders), "notes": list(notes), "progress": [progress_payload(each) for each in progress]}
     for each in structured["folders"]:
-        each["skipped"] = each["skipped"][:_DROPPED_SHOWN]
-        each["flagged"] = each["flagged"][:_DROPPED_SHOWN]
+        each["skipped"] = each["skipped"][:_PROBLEMS_SHOWN]
+        each["flagged"] = each["flagged"][:_PROBLEMS_SHOWN]
     lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
-    lines += [one_line(f"{problem.path}: {problem.reason}") for each in folders for problem in each.problems[:_DROPPED_SHOWN]]
+    lines += [one_line(f"{problem.path}: {problem.reason}") for each in folders for problem in each.problems[:_PROBLEMS_SHOWN]]
     for each in folders:
         lines += [f"{each.folder}: {each.flagged_count:,} notes hold text that is hidden or speaks to a model"] if each.flagged_count else []
-        lines += [one_line(f"{flag.path}:{flag.line}: {flag.reason}") for flag in each.flagged[:_DROPPED_SHOWN]]
+        lines += [one_line(f"{flag.path}:{flag.line}: {flag.reason}") for flag in each.flagged[:_PROBLEMS_SHOWN]]
     doing = progress or [each.progress for each in folders if each.progress and each.progress.total]
     lines += [indexing(doing)] if doing else []
     return Reply("\n".join([*lines, *notes]), structured)
 
 
-def passage_text(passage: Passage, several: bool = False) -> str:
-    """Return a passage under its citation; the folder is named where there are several."""
-    folder = f"{passage.folder}: " if several else ""
-    explained = explanation_lines(passage.explanation) if passage.explanation else []
-    known = "".join(
-        f"\n({one_line(line)})" for line in (*flagged(passage.flags, (passage.start_line, passage.end_line)), *beside(passage), *explained)
-    )
-    return f"## {passage.rank}. {one_line(folder + passage.citation)}\n{quoted(passage.text)}{known}"
-
-
-def _head(answer: Answer, narrowed: Sequence[str], lacking: str) -> str:
-    corrected = f"Searched for: {answer.corrected}. " if answer.corrected else ""
-    advice = "" if answer.answerable else " Say so, or try other words."
-    return f"{corrected}{confidence(answer, narrowed)}{advice}{f' {lacking}' if lacking else ''}"
-
-
-def _frame(answer: Answer, doing: Sequence[Progress]) -> dict[str, Any]:
-    frame: dict[str, Any] = {
-        "answerable": answer.answerable,
-        "confidence": round(answer.confidence, 4),
-        "confidence_level": answer.confidence_level,
-        "kind": str(answer.kind),
-        "results": [],
-        "index": state_payload(answer.index) | freshness_payload(answer.freshness),
-    }
-    if doing:
-        frame["index"]["progress"] = [progress_payload(each) for each in doing]
-    return frame | ({"corrected": answer.corrected} if answer.corrected else {})
-
-
-def _result(passage: Passage, explain: bool) -> dict[str, Any]:
-    if explain:
-        return {"citation": passage.citation, **passage_payload(passage)}
-    result: dict[str, Any] = {
-        "citation": passage.citation,
-        "folder": passage.folder,
-        "path": passage.path,
-        "start_line": passage.start_line,
-        "end_line": passage.end_line,
-        "match_start": passage.match_start,
-        "match_end": passage.match_end,
-        "text": passage.text,
-        "dedup": dedup_payload(passage),
-    }
-    if found := flagged(passage.flags, (passage.start_line, passage.end_line)):
-        result["flagged"] = found
-    if passage.also_in:
-        result["also_in"] = [place_payload(each) for each in passage.also_in[:_COPIES_LISTED]]
-    if passage.disagrees:
-        result["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
-    if passage.also_in or passage.disagrees:
-        result |= {name: value for name in ("created", "status", "owner") if (value := getattr(passage, name))}
-    return result
-
-
-def _short_step(step: dict[str, Any]) -> dict[str, Any]:
-    return step | {"dropped": step["dropped"][:_DROPPED_SHOWN]}
-
-
-def _cut_lines(text: str, room: int) -> str:
-    if len(text) <= room:
-        return text
-    end = text.rfind("\n", 0, room)
-    return text[: end if end > 0 else room]
+def _cut_lines(text: str, room: int, size: Size) -> str:
+    """Return as many lines as fit, of a first one that is too long its beginning."""
+    of, whole, end = line_sizer(size), room, 0
+    while end <= len(text):
+        after = text.find("\n", end)
+        after = len(text) if after < 0 else after
+        # A line that is much too long is not even counted.
+        room -= of(text[end:after]) if after - end <= MOST_CHARACTERS * room else room + 1
+        if room < 0:
+            break
+        end = after + 1
+    return text[: end - 1] if end else beginning(text.partition("\n")[0], whole, of)
 
 
 def _outline(library: Library, path: str, folder: str | None) -> tuple[OutlineEntry, ...]:
@@ -262,10 +180,10 @@ def _outline_line(entry: OutlineEntry) -> str:
     return one_line(f"{'  ' * (entry.level - 1)}- {entry.heading} (line {entry.line})")
 
 
-def _first_that_fit(entries: Sequence[OutlineEntry], room: int) -> list[OutlineEntry]:
+def _first_that_fit(entries: Sequence[OutlineEntry], room: int, size: Size) -> list[OutlineEntry]:
     shown: list[OutlineEntry] = []
     for entry in entries:
-        room -= len(json.dumps(_entry(entry), ensure_ascii=False)) + 2
+        room -= size(dump(_entry(entry)) + ",")
         if room < 0:
             break
         shown.append(entry)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from thumbindex.errors import UsageError
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SCHEME = "thumbindex://"
 
 TEMPLATE = SCHEME + "{folder}/{+path}"
+
+MIME = "text/markdown"
 
 LONGEST_URI = 16_384
 """Characters: a path of 4,096, each of its bytes encoded."""
@@ -29,6 +31,11 @@ MOST_COMPLETIONS = 100
 def resource_uri(folder: str, path: str) -> str:
     """Return a document's address: the folder as one part, the path with its slashes."""
     return f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
+
+
+def link(folder: str, path: str) -> dict[str, Any]:
+    """Return a link to a document, as the protocol writes it."""
+    return {"type": "resource_link", "uri": resource_uri(folder, path), "name": path, "mimeType": MIME}
 
 
 def parse_uri(uri: str) -> tuple[str, str]:

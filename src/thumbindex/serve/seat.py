@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
 import mcp_types as types
+from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal
+from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ResourceUpdated
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.model import Changes
-from thumbindex.serve.follow import Follower
+from thumbindex.serve.follow import Follower, Following
 from thumbindex.serve.resources import parse_uri
 
 Address = tuple[str, str]
 
 
+LEVELS: tuple[types.LoggingLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+_NOTES_SECONDS = 1.0
+"""Between two looks at what is to be told in the client's log."""
+
+
 class Seat:
     """One client. All of it happens on the event loop; what is told late is told once, however often it has changed meanwhile."""
 
-    def __init__(self, folders: Collection[str]) -> None:
-        self._folders = folders
+    def __init__(self, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple) -> None:
+        self._folders, self._notes = folders, notes
+        self._level = len(LEVELS)  # nothing, until the client says otherwise: not every one listens
         self._session: ServerSession | None = None  # of a client of the years before 2026-07-28
         self._subscribed: dict[str, Address] = {}  # by address as the client wrote it: it is told in its own words
         self._bus = InMemorySubscriptionBus()
@@ -38,6 +47,28 @@ class Seat:
     def welcome(self, session: ServerSession) -> None:
         """Take a client that is told outside of any request's answer."""
         self._session = session
+
+    def set_level(self, level: types.LoggingLevel, session: ServerSession) -> None:
+        """Tell a client of an earlier era from now on what is as grave as this."""
+        self._level = LEVELS.index(level)
+        self._session = session
+
+    async def log(self, level: types.LoggingLevel, text: str) -> None:
+        """Write into the client's log, where it is of an era that has one and wants to know."""
+        if self._session is not None and LEVELS.index(level) >= self._level:
+            message = types.LoggingMessageNotificationParams(level=level, logger="thumbindex", data=text)
+            await self._session.send_notification(types.LoggingMessageNotification(params=message))
+
+    async def log_notes(self) -> None:
+        """Write what goes wrong behind the answers into the client's log, each thing once, without end."""
+        told: set[str] = set()
+        while True:
+            now = list(self._notes()) if self._level <= LEVELS.index("warning") else []
+            for note in now:
+                if note not in told:
+                    await self.log("warning", note)
+            told = set(now)
+            await anyio.sleep(_NOTES_SECONDS)
 
     def subscribe(self, uri: str, session: ServerSession) -> None:
         """Tell the client from now on when the document at an address changes; it need not be there yet. Raises UsageError."""
@@ -78,6 +109,7 @@ class Seat:
             updated, listed = self._updated, self._listed
             self._updated, self._listed = {}, False
             if listed:
+                await self.log("info", "Notes have come or gone.")
                 await self._bus.publish(ResourcesListChanged())
                 if self._session is not None:
                     await self._session.send_resource_list_changed()
@@ -96,20 +128,59 @@ class Seat:
 
     def _checked(self, uri: str) -> Address:
         folder, path = parse_uri(uri)
-        if folder not in self._folders:
-            raise UnknownFolderError(f"{uri}: no folder {folder!r} here: there is {', '.join(self._folders)}.")
+        if folder not in (known := self._folders()):
+            raise UnknownFolderError(f"{uri}: no folder {folder!r} here: there is {', '.join(known)}.")
         return folder, path
 
 
+class Seats:
+    """The seats of a server's clients, one a connection, taken when a client first wants to be told of something. None waits for another one."""
+
+    def __init__(self, folders: Callable[[], Collection[str]], group: TaskGroup, notes: Callable[[], Collection[str]] = tuple) -> None:
+        self._folders, self._group, self._notes = folders, group, notes
+        self._seats: dict[Connection, Seat] = {}
+
+    def __len__(self) -> int:
+        """Return how many clients are told."""
+        return len(self._seats)
+
+    def of(self, session: ServerSession) -> Seat:
+        """Return the seat of a session's client."""
+        connection = session._connection  # the package shows it to nobody, and nothing else lasts as long as the client
+        if connection not in self._seats:
+            self._seats[connection] = seat = Seat(self._folders, self._notes)
+            scopes = (anyio.CancelScope(), anyio.CancelScope())
+            for scope, work in zip(scopes, (seat.tell, seat.log_notes), strict=True):
+                self._group.start_soon(_until_gone, work, scope)
+            connection.exit_stack.callback(self._leave, connection, scopes)
+        return self._seats[connection]
+
+    def take(self, news: Mapping[str, Changes]) -> None:
+        """Take what is new in the indexes, for every client."""
+        for seat in self._seats.values():
+            seat.take(news)
+
+    def _leave(self, connection: Connection, scopes: Iterable[anyio.CancelScope]) -> None:
+        self._seats.pop(connection, None)
+        for scope in scopes:
+            scope.cancel()
+
+
+async def _until_gone(work: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
+    with scope, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # a client that is about to be gone
+        await work()
+
+
 @asynccontextmanager
-async def seated(follower: Follower, folders: Collection[str]) -> AsyncIterator[Seat]:
-    """Give a client a seat for as long as it stays."""
-    seat = Seat(folders)
+async def seated(
+    follower: Follower | Following, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple
+) -> AsyncIterator[Seats]:
+    """Give each client a seat for as long as it stays."""
     async with BlockingPortal() as portal, anyio.create_task_group() as group:
-        group.start_soon(seat.tell)
-        leave = follower.listen(_handing_over(portal, seat.take))
+        seats = Seats(folders, group, notes)
+        leave = follower.listen(_handing_over(portal, seats.take))
         try:
-            yield seat
+            yield seats
         finally:
             leave()
             group.cancel_scope.cancel()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from thumbindex.errors import UsageError
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.options import open_for, takes_opening
 from thumbindex.serve.outcome import FOUND, reported
@@ -23,9 +25,22 @@ HELP_NAMES = {"help_option_names": ["--help", "-h"]}
 def serve(
     ctx: typer.Context,
     opening: Opening,
-    as_json: Annotated[bool, typer.Option("--json", help="Without effect here: what a server writes is JSON.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Serve several clients over Streamable HTTP, until a signal ends it.")] = False,
+    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Where --http listens: this machine alone without a token.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65_535, metavar="N", help="The port; 0 takes a free one.")] = None,
+    token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Hashes of tokens, by `thumbindex token`.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --http, print the address as JSON; what a server says is JSON anyway.")] = False,
 ) -> int:
-    """Serve MCP over standard input and output, for a client that starts this command."""
+    """Serve MCP over standard input and output, for a client that starts this command; with --http for several clients."""
+    given = {"host": host, "port": port, "token_file": None if token_file is None else str(token_file)}
+    given_values = {name: value for name, value in given.items() if value is not None}
+    if http:
+        # Imported here: a client that starts this command waits for nothing of it.
+        from thumbindex.serve.http import serve_http
+
+        return serve_http(opening, given_values, as_json=as_json)
+    if given_values:
+        raise UsageError(f"--{next(iter(given_values)).replace('_', '-')} is for a server over HTTP: add --http.")
     return serve_stdio(opening)
 
 

@@ -15,19 +15,19 @@ from thumbindex.serve.background import Background
 from thumbindex.serve.greeting import MayName
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.seat import Seat
+from thumbindex.serve.seat import Seats
 
 
-def serve_client(opening: Opening, folders: Sequence[tuple[str, Path]], may_name: MayName, lines: Ahead) -> None:
+def serve_client(opening: Opening, folders: Sequence[tuple[str, Path]], may_name: MayName, lines: Ahead, takes_roots: bool) -> None:
     """Serve until there are no more lines."""
-    background = Background(opening)
+    background = Background(opening, takes_roots=takes_roots)
     try:
         anyio.run(_serve, build_server(background, folders, may_name), lines)
     finally:
         background.stop()
 
 
-async def _serve(server: Server[Seat], lines: Any) -> None:
+async def _serve(server: Server[Seats], lines: Any) -> None:
     stream = anyio.wrap_file(lines)
     async with stdio_server(stdin=stream, stdout=stream) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())

@@ -22,27 +22,29 @@ SWITCH_SECONDS = 0.001
 
 def serve_stdio(opening: Opening) -> int:
     """Serve one client until its end of standard input closes; the process ends here."""
-    outgoing = _claim_output()
+    outgoing = claim_output()
     compute_on_one_thread()  # the child that indexes, too
     sys.setswitchinterval(SWITCH_SECONDS)
-    folders = _folders(opening)
+    folders = named_folders(opening)
     # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
-    may_name = _may_name(opening, folders)
-    greet = partial(answer_initialize, folders=folders, may_name=may_name)
+    may_name = names_allowed(opening, folders)
+    takes_roots = not opening.folder and not opening.load().folders
+    greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots)
     ahead = Ahead(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list})
     give_memory_back()
     # Imported here: it brings the protocol's package, for which no client has to wait with its first requests.
     from thumbindex.serve.session import serve_client
 
-    serve_client(opening, folders, may_name, ahead)
+    serve_client(opening, folders, may_name, ahead, takes_roots)
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)
 
 
-def _folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
+def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
+    """Return name and path of each folder that an opening names; one that is away will do where it has an index."""
     config = opening.load()
     try:
         return resolve_folders(config, opening.folder)
@@ -53,7 +55,8 @@ def _folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
         return find_folders(config, opening.folder, str(opening.index or config.index.directory))
 
 
-def _may_name(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayName:
+def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayName:
+    """Return which directories of the folders may be named: none that is private."""
     config = opening.load()
     if not any(with_folder_file(config, root).corpus.private.globs for _, root in folders):
         return {}
@@ -63,7 +66,7 @@ def _may_name(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayNam
     return open_directories(folders, config)
 
 
-def _claim_output() -> io.TextIOWrapper:
+def claim_output() -> io.TextIOWrapper:
     """Return standard output for the protocol alone; whatever else writes there, native libraries too, comes out on stderr."""
     sys.stdout.flush()
     protocol = os.dup(1)

@@ -42,6 +42,7 @@ _QUERY_INPUT: Schema = {
     "since": {"type": "string", "format": "date", "description": "Only of this date or later"},
     "explain": {"type": "boolean", "description": "Add how each result came up"},
     "why": {"type": "string", "description": "Instead: why this path (or path#heading) is no answer"},
+    "seen": {**_STRINGS, "description": "Ids you hold: not sent again"},
     "wait_fresh": {"type": "number", "minimum": 0, "maximum": 60, "description": "Seconds to wait for files just saved to be indexed"},
 }
 
@@ -73,11 +74,19 @@ def _list(properties: Schema, *required: str) -> Schema:
 
 
 _LINES: Schema = {"start_line": _NUMBER, "end_line": _NUMBER}
-_RESULT: Schema = {"citation": _STRING, "folder": _STRING, "path": _STRING, **_LINES, "match_start": _NUMBER, "match_end": _NUMBER, "text": _STRING}
+_RESULT: Schema = {"citation": _STRING, "id": _STRING, "folder": _STRING, "path": _STRING, **_LINES}
+
+_TEXT: Schema = {
+    "match_start": _NUMBER,
+    "match_end": _NUMBER,
+    "text": _STRING,
+    "rest": {"type": "object"},
+    "note_tokens": _NUMBER,
+    "seen": {"type": "boolean"},
+}
 
 _COPIES: Schema = {
-    "dedup": {"type": "object"},
-    "also_in": _list(_LINES),
+    "also_in": _ARRAY,
     "disagrees": {**_list({"differs": _STRING}), "description": "Say so, and cite both"},
 }
 
@@ -95,10 +104,9 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
                 "answerable": {"type": "boolean"},
                 "confidence": {"type": "number"},
                 "confidence_level": {"enum": ["high", "low"]},
-                "results": _list({**_RESULT, **_COPIES}, *_RESULT),
+                "results": _list({**_RESULT, **_TEXT, **_COPIES}, "citation", "id", "path"),
                 "left_out": _NUMBER,
                 "index": {"type": "object"},
-                "trace": _ARRAY,
             },
             "answerable",
             "results",

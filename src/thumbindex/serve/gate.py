@@ -1,0 +1,250 @@
+"""The gate before the protocol: who may ask, from where, how often, how much and for how long."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection
+from ipaddress import ip_address
+from math import ceil
+from urllib.parse import urlsplit
+
+import anyio
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from thumbindex.serve.answers import Sent, refusal
+from thumbindex.serve.limits import Rates
+from thumbindex.settings import HttpSettings
+
+CHECK_SECONDS = 15.0
+"""Between two looks whether the token of an open stream is still taken: it may be revoked, or run out, while nothing is asked."""
+
+_LOOPBACKS = ("localhost", "127.0.0.1", "[::1]")
+
+_OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+_OPEN = ("/health", "/ready")
+"""Paths that tell nobody anything, for those who watch over servers and call them by their address."""
+
+
+class AnyOf:
+    """Takes a token that one of several verifiers takes."""
+
+    def __init__(self, verifiers: Collection[TokenVerifier]) -> None:
+        self._verifiers = tuple(verifiers)
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what the first of them that takes it knows of a token."""
+        for each in self._verifiers:
+            if found := await each.verify_token(token):
+                return found
+        return None
+
+
+class Senders:
+    """Refuses what a web page, or a proxy that nobody meant to open, has sent: Host and Origin are compared with what is known."""
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings, *, asks: bool) -> None:
+        self._app, self._asks = app, asks
+        hosts = known_hosts(settings)
+        self._check = TransportSecurityMiddleware(TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=known_origins(settings)))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] == "http" and scope["path"] not in _OPEN and (refused := await self._refused(scope)):
+            await refused(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _refused(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if not self._asks and any(name in headers for name in _OF_PROXIES):
+            return refusal(403, "This request came through a proxy, and no token is asked for: whoever runs this server gives it a --token-file.")
+        found = await self._check.validate_request(Request(scope))
+        if found is not None and found.status_code == 421:
+            return refusal(421, "This is no name of this server: whoever runs it adds the name to `serve.http.hosts`.")
+        if found is not None:
+            return refusal(found.status_code, "Pages of this origin may not ask: whoever runs this server adds the origin to `serve.http.origins`.")
+        return None
+
+
+class Strangers:
+    """Tells an address that has shown too many tokens that are none to wait. Whoever shows one that is taken is let in, from there, too."""
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
+        self._app = app
+        self._rates = Rates(settings.rate, settings.burst)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, and count one that was not authorized."""
+        instead: Response | None = None
+
+        async def count(message: Message) -> None:
+            nonlocal instead
+            if message["type"] == "http.response.start" and message["status"] == 401 and (wait := self._rates.take(_address(scope))):
+                instead = _too_many(wait)
+                await instead(scope, receive, send)
+            if instead is None:
+                await send(message)
+
+        await self._app(scope, receive, count)
+
+
+class Gate:
+    """Lets through as many requests, as large and as long ones, as a client may send, and knows the streams that are open."""
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings, verifier: TokenVerifier | None = None, check_seconds: float = CHECK_SECONDS) -> None:
+        self._app, self._settings, self._verifier, self._check_seconds = app, settings, verifier, check_seconds
+        self._rates = Rates(settings.rate, settings.burst)
+        self._open: Counter[tuple[str, bool]] = Counter()  # by client, and whether they are streams
+        self._streams: set[anyio.CancelScope] = set()
+        self._is_draining = False
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return len(self._streams)
+
+    def drain(self) -> None:
+        """End the streams, which would never end; requests that are under way go on."""
+        self._is_draining = True
+        for each in self._streams:
+            each.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        client, is_stream = _client(scope), _is_stream(scope)
+        key = (client, is_stream)
+        if wait := self._rates.take(client):
+            await _too_many(wait)(scope, receive, send)
+        elif self._open[key] >= self._settings.concurrent:
+            await refusal(429, f"{self._settings.concurrent} requests are being worked on: wait for one of them.", _AFTER)(scope, receive, send)
+        elif is_stream and self._is_draining:
+            await refusal(503, "The server is about to end: come again.", _AFTER)(scope, receive, send)
+        else:
+            self._open[key] += 1
+            try:
+                await self._pass(scope, receive, Sent(send), is_stream)
+            finally:
+                self._open[key] -= 1
+                self._open += Counter()  # drops those that have none open
+
+    async def _pass(self, scope: Scope, receive: Receive, sent: Sent, is_stream: bool) -> None:
+        body = await self._body(scope, receive)
+        if isinstance(body, Response):
+            await body(scope, receive, sent)
+        elif is_stream:
+            await self._stream(scope, _replay(body, receive), sent)
+        else:
+            with anyio.move_on_after(self._settings.request_seconds + _LATER_SECONDS):
+                await self._app(scope, _replay(body, receive), sent)
+            await sent.end(scope, receive, refusal(504, f"No answer within {self._settings.request_seconds:g} s: ask for less."))
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | Response:
+        """Receive a request whole, or say why it is not taken."""
+        most, read = self._settings.max_body_bytes, bytearray()
+        too_large = refusal(413, f"A request has at most {most:,} bytes (`serve.http.max_body_bytes`).", {"Connection": "close"})
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isascii() and declared.isdigit() and len(declared) < 20 and int(declared) > most:
+            return too_large
+        with anyio.move_on_after(self._settings.body_seconds):
+            while True:
+                message = await receive()
+                read += message.get("body", b"")
+                if len(read) > most:
+                    return too_large
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return bytes(read)
+        return refusal(408, f"The request was not there within {self._settings.body_seconds:g} s.", {"Connection": "close"})
+
+    async def _stream(self, scope: Scope, receive: Receive, sent: Sent) -> None:
+        with anyio.CancelScope() as stream:
+            self._streams.add(stream)
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._check_token, scope, stream)
+                    await self._app(scope, receive, sent)
+                    group.cancel_scope.cancel()
+            finally:
+                self._streams.discard(stream)
+        await sent.end(scope, receive, refusal(503, "The stream was ended: come again.", _AFTER))
+
+    async def _check_token(self, scope: Scope, stream: anyio.CancelScope) -> None:
+        """End a stream whose token is taken no longer."""
+        while True:
+            await anyio.sleep(self._check_seconds)
+            shown = Headers(scope=scope).get("authorization", "").partition(" ")[2]
+            if self._verifier is not None and _is_over(await self._verifier.verify_token(shown)):
+                stream.cancel()
+
+
+_AFTER = {"Retry-After": "1"}
+
+_LATER_SECONDS = 2.0
+"""After the protocol's own end of a request's time comes the end of its connection: the first says more."""
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether nobody but this machine can reach an address."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def known_hosts(settings: HttpSettings) -> list[str]:
+    """Return what the header Host may say."""
+    own = [] if settings.host in {"0.0.0.0", "::", ""} else [f"[{settings.host}]" if ":" in settings.host else settings.host]
+    names = [*_LOOPBACKS, *own, *settings.hosts, *([urlsplit(settings.url).netloc] if settings.url else [])]
+    return [form for name in dict.fromkeys(names) for form in (name, f"{name}:*")]
+
+
+def known_origins(settings: HttpSettings) -> list[str]:
+    """Return what the header Origin may say, where there is one: pages of this machine, of the server's own address and those that are configured."""
+    local = [f"http://{name}" for name in _LOOPBACKS] if is_loopback(settings.host) else []
+    own = [f"{urlsplit(settings.url).scheme}://{urlsplit(settings.url).netloc}"] if settings.url else []
+    return [*(form for name in local for form in (name, f"{name}:*")), *own, *settings.origins]
+
+
+def names_of(scope: Scope) -> frozenset[str]:
+    """Return the names by which the holder of a request's token is known; none where no token is asked for."""
+    user = scope.get("user")
+    claims = (user.access_token.claims or {}) if isinstance(user, AuthenticatedUser) else {}
+    return frozenset(claims.get("names", ()))
+
+
+def _client(scope: Scope) -> str:
+    user = scope.get("user")
+    return str(authorization_context(user)) if isinstance(user, AuthenticatedUser) else _address(scope)
+
+
+def _address(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+def _is_stream(scope: Scope) -> bool:
+    # That this header is true is what the protocol's package looks to.
+    return bool(scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen")
+
+
+def _is_over(known: AccessToken | None) -> bool:
+    return known is None or (known.expires_at is not None and known.expires_at < time.time())
+
+
+def _too_many(wait: float) -> Response:
+    return refusal(429, f"Too many requests: the next one is taken in {wait:.1f} s (`serve.http.rate`).", {"Retry-After": str(max(1, ceil(wait)))})
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    rest: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return rest.pop() if rest else await receive()
+
+    return replay

@@ -1,0 +1,91 @@
+"""What the holder of a token sees of a server: its folders, as if there were no others. The one door of rights; no tool knows of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from thumbindex.errors import StorageError, ThumbindexError
+from thumbindex.serve.background import WORDS_SECONDS, Background, never, tell_nobody
+from thumbindex.serve.follow import Following
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+    from thumbindex.model import Progress
+
+_LOG = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+class Sight:
+    """A background that shows some folders. Everything that a tool, resource, completion or stream of changes is made of comes through here."""
+
+    def __init__(self, background: Background, folders: frozenset[str]) -> None:
+        self.folders = folders
+        self._background = background
+
+    @property
+    def follower(self) -> Following:
+        """What tells of changes in these folders."""
+        return self._background.follower.within(self.folders)
+
+    takes_roots = False  # folders are the server's: it is not on the client's machine
+    is_settled = True
+
+    def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
+        """Do nothing: which folders are served is known."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the folders."""
+        return tuple(sorted(self.folders))
+
+    @property
+    def is_attended(self) -> bool:
+        """Tell whether there is a child that indexes, or is about to."""
+        return self._background.is_attended
+
+    def start(self) -> None:
+        """Begin; a second call does nothing."""
+        self._background.start()
+
+    def start_soon(self) -> None:
+        """Begin in a moment."""
+        self._background.start_soon()
+
+    def library(self) -> Library:
+        """Return a library over these folders alone."""
+        return self._opened().only(self.folders)
+
+    def await_words(
+        self, seconds: float = WORDS_SECONDS, tell: Callable[[Progress], None] = tell_nobody, interrupted: Callable[[], bool] = never
+    ) -> None:
+        """Wait until there are words to search in these folders."""
+        self._opened()
+        self._background.await_words(seconds, tell, interrupted, self.folders)
+
+    def await_model(self, interrupted: Callable[[], bool] = never) -> None:
+        """Wait a moment for the model where these folders have vectors."""
+        self._background.await_model(interrupted, self.folders)
+
+    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = never) -> Result:
+        """Ask; where that meets damage, have it repaired and ask again. Raises what was met last."""
+        return self._background.mended(ask, interrupted, self.folders)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return in words what went wrong behind the answers from these folders."""
+        return self._background.notes(self.folders)
+
+    def progress(self) -> tuple[Progress, ...]:
+        """Return how far indexing is in these folders."""
+        return self._background.progress(self.folders)
+
+    def _opened(self) -> Library:
+        try:
+            return self._background.library()
+        except ThumbindexError as error:
+            # Opening opens all folders: what it fails of may name one that is not seen here.
+            _LOG.warning("The folders cannot be opened: %s", error)
+            raise StorageError("The notes cannot be opened just now: whoever runs this server finds the reason in its log.") from None

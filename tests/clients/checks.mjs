@@ -1,0 +1,81 @@
+// What every TypeScript client tries on the server, whichever SDK and transport it speaks by. Prints one line of JSON: check -> "" or what failed.
+
+const QUESTION = "which note wins when two devices edit";
+
+function must(is, what) {
+  if (!is) throw new Error(what);
+}
+
+export async function tryAll(client, version, era) {
+  const found = {};
+  const check = async (name, attempt) => {
+    try {
+      await attempt();
+      found[name] = "";
+    } catch (error) {
+      found[name] = String(error.message ?? error).slice(0, 300);
+    }
+  };
+  await check("tools/list", async () => {
+    const { tools } = await client.listTools();
+    must(tools.length === 5, `${tools.length} tools`);
+    must(tools.every((tool) => tool.annotations.readOnlyHint && tool.annotations.idempotentHint), "annotations");
+    must(tools.every((tool) => tool.title && tool.description && tool.outputSchema), "titles, descriptions and output schemas");
+  });
+  // The SDK validates structured content against the schema that was listed.
+  await check("tools/call", async () => {
+    const result = await client.callTool({ name: "query", arguments: { query: QUESTION } });
+    must(!result.isError, "an error");
+    must(result.content[0].text.includes("sync.md#Conflicts (lines "), "no citation");
+    must(result.structuredContent.results[0].path === "sync.md", "no structured content");
+    const links = result.content.filter((each) => each.type === "resource_link").length;
+    must(version < "2025-06-18" ? links === 0 : links > 0, `${links} links`);
+  });
+  for (const [name, arguments_] of [["read", { path: "sync.md" }], ["outline", {}], ["related", { path: "sync.md" }], ["status", {}]]) {
+    await check(`tools/call ${name}`, async () => must(!(await client.callTool({ name, arguments: arguments_ })).isError, "an error"));
+  }
+  await check("a wrong call", async () => {
+    const result = await client.callTool({ name: "query", arguments: { query: QUESTION, limt: 1 } });
+    must(result.isError && result.content[0].text.includes("did you mean `limit`"), "no advice");
+  });
+  await check("resources", async () => {
+    const { resources } = await client.listResources();
+    const { contents } = await client.readResource({ uri: resources.at(-1).uri });
+    must(resources.length === 3 && contents[0].text.includes("# Sync"), "a document");
+    must((await client.listResourceTemplates()).resourceTemplates.length === 1, "the template");
+  });
+  await check("completion", async () => {
+    const ref = { type: "ref/resource", uri: "thumbindex://{folder}/{+path}" };
+    const { completion } = await client.complete({ ref, argument: { name: "path", value: "can" } });
+    must(completion.values[0] === "plugins/canvas.md", completion.values.join());
+  });
+  await check("prompts", async () => {
+    const { prompts } = await client.listPrompts();
+    const { messages } = await client.getPrompt({ name: prompts[0].name, arguments: { question: "Who wins?" } });
+    must(messages[0].content.text.includes("Who wins?"), "the question");
+  });
+  await check("cancellation", async () => {
+    const aborting = new AbortController();
+    setTimeout(() => aborting.abort(), 300);
+    const asked = { name: "query", arguments: { query: QUESTION, wait_fresh: 1 } };
+    await client.callTool(asked, ...era.options({ onprogress: () => {}, signal: aborting.signal })).catch(() => {});
+    must(!(await client.callTool({ name: "status", arguments: {} })).isError, "no answer afterwards");
+  });
+  for (const [name, attempt] of Object.entries(era.more ?? {})) await check(name, attempt);
+  return found;
+}
+
+// A transport that shakes hands in an earlier version than its client's newest.
+export function speaking(transport, version) {
+  const send = transport.send.bind(transport);
+  transport.send = (message, options) => {
+    if (message.method === "initialize") message.params.protocolVersion = version;
+    return send(message, options);
+  };
+  return transport;
+}
+
+export function report(found) {
+  console.log(JSON.stringify(found));
+  process.exit(0);
+}

@@ -1,0 +1,45 @@
+"""Tokens are those of the bundled model, and what it cannot see is counted by its length."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from thumbindex.encode.models import BUNDLED_HASHES, bundled_folder, cache_folder
+from thumbindex.encode.tokens import BYTES_A_TOKEN, token_counter
+
+COUNT = token_counter(cache_folder(""))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder: Path = bundled_folder(tmp_path_factory.mktemp("cache"), {"tokenizer.json": BUNDLED_HASHES["tokenizer.json"]})
+    found = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    found.no_padding()
+    found.no_truncation()
+    return found
+
+
+ENGLISH = 'The server\'s "answers" are un-believable: see [[notes/sync]] (2,000 tokens) & C:\\path_to.\n\n\tx = {"a": [1, 2]};\n'
+
+
+@pytest.mark.parametrize("text", [ENGLISH, ENGLISH.upper(), ENGLISH * 40, "naïve café – Ünïcode", "語とカナ。", "a\x00b c"])
+def test_tokens_are_those_of_the_bundled_model(tokenizer: Any, text: str) -> None:
+    assert COUNT(text) == max(len(tokenizer.encode(text, add_special_tokens=False).ids), -(-len(text.encode()) // BYTES_A_TOKEN))
+
+
+@given(st.text(max_size=300))
+def test_no_text_has_fewer_tokens_than_the_bundled_model_sees(tokenizer: Any, text: str) -> None:
+    assert COUNT(text) >= len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+@pytest.mark.parametrize("text", [" " * 6000, "\n" * 6000, "QUJDREVG" * 750, "สวัสดี" * 400])
+def test_a_text_that_the_model_is_blind_to_is_counted_by_its_length(text: str) -> None:
+    assert COUNT(text) >= 1000
+
+
+def test_parts_between_blanks_add_up() -> None:
+    assert COUNT(ENGLISH * 7) == 7 * COUNT(ENGLISH)

@@ -1,0 +1,176 @@
+"""A server over real sockets, in a thread: two folders with rights of their own, indexed with the shipped fakes."""
+
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from thumbindex.config import load_config
+from thumbindex.library import Library
+from thumbindex.serve.background import Background
+from thumbindex.serve.http import Site
+from thumbindex.serve.listen import Listening
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.tokens import add_token
+from thumbindex.settings import Config, HttpSettings
+from thumbindex.testing import FakeEmbedder
+
+HANDBOOK = {
+    "leave.md": "# Leave\n\nEverybody takes thirty days of leave a year. See [[travel]].\n",
+    "travel.md": "# Travel\n\nBook trains early and keep the tickets.\n",
+}
+SALARIES = {
+    "bands.md": "# Bands\n\nThe zirconium band earns ninety thousand a year. See [[leave]].\n",
+    "leave.md": "# Leave bonus\n\nUnused days of leave are paid at a zirconium rate.\n",
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two folders and the tokens of alice, who sees both, bob, who sees one, eve, who sees none, and prometheus."""
+    place = tmp_path_factory.mktemp("team")
+    for folder, notes in (("handbook", HANDBOOK), ("salaries", SALARIES)):
+        (place / folder).mkdir()
+        for path, text in notes.items():
+            (place / folder / path).write_text(text, encoding="utf-8")
+    rights = '[[folders]]\nname = "handbook"\npath = "handbook"\ntokens = ["alice", "bob", "scope:notes"]\n'
+    rights += '[[folders]]\nname = "salaries"\npath = "salaries"\ntokens = ["alice", "group:finance"]\n'
+    (place / "config.toml").write_text(rights + '[serve.http]\nmetrics = ["prometheus"]\n', encoding="utf-8")
+    for name in ("alice", "bob", "eve", "prometheus"):
+        (place / f"{name}.token").write_text(add_token(place / "tokens", name), encoding="utf-8")
+    return place
+
+
+@pytest.fixture(scope="session")
+def config(place: Path) -> Config:
+    found = load_config(user_file=place / "none", config_file=place / "config.toml")
+    return with_http(found, token_file=str(place / "tokens"), port=0)
+
+
+def with_http(config: Config, **given: Any) -> Config:
+    """Return a configuration with other settings of HTTP."""
+    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+
+
+@pytest.fixture(scope="session")
+def open_indexed(place: Path, config: Config) -> Callable[..., Library]:
+    """Open folders by name, all of them without, as they were indexed once."""
+
+    def open_it(*names: str) -> Library:
+        return Library.open(names, index=place / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False)
+
+    with open_it() as library:
+        library.index()
+    return open_it
+
+
+@pytest.fixture(scope="session")
+def library(open_indexed: Callable[..., Library]) -> Iterator[Library]:
+    with open_indexed() as library:
+        yield library
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that listens, and the tokens of those who know it."""
+
+    url: str
+    site: Site
+    server: Listening
+    place: Path
+
+    def token(self, name: str) -> dict[str, str]:
+        """Return the header that shows somebody's token."""
+        return {"Authorization": f"Bearer {(self.place / f'{name}.token').read_text(encoding='utf-8')}"}
+
+    @property
+    def base(self) -> str:
+        return self.url.removesuffix("/mcp")
+
+    def ask(self, path: str = "/mcp", method: str = "GET", headers: dict[str, str] | None = None, **more: Any) -> httpx2.Response:
+        with httpx2.Client(timeout=20) as http:
+            return http.request(method, self.base + path, headers=headers, **more)
+
+    def call(self, method: str, headers: dict[str, str] | None = None, **params: Any) -> httpx2.Response:
+        """Post one request of the latest protocol."""
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        }
+        shown = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Accept": "application/json, text/event-stream", **(headers or {})}
+        if "name" in params:
+            shown["Mcp-Name"] = params["name"]
+        return self.ask(method="POST", headers=shown, json={"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}})
+
+    @asynccontextmanager
+    async def client(self, name: str | None = None, mode: str = "auto", **more: Any) -> AsyncIterator[Client]:
+        """Connect the SDK's client with somebody's token."""
+        headers = self.token(name) if name else {}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=30) as http,
+            Client(streamable_http_client(self.url, http_client=http), mode=mode, **more) as client,
+        ):
+            yield client
+
+
+@contextmanager
+def listening(background: Background, library: Library, config: Config, place: Path) -> Iterator[Running]:
+    """Listen at a free port of this machine until this is left."""
+    urls: list[str] = []
+    site = Site(background, library.folders, config)
+    server = Listening(site.app, config.serve.http, urls.append, site.gate.drain)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    end = time.monotonic() + 10
+    while not urls and time.monotonic() < end:
+        time.sleep(0.01)
+    try:
+        yield Running(urls[0], site, server, place)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        background.stop()
+
+
+@pytest.fixture(scope="session")
+def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
+    """Serve with some settings of HTTP changed."""
+
+    def serve_it(library: Library = library, **given: Any) -> Any:
+        changed = with_http(config, **given)
+        if not changed.serve.http.issuer:  # what an issuer tells of a token's holder is named only where there is one
+            granted = {name: tuple(each for each in tokens if ":" not in each) for name, tokens in config.granted.items()}
+            changed = replace(changed, granted=granted)
+        return listening(Background(Opening(), lambda opening: library, command=[]), library, changed, place)
+
+    return serve_it
+
+
+@pytest.fixture(scope="module")
+def running(serve: Callable[..., Any]) -> Iterator[Running]:
+    with serve() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def open_running(library: Library, place: Path) -> Iterator[Running]:
+    """A server for whoever is on this machine, as it is without any configuration."""
+    config = replace(load_config(user_file=place / "none"), folders={})
+    config = with_http(config, port=0)
+    assert HttpSettings().token_file == ""
+    with listening(Background(Opening(), lambda opening: library, command=[]), library, config, place) as found:
+        yield found

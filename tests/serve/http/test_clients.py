@@ -1,0 +1,162 @@
+"""The protocol over Streamable HTTP, as clients of each of its versions speak it."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import mcp_types as types
+import pytest
+
+from thumbindex.library import Library
+from thumbindex.serve.greeting import VERSIONS
+
+pytestmark = pytest.mark.anyio
+
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+def event(response: httpx2.Response) -> Any:
+    """Return the message in an answer of one event."""
+    return json.loads(next(line for line in response.text.splitlines() if line.startswith("data: {")).removeprefix("data: "))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
+async def test_the_sdks_client_asks_and_reads(running: Any, mode: str) -> None:
+    async with running.client("bob", mode) as client:
+        answer = (await client.call_tool("query", {"query": "how many days of leave"})).structured_content
+        read = await client.read_resource("thumbindex://handbook/travel.md")
+        listed = (await client.list_resources()).resources
+    assert answer["results"][0]["citation"].startswith("leave.md (lines 1-3)")
+    assert read.contents[0].text.startswith("# Travel")
+    assert [each.name for each in listed] == ["leave.md", "travel.md"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_with_a_handshake_is_served(running: Any, version: str) -> None:
+    hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    headers = {**ACCEPT, **running.token("bob")}
+    greeted = running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    assert event(greeted)["result"]["protocolVersion"] == version
+    headers |= {"Mcp-Session-Id": greeted.headers["mcp-session-id"], "MCP-Protocol-Version": version}
+    running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+    asked = {"name": "query", "arguments": {"query": "tickets for trains"}}
+    answered = running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asked})
+    assert event(answered)["result"]["structuredContent"]["results"][0]["path"] == "travel.md"
+    assert running.ask(method="DELETE", headers=headers).status_code == 200
+
+
+async def test_sixteen_clients_ask_at_once(running: Any) -> None:
+    found: list[str] = []
+
+    async def ask() -> None:
+        async with running.client("alice") as client:
+            for _ in range(3):
+                answer = (await client.call_tool("query", {"query": "zirconium band"})).structured_content
+                found.append(answer["results"][0]["path"])
+
+    async with anyio.create_task_group() as group:
+        for _ in range(16):
+            group.start_soon(ask)
+    assert found == ["bands.md"] * 48
+
+
+async def test_who_waits_keeps_nobody_waiting(serve: Callable[..., Any], place: Path) -> None:
+    """Many wait for what is never indexed; another one's answer comes meanwhile."""
+    (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
+    try:
+        with serve() as running:
+            waiting = [
+                threading.Thread(target=running.call, args=("tools/call", running.token("alice")), kwargs={"name": "query", "arguments": WAIT})
+                for _ in range(48)
+            ]
+            for each in waiting:
+                each.start()
+            time.sleep(0.5)
+            began = time.monotonic()
+            answer = running.call("tools/call", running.token("bob"), name="query", arguments={"query": "tickets"}).json()
+            took = time.monotonic() - began
+            still = sum(each.is_alive() for each in waiting)
+            for each in waiting:
+                each.join()
+    finally:
+        (place / "handbook" / "unread.md").unlink()
+    assert answer["result"]["structuredContent"]["results"][0]["path"] == "travel.md"
+    assert (still > 40, took < 2) == (True, True)
+
+
+WAIT = {"query": "tickets", "wait_fresh": 60}
+
+
+async def test_progress_reaches_a_client_that_waits(serve: Callable[..., Any], place: Path) -> None:
+    heard: list[str] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(message or "")
+
+    (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
+    try:
+        with serve() as running:
+            async with running.client("bob", "legacy") as client:
+                await client.call_tool("query", WAIT, progress_callback=hear)
+    finally:
+        (place / "handbook" / "unread.md").unlink()
+    assert heard
+    assert heard[0] == "indexed 0 of 1 files"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_changes_reach_those_alone_who_see_the_folder(running: Any, library: Library, place: Path, mode: str) -> None:
+    """Alice and Bob listen to everything; a note comes into a folder that Bob does not see."""
+    heard: dict[str, list[str]] = {"alice": [], "bob": []}
+
+    async def listen(name: str, ready: anyio.Event) -> None:
+        async def hear(message: Any) -> None:
+            if isinstance(message, types.ResourceListChangedNotification):
+                heard[name].append("list")
+
+        async with running.client(name, mode, message_handler=hear if mode == "legacy" else None) as client:
+            if mode == "legacy":
+                await client.list_tools()
+                await anyio.sleep(0.5)  # the stream of notifications is opened beside
+                ready.set()
+                await anyio.sleep_forever()
+            async with client.listen(resources_list_changed=True) as stream:
+                ready.set()
+                async for _ in stream:
+                    heard[name].append("list")
+
+    async with anyio.create_task_group() as group:
+        for name in heard:
+            ready = anyio.Event()
+            group.start_soon(listen, name, ready)
+            await ready.wait()
+        await anyio.sleep(0.6)
+        for each in heard.values():
+            each.clear()  # what came of the test before
+        for folder in ("salaries", "handbook"):
+            path = place / folder / f"new-{mode}.md"
+            path.write_text("# New\n\nNew.\n", encoding="utf-8")
+            await anyio.to_thread.run_sync(library.index)
+            await anyio.sleep(1)
+            if folder == "salaries":
+                assert heard == {"alice": ["list"], "bob": []}
+        assert heard == {"alice": ["list", "list"], "bob": ["list"]}
+        group.cancel_scope.cancel()
+    for folder in ("salaries", "handbook"):
+        (place / folder / f"new-{mode}.md").unlink()
+    library.index()
+
+
+def test_a_session_is_its_owners_alone(running: Any) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    session = running.ask(method="POST", headers={**ACCEPT, **running.token("alice")}, json=body).headers["mcp-session-id"]
+    others = running.ask(method="POST", headers={**ACCEPT, **running.token("bob"), "Mcp-Session-Id": session}, json=body)
+    nobodys = running.ask(method="POST", headers={**ACCEPT, **running.token("bob"), "Mcp-Session-Id": "0" * 32}, json=body)
+    assert (others.status_code, others.content) == (nobodys.status_code, nobodys.content)
+    assert others.status_code == 404

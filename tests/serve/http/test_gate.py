@@ -1,0 +1,238 @@
+"""The gate: from where, how often, how much and for how long one may ask."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from thumbindex.serve.gate import Gate, known_hosts, known_origins
+from thumbindex.serve.limits import Rates
+from thumbindex.settings import HttpSettings
+
+JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "says"),
+    [
+        ({"Host": "evil.example.org"}, 421, "`serve.http.hosts`"),
+        ({"Host": "127.0.0.1.evil.example.org:80"}, 421, "`serve.http.hosts`"),
+        ({"Host": "localhost.evil.example.org"}, 421, "`serve.http.hosts`"),
+        ({"Host": ""}, 421, "`serve.http.hosts`"),
+        ({"Origin": "https://evil.example.org"}, 403, "`serve.http.origins`"),
+        ({"Origin": "null"}, 403, "`serve.http.origins`"),
+        ({"Origin": "http://localhost.evil.example.org"}, 403, "`serve.http.origins`"),
+        ({"X-Forwarded-For": "10.0.0.1"}, 403, "through a proxy"),
+        ({"Forwarded": "for=10.0.0.1"}, 403, "through a proxy"),
+    ],
+)
+def test_who_comes_by_another_name_is_refused_in_json(open_running: Any, headers: dict[str, str], status: int, says: str) -> None:
+    for path in ("/mcp", "/metrics"):
+        refused = open_running.ask(path, headers=headers)
+        assert (refused.status_code, says in refused.json()["error"]["message"]) == (status, True)
+
+
+@pytest.mark.parametrize("headers", [{}, {"Host": "localhost"}, {"Host": "localhost:8377"}, {"Origin": "http://localhost:6274"}])
+def test_this_machine_is_let_in(open_running: Any, headers: dict[str, str]) -> None:
+    assert open_running.call("tools/list", headers).status_code == 200
+
+
+def test_names_are_those_that_are_configured() -> None:
+    settings = HttpSettings(host="0.0.0.0", hosts=("notes.lan",), url="https://notes.example.org/mcp", origins=("https://app.example.org",))
+    assert {"notes.lan", "notes.lan:*", "notes.example.org"} <= set(known_hosts(settings))
+    assert not {"0.0.0.0", "0.0.0.0:*"} & set(known_hosts(settings))
+    assert known_origins(settings) == ["https://notes.example.org", "https://app.example.org"]
+    assert "[::1]:*" in known_hosts(HttpSettings(host="::1"))
+
+
+def test_a_page_that_is_configured_may_ask_from_a_browser(serve: Callable[..., Any]) -> None:
+    with serve(origins=("https://app.example.org",)) as running:
+        preflight = {"Origin": "https://app.example.org", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+        asked = running.ask(method="OPTIONS", headers=preflight)
+        answered = running.call("tools/list", {**running.token("bob"), "Origin": "https://app.example.org"})
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, "https://app.example.org")
+    assert (answered.status_code, answered.headers["access-control-allow-origin"]) == (200, "https://app.example.org")
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_request_that_is_too_large_is_refused(running: Any, declared: bool) -> None:
+    body = b"x" * 1_000_001
+    refused = running.ask(method="POST", headers=running.token("bob"), content=body if declared else iter([body[:500_000], body[500_000:]]))
+    assert (refused.status_code, "1,000,000 bytes" in refused.json()["error"]["message"]) == (413, True)
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/mcp/", "/mcp/x", "/metrics/.."])
+def test_errors_are_json(open_running: Any, path: str) -> None:
+    refused = open_running.ask(path)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (404, "Not Found")
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+def test_a_method_that_there_is_not_is_refused_in_json(open_running: Any, method: str) -> None:
+    refused = open_running.ask("/health", method=method)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (405, "Method Not Allowed")
+    assert set(refused.headers["allow"].split(", ")) == {"GET", "HEAD"}
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b'{"jsonrpc": "2.0"}'])
+def test_what_is_no_request_is_refused_in_json(open_running: Any, body: bytes) -> None:
+    refused = open_running.ask(method="POST", headers=JSON, content=body)
+    assert (refused.status_code, "message" in refused.json()["error"]) == (400, True)
+
+
+def test_who_asks_too_often_waits(serve: Callable[..., Any]) -> None:
+    with serve(rate=0.5, burst=3) as running:
+        statuses = [running.call("tools/list", running.token("bob")) for _ in range(4)]
+        another = running.call("tools/list", running.token("alice"))
+    assert [each.status_code for each in statuses] == [200, 200, 200, 429]
+    assert (statuses[3].headers["retry-after"], another.status_code) == ("2", 200)
+
+
+def test_who_shows_tokens_that_are_none_is_told_to_wait_and_nobody_else(serve: Callable[..., Any]) -> None:
+    with serve(rate=0.5, burst=3) as running:
+        assert [running.ask("/metrics", headers={"Authorization": "Bearer x"}).status_code for _ in range(5)] == [401, 401, 401, 429, 429]
+        assert running.call("tools/list", running.token("bob")).status_code == 200  # from the same address
+
+
+def test_a_bucket_fills_again() -> None:
+    now = [0.0]
+    rates = Rates(2.0, 4, lambda: now[0])
+    assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.5]
+    now[0] = 0.5
+    assert [rates.take("a"), rates.take("a"), rates.take("b")] == [0, 0.5, 0]
+    assert Rates(0, 1).take("a") == Rates(0, 1).take("a") == 0
+
+
+def connect(running: Any) -> socket.socket:
+    host, port = running.base.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def test_who_sends_nothing_or_half_a_request_is_not_waited_for(serve: Callable[..., Any]) -> None:
+    with serve(body_seconds=0.3) as running:
+        began = time.monotonic()
+        with connect(running) as silent, connect(running) as slow:
+            slow.sendall(b"POST /mcp HTTP/1.1\r\nHost: local")
+            assert (silent.recv(1), slow.recv(1)) == (b"", b"")
+        with connect(running) as half:
+            token = running.token("bob")["Authorization"]
+            half.sendall(f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\nContent-Length: 99\r\n\r\n{{".encode())
+            assert half.recv(4096).startswith(b"HTTP/1.1 408 ")
+    assert time.monotonic() - began < 5
+
+
+def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], place: Path) -> None:
+    (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
+    try:
+        with serve(request_seconds=0.3) as running:
+            began = time.monotonic()
+            answer = running.call("tools/call", running.token("bob"), name="query", arguments={"query": "leave", "wait_fresh": 60}).json()
+    finally:
+        (place / "handbook" / "unread.md").unlink()
+    assert answer["error"]["message"] == "No answer within 0.3 s: ask for less, or again in a while."
+    assert time.monotonic() - began < 3
+
+
+def test_one_token_has_so_many_requests_worked_on_at_once(serve: Callable[..., Any], place: Path) -> None:
+    (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
+    statuses: list[int] = []
+    try:
+        with serve(concurrent=2, request_seconds=1.0) as running:
+
+            def ask() -> None:
+                arguments = {"query": "leave", "wait_fresh": 60}
+                statuses.append(running.call("tools/call", running.token("bob"), name="query", arguments=arguments).status_code)
+
+            threads = [threading.Thread(target=ask) for _ in range(4)]
+            for each in threads:
+                each.start()
+            time.sleep(0.5)
+            another = running.call("tools/list", running.token("alice")).status_code
+            for each in threads:
+                each.join()
+    finally:
+        (place / "handbook" / "unread.md").unlink()
+    assert (statuses.count(429), another) == (2, 200)
+
+
+# ------------------------------------------------------------------ a gate alone
+
+
+class Verifier:
+    """Takes any token until it does not."""
+
+    takes = True
+
+    async def verify_token(self, token: str) -> Any:
+        from mcp.server.auth.provider import AccessToken
+
+        return AccessToken(token="", client_id="bob", scopes=[]) if self.takes else None
+
+
+async def ask(gate: Gate, method: str = "GET", **headers: str) -> list[Any]:
+    """Ask a gate once; return what it sent."""
+    sent: list[Any] = []
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": "/mcp", "headers": raw, "client": ("1.2.3.4", 5)}
+    came = [{"type": "http.request", "body": b"{}", "more_body": False}]
+
+    async def receive() -> Any:
+        return came.pop() if came else await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await gate(scope, receive, send)
+    return sent
+
+
+async def endless(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await asyncio.sleep(60)
+
+
+@pytest.mark.anyio
+async def test_a_stream_ends_when_its_token_is_revoked() -> None:
+    verifier = Verifier()
+    gate = Gate(endless, HttpSettings(), verifier, check_seconds=0.05)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+
+            async def listen() -> None:
+                sent = await ask(gate, authorization="Bearer x")
+                assert [each["type"] for each in sent] == ["http.response.start", "http.response.body"]
+                assert verifier.takes is False
+
+            group.start_soon(listen)
+            await anyio.sleep(0.2)
+            assert gate.streams == 1
+            verifier.takes = False
+    assert gate.streams == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("method", "headers"), [("GET", {}), ("POST", {"mcp_method": "subscriptions/listen"})])
+async def test_streams_end_when_the_server_ends_and_no_other_begins(method: str, headers: dict[str, str]) -> None:
+    gate = Gate(endless, HttpSettings())
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: ask(gate, method, **headers))
+            await anyio.sleep(0.05)
+            gate.drain()
+    refused = await ask(gate, method, **headers)
+    assert (refused[0]["status"], "about to end" in json.loads(refused[1]["body"])["error"]["message"]) == (503, True)
+
+
+@pytest.mark.anyio
+async def test_a_connection_does_not_outlast_its_time_whatever_the_package_does() -> None:
+    gate = Gate(endless, HttpSettings(request_seconds=0.1))
+    with anyio.fail_after(5):
+        sent = await ask(gate, "POST")
+    assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}

@@ -1,0 +1,87 @@
+"""Metrics are written by the rules of Prometheus' text format, and read by those who are named for it."""
+
+import re
+from typing import Any
+
+import pytest
+
+from thumbindex.model import IndexState
+from thumbindex.serve.metrics import BUCKETS, Metrics
+
+LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(rf"([a-z_]+)(?:\{{({LABEL}(?:,{LABEL})*)\}})? (\+Inf|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+
+
+def read(text: str) -> dict[str, dict[str, float]]:
+    """Read the format as it is described, strictly: each family once, with HELP and TYPE before its samples."""
+    assert text.endswith("\n")
+    found: dict[str, dict[str, float]] = {}
+    family, kind = "", ""
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family = line.split(" ")[2]
+            assert family not in found
+            found[family] = {}
+        elif line.startswith("# TYPE "):
+            name, kind = line.split(" ")[2:]
+            assert (name, kind in {"counter", "gauge", "histogram"}, found[family]) == (family, True, {})
+        else:
+            sample = SAMPLE.fullmatch(line)
+            assert sample, line
+            suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+            assert sample[1] in {family + suffix for suffix in suffixes}
+            assert kind != "counter" or family.endswith("_total")
+            found[family][line.rpartition(" ")[0]] = float(sample[3])
+    return found
+
+
+def test_what_is_written_is_the_format() -> None:
+    metrics = Metrics()
+    for seconds in (0.001, 0.005, 0.03, 99.0):
+        metrics.called("query", "ok", seconds)
+    metrics.called("read", "error", 0.5)
+    metrics.answered(200)
+    found = read(metrics.text({'a "b"\\\n': IndexState(2, 7, 5, 2, "m", 1)}, 3))
+    calls = found["thumbindex_tool_seconds"]
+    up_to = {le: calls[f'thumbindex_tool_seconds_bucket{{tool="query",outcome="ok",le="{le}"}}'] for le in ("0.005", "0.01", "0.05", "60", "+Inf")}
+    assert list(up_to.values()) == [2, 2, 3, 3, 4]
+    assert calls['thumbindex_tool_seconds_count{tool="query",outcome="ok"}'] == 4
+    assert calls['thumbindex_tool_seconds_sum{tool="query",outcome="ok"}'] == pytest.approx(99.036)
+    assert found["thumbindex_index_chunks"] == {'thumbindex_index_chunks{folder="a \\"b\\"\\\\\\n"}': 7}
+    assert found["thumbindex_streams"] == {"thumbindex_streams": 3}
+
+
+def test_a_histogram_is_complete_for_each_tool_and_outcome() -> None:
+    metrics = Metrics()
+    metrics.called("query", "ok", 1.0)
+    assert len(read(metrics.text({}, 0))["thumbindex_tool_seconds"]) == len(BUCKETS) + 3
+
+
+def test_calls_are_counted_by_tool_and_outcome(open_running: Any) -> None:
+    for name, arguments in (("query", {"query": "leave"}), ("read", {"path": "nowhere.md"}), ("made-up", {}), ("made-up-too", {})):
+        open_running.call("tools/call", name=name, arguments=arguments)
+    answer = open_running.ask("/metrics")
+    counts = {name: value for name, value in read(answer.text)["thumbindex_tool_seconds"].items() if "_count" in name}
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert counts == {
+        'thumbindex_tool_seconds_count{tool="query",outcome="ok"}': 1,
+        'thumbindex_tool_seconds_count{tool="read",outcome="error"}': 1,
+        'thumbindex_tool_seconds_count{tool="unknown",outcome="error"}': 2,
+    }
+
+
+def test_indexes_are_counted_by_folder_and_memory_is_there(open_running: Any) -> None:
+    found = read(open_running.ask("/metrics").text)
+    folders = {name: value for name, value in found["thumbindex_index_documents"].items() if "salaries" in name}
+    assert list(folders.values()) == [2]
+    assert found["process_start_time_seconds"]["process_start_time_seconds"] > 1.7e9
+
+
+@pytest.mark.parametrize(("name", "status"), [("prometheus", 200), ("alice", 403), ("bob", 403), ("eve", 403)])
+def test_metrics_are_for_those_who_are_named(running: Any, name: str, status: int) -> None:
+    answer = running.ask("/metrics", headers=running.token(name))
+    assert (answer.status_code, "salaries" in answer.text) == (status, status == 200)
+
+
+def test_who_reads_metrics_reads_no_notes(running: Any) -> None:
+    assert running.call("tools/list", running.token("prometheus")).status_code == 403

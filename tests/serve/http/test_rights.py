@@ -1,0 +1,212 @@
+"""A token sees its folders and nothing else: to its holder the server is one that holds these alone."""
+
+import json
+import re
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.library import Library
+from thumbindex.serve.background import Background
+from thumbindex.serve.http import Site
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.rights import Rights, checked_rights, nested
+from thumbindex.serve.sight import Sight
+from thumbindex.settings import Config
+
+FOLDERS = [("handbook", Path("/h")), ("salaries", Path("/s"))]
+
+SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    **{f"query {text}": {"name": "query", "arguments": {"query": text}} for text in ("zirconium band", "leave", "bonus", "nonsense words")},
+    "query explained": {"name": "query", "arguments": {"query": "zirconium leave", "explain": True}},
+    "query filtered": {"name": "query", "arguments": {"query": "leave", "folder": ["salaries"]}},
+    "query fresh": {"name": "query", "arguments": {"query": "leave", "wait_fresh": 0.2}},
+    "query glob": {"name": "query", "arguments": {"query": "leave", "path": ["**/bands*"]}},
+    **{f"why {path}": {"name": "query", "arguments": {"query": "leave", "why": path}} for path in ("bands.md", "leave.md", "../salaries/bands.md")},
+    **{f"read {path}": {"name": "read", "arguments": {"path": path}} for path in ("bands.md", "leave.md", "bands", "salaries/bands.md")},
+    "read in": {"name": "read", "arguments": {"path": "bands.md", "folder": "salaries"}},
+    "read beyond": {"name": "read", "arguments": {"path": "leave.md", "lines": "90-99"}},
+    "outline": {"name": "outline", "arguments": {}},
+    "outline of": {"name": "outline", "arguments": {"path": "bands.md"}},
+    "outline in": {"name": "outline", "arguments": {"folder": "salaries"}},
+    "related": {"name": "related", "arguments": {"path": "leave.md"}},
+    "related to": {"name": "related", "arguments": {"path": "bands.md"}},
+    "status": {"name": "status", "arguments": {}},
+    "unknown tool": {"name": "bands", "arguments": {}},
+}
+
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{f"tools/call {name}": ("tools/call", params) for name, params in REQUESTS.items()},
+    "resources/list": ("resources/list", {}),
+    "resources/list cursor": ("resources/list", {"cursor": "thumbindex://salaries/bands.md"}),
+    "resources/read": ("resources/read", {"uri": "thumbindex://salaries/bands.md"}),
+    "resources/read own": ("resources/read", {"uri": "thumbindex://handbook/leave.md"}),
+    **{
+        f"complete {argument} {value}": (
+            "completion/complete",
+            {"ref": {"type": "ref/resource", "uri": "thumbindex://{folder}/{+path}"}, "argument": {"name": argument, "value": value}},
+        )
+        for argument, value in (("folder", ""), ("folder", "sal"), ("path", ""), ("path", "ban"))
+    },
+    "complete in": (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/resource", "uri": "thumbindex://{folder}/{+path}"},
+            "argument": {"name": "path", "value": ""},
+            "context": {"arguments": {"folder": "salaries"}},
+        },
+    ),
+    "server/discover": ("server/discover", {}),
+    "tools/list": ("tools/list", {}),
+}
+
+
+@pytest.fixture(scope="module")
+def alone(serve: Callable[..., Any], open_indexed: Callable[..., Library], config: Config, place: Path) -> Any:
+    """A server that holds the handbook and knows of no other folder."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        library = stack.enter_context(open_indexed("handbook"))
+        yield stack.enter_context(serve(library=library))
+
+
+def comparable(text: str) -> Any:
+    """Return an answer without what no two answers share: times."""
+    return re.sub(r'("(?:seconds|updated)": ?)(?:[\d.e-]+|"[^"]*")', r"\1x", text)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_answer_is_the_one_of_a_server_without_the_other_folder(running: Any, alone: Any, name: str) -> None:
+    method, params = METHODS[name]
+    if "uri" in params:
+        params = {**params, "name": params["uri"]}
+    headers = {"Mcp-Name": params["uri"]} if "uri" in params else {}
+    params = {key: value for key, value in params.items() if not ("uri" in params and key == "name")}
+    here = running.call(method, {**running.token("bob"), **headers}, **params)
+    there = alone.call(method, {**alone.token("bob"), **headers}, **params)
+    assert (here.status_code, comparable(here.text)) == (there.status_code, comparable(there.text))
+    asked = json.dumps(params)
+    assert [word for word in SECRETS if word in here.text and word not in asked] == []
+
+
+def test_who_sees_both_is_answered_from_both(running: Any) -> None:
+    answer = running.call("tools/call", running.token("alice"), name="query", arguments={"query": "zirconium band"}).json()
+    assert answer["result"]["structuredContent"]["results"][0]["folder"] == "salaries"
+
+
+def test_who_sees_nothing_is_told_so(running: Any) -> None:
+    refused = running.call("tools/list", running.token("eve"))
+    assert (refused.status_code, "sees no folder" in refused.json()["error"]["message"]) == (403, True)
+
+
+def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library: Library) -> None:
+    """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the same way is gone."""
+    sight = Sight(Background(Opening(), lambda opening: library, command=[]), frozenset({"handbook"})).library()
+
+    def seconds(name: str) -> float:
+        began = time.perf_counter()
+        with pytest.raises(UnknownFolderError):
+            sight.query("leave", folder=[name])
+        return time.perf_counter() - began
+
+    hidden, nowhere = zip(*((seconds("salaries"), seconds("salariez")) for _ in range(200)), strict=True)
+    assert 0.5 < statistics.median(hidden) / statistics.median(nowhere) < 2
+    assert [reader.folder.name for reader in sight._readers] == ["handbook"]
+
+
+def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(library: Library, place: Path) -> None:
+    said = ['note in "salaries": Zirconium is away.', 'note in "handbook": A book is away.', "note: Of everything."]
+    said += [f'progress: {{"folder": "{folder}", "phase": "words", "done": 1, "total": 9}}' for folder in ("salaries", "handbook")]
+    script = f"import sys\nprint({chr(10).join(said)!r}, file=sys.stderr, flush=True)\nsys.stdin.readline()"
+    import sys
+
+    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", script])
+    sight = Sight(background, frozenset({"handbook"}))
+    sight.start()
+    end = time.monotonic() + 10
+    while len(background.progress()) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert set(background.notes()) >= {"Zirconium is away.", "A book is away.", "Of everything."}
+    assert sight.notes() == ("A book is away.",)
+    assert [each.folder for each in sight.progress()] == ["handbook"]
+    background.stop()
+    assert not [note for note in sight.notes() if "irconium" in note]
+
+
+def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it() -> None:
+    def fail(opening: Opening) -> Library:
+        raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")
+
+    sight = Sight(Background(Opening(), fail, command=[]), frozenset({"handbook"}))
+    with pytest.raises(Exception, match="cannot be opened just now") as caught:
+        sight.library()
+    assert "salaries" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ oversights
+
+
+@pytest.mark.parametrize(
+    ("granted", "known", "asks", "issuer", "says"),
+    [
+        ({"handbook": ["bob"]}, {"bob"}, True, False, "'salaries' names no `tokens`"),
+        ({"handbook": ["bob"], "salaries": ["bob"]}, {"bob"}, False, False, "no token is asked for"),
+        ({"handbook": ["bob"], "salaries": ["bbo"]}, {"bob"}, True, False, "'bbo', which is not in the token file"),
+        ({"handbook": ["bob"], "salaries": ["group:x"]}, {"bob"}, True, False, "no issuer"),
+        ({"handbook": ["bob"], "salaries": ["grp:x"]}, {"bob"}, True, True, "write sub:NAME"),
+    ],
+)
+def test_an_oversight_is_refused(granted: dict[str, list[str]], known: set[str], asks: bool, issuer: bool, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        checked_rights(FOLDERS, granted, known, asks=asks, has_issuer=issuer)
+
+
+def test_rights_are_what_is_written() -> None:
+    rights = checked_rights(FOLDERS, {"handbook": ["*"], "salaries": ["alice", "group:finance"]}, {"alice", "bob"}, asks=True, has_issuer=True)
+    seen = {name: set(rights.seen_by([name])) for name in ("alice", "bob", "group:finance", "sub:alice", "finance")}
+    both, one = {"handbook", "salaries"}, {"handbook"}
+    assert seen == {"alice": both, "bob": one, "group:finance": both, "sub:alice": one, "finance": one}
+    assert Rights(("a", "b"), {}).seen_by([]) == {"a", "b"}
+
+
+def test_a_folder_inside_another_one_is_warned_of() -> None:
+    folders = [("all", Path("/notes")), ("secret", Path("/notes/hr"))]
+    warned = nested(folders, Rights(("all", "secret"), {"all": ("bob",), "secret": ("alice",)}))
+    assert [line.split(":")[0] for line in warned] == ["The folder 'secret' lies in 'all'"]
+    assert nested(folders, Rights(("all", "secret"), {"all": ("bob",), "secret": ("bob", "alice")})) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"host": "0.0.0.0"}, "Others can reach 0.0.0.0, and no token"),
+        ({"host": "192.168.1.2"}, "--token-file"),
+        ({"host": "::"}, "--token-file"),
+        ({"hosts": ("notes.example.org",)}, "`serve.http.hosts` lets others in"),
+        ({"proxies": ("127.0.0.1",)}, "`serve.http.proxies` lets others in"),
+        ({"issuer": "http://login.example.org", "url": "https://n.example.org/mcp"}, "must begin with https"),
+        ({"issuer": "https://login.example.org"}, "needs `serve.http.url`"),
+        ({"token_file": "/nowhere/tokens"}, "cannot be read"),
+    ],
+)
+def test_a_server_that_would_be_open_does_not_start(given: dict[str, Any], says: str) -> None:
+    config = Config()
+    config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+    with pytest.raises(ConfigError, match=says):
+        Site(Background(Opening(), command=[]), FOLDERS, config)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.9.9.9"])
+def test_this_machine_alone_needs_no_token(host: str) -> None:
+    config = Config()
+    config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, host=host)))
+    assert Site(Background(Opening(), command=[]), FOLDERS, config).warnings() == []
