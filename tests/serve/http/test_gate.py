@@ -236,3 +236,10 @@ async def test_a_connection_does_not_outlast_its_time_whatever_the_package_does(
     with anyio.fail_after(5):
         sent = await ask(gate, "POST")
     assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+@pytest.mark.parametrize(("proxies", "statuses"), [(("127.0.0.1",), [401, 429, 401]), ((), [401, 429, 429])])
+def test_a_proxy_is_believed_where_it_is_configured(serve: Callable[..., Any], proxies: tuple[str, ...], statuses: list[int]) -> None:
+    with serve(rate=0.1, burst=1, proxies=proxies) as running:
+        shown = [{"Authorization": "Bearer x", "X-Forwarded-For": address} for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2")]
+        assert [running.ask("/metrics", headers=headers).status_code for headers in shown] == statuses

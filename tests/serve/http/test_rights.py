@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.library import Library
@@ -210,3 +211,35 @@ def test_this_machine_alone_needs_no_token(host: str) -> None:
     config = Config()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, host=host)))
     assert Site(Background(Opening(), command=[]), FOLDERS, config).warnings() == []
+
+
+# ------------------------------------------------------------------ subscriptions
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")  # from the version after the ones that have it
+async def test_a_note_that_is_not_seen_cannot_be_subscribed_to(running: Any) -> None:
+    said = {}
+    async with running.client("bob", "legacy") as client:
+        for folder in ("salaries", "nowhere"):
+            with pytest.raises(MCPError) as caught:
+                await client.subscribe_resource(f"thumbindex://{folder}/bands.md")
+            said[folder] = str(caught.value).replace(folder, "x")
+    assert said["salaries"] == said["nowhere"] == "thumbindex://x/bands.md: no folder 'x' here: there is handbook."
+
+
+@pytest.mark.anyio
+async def test_a_stream_promises_nothing_of_a_note_that_is_not_seen(running: Any) -> None:
+    asked = [f"thumbindex://{folder}/leave.md" for folder in ("salaries", "handbook", "nowhere")]
+    async with running.client("bob") as client, client.listen(resource_subscriptions=asked) as stream:
+        assert stream.honored.resource_subscriptions == ["thumbindex://handbook/leave.md"]
+
+
+def test_one_folder_of_several_is_asked_as_it_is_alone(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "note.md").write_text("# Note\n", encoding="utf-8")
+    (tmp_path / "a" / "thumbindex.toml").write_text("[query]\nlimit = 1\n", encoding="utf-8")
+    with Library.open([tmp_path / "a", tmp_path / "b"], index=tmp_path / "index", config=Config()) as both:
+        limits = [both.config.query.limit, *(both.only(names).config.query.limit for names in ({"a"}, {"b"}, {"a", "b"}))]
+        assert (limits, both.only({"a"}).folders) == ([5, 1, 5, 5], (("a", tmp_path / "a"),))
