@@ -234,9 +234,11 @@ class Writer:
         view.create()
         return np.zeros(0, dtype=np.int64)
 
-    def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk]]:
+    def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):
-            yield from self.store.chunks(rows[start : start + CHUNKS_AT_ONCE]).items()
+            part = rows[start : start + CHUNKS_AT_ONCE]
+            languages = self.store.languages(part)
+            yield from ((row, chunk, languages.get(row, "")) for row, chunk in self.store.chunks(part).items())
 
     def sync_vectors(self, fingerprint: str, dimensions: int, *, at_leisure: bool = True) -> None:
         """Write the vectors' file where it is far behind the store; readers add the rest from there."""
