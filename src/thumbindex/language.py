@@ -70,7 +70,7 @@ _LEAST_SHARE = 0.3
 """The least share of letters in a script that tell its language: a foreign name tells none."""
 
 _LEAST_WORDS = 0.12
-"""The least share of function words in prose: in sentences of these languages it is a third; letters in a table of keys are no words."""
+"""The least share of function words in prose: in sentences of these languages it is a third."""
 
 _SPAN = re.compile(r"`[^`\n]*`")
 _READ = 4000
@@ -105,13 +105,15 @@ def language_of(text: str) -> str:
 
 
 def prose_language(texts: Iterable[str]) -> str:
-    """Return the language of a text of some prose, code in it left out: as `language_of`, but surer of it."""
+    """Return the language of a text of some prose, code in it left out: as `language_of`, but surer: by several words of two letters or more."""
     text = _SPAN.sub(" ", "\n".join(texts)[:_READ])
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
         return language
     found = words(text)
-    language, count = _told_by(found)
-    return language if count >= _LEAST_WORDS * len(found) else ""
+    told = Counter(word for word in found if len(word) > 1)
+    language, count = _told_by(list(told.elements()))
+    different = sum(language in _LANGUAGES_OF.get(word, ()) for word in told)
+    return language if different >= _LEAST_FUNCTION_WORDS and count >= _LEAST_WORDS * len(found) else ""
 
 
 def _told_by(found: Sequence[str]) -> tuple[str, int]:
