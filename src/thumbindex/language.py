@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from thumbindex.text import STOP_WORDS, words
 
@@ -73,7 +73,7 @@ _LEAST_WORDS = 0.12
 """The least share of function words in prose: in sentences of these languages it is a third."""
 
 _SPAN = re.compile(r"`[^`\n]*`")
-_READ = 4000
+_READ = 2000
 """The characters of a text that are read for its language."""
 
 _TELLING = 4
@@ -106,14 +106,24 @@ def language_of(text: str) -> str:
 
 def prose_language(texts: Iterable[str]) -> str:
     """Return the language of a text of some prose, code in it left out: as `language_of`, but surer: by several words of two letters or more."""
-    text = _SPAN.sub(" ", "\n".join(texts)[:_READ])
+    text = _SPAN.sub(" ", "\n".join(beginning(texts)))
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
         return language
     found = words(text)
-    told = Counter(word for word in found if len(word) > 1)
-    language, count = _told_by(list(told.elements()))
-    different = sum(language in _LANGUAGES_OF.get(word, ()) for word in told)
+    telling = [word for word in found if word in _LANGUAGES_OF and len(word) > 1]
+    language, count = _told_by(telling)
+    different = sum(language in _LANGUAGES_OF[word] for word in set(telling))
     return language if different >= _LEAST_FUNCTION_WORDS and count >= _LEAST_WORDS * len(found) else ""
+
+
+def beginning(texts: Iterable[str]) -> Iterator[str]:
+    """Yield as much of some texts as is read for their language."""
+    left = _READ
+    for text in texts:
+        yield text[:left]
+        left -= len(text)
+        if left <= 0:
+            return
 
 
 def _told_by(found: Sequence[str]) -> tuple[str, int]:

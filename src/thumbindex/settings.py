@@ -187,7 +187,7 @@ class SearchVectorSettings:
     enabled: bool = _on()
     limit: int = setting(50, "chunks that are kept", least=1, most=10_000)
     weight: float = setting(0.65, "weight in fusion", least=0)
-    unread: float = setting(0.3, "factor of the weight where what words find is in a language that the model does not read", least=0, most=1)
+    unread: float = setting(0.2, "factor of the weight where what words find is in a language that the model does not read", least=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ VIEW_VERSION = "6"
 
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
-_TELLS = 600
+_TELLS = 300
 """The characters of a chunk that are read for its language."""
 
 _STEMMED = (*CHUNK_FIELDS[:2], *DOCUMENT_FIELDS)
