@@ -17,7 +17,7 @@ from thumbindex.settings import QuerySettings
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "thumbindex"
 ROOMS = ("corpus", "encode", "index", "query", "serve", "study")
-FOR_ALL = {"model", "errors", "ports", "settings", "config", "text"}
+FOR_ALL = {"model", "errors", "ports", "settings", "config", "text", "language"}
 DOORS = {
     "faiss": {"index/vector.py"},
     "whoosh": {

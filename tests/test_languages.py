@@ -1,6 +1,8 @@
 """Words of every script are found, asked of a real index without vectors: the bundled model reads English alone."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +104,39 @@ def test_a_title_a_phrase_and_an_identifier_are_told_in_any_script(library: Libr
 
 def test_the_lines_that_hold_the_characters_are_the_match(library: Library) -> None:
     assert "ポート番号" in library.query("ポート番号").passages[0].match
+
+
+# ------------------------------------------------------------------ endings of other languages than English
+
+SET = Path(__file__).parent / "languages"
+"""48 German, French and Spanish notes, and 78 questions as users type them: in other forms and words, with and without accents."""
+
+
+@pytest.fixture(scope="module")
+def household(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    with Library.open([SET], index=tmp_path_factory.mktemp("household"), wait_for_models=False) as library:
+        library.index(words_only=True)
+        yield library
+
+
+def test_inflected_reworded_and_unaccented_questions_find_their_note_first(household: Library) -> None:
+    asked = [json.loads(line) for line in (SET / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+    missed = {each["query"] for each in asked if first(household, each["query"]) != each["relevant"][0]["path"]}
+    assert missed <= {"ich kann mich nicht mehr einloggen", "druckauftrag abbrechen", "Ohr schmerzt", "arrosage de la tomate"}
+
+
+@pytest.mark.parametrize(
+    ("phrase", "path"),
+    [('"altes Abbild"', "de/docker-speicher.md"), ("„Beleg das ganze Jahr“", "de/steuer.md"), ('"tranche de pain grillé"', "fr/soupe-oignon.md")],
+)
+def test_a_phrase_is_found_whatever_its_words_endings(household: Library, phrase: str, path: str) -> None:
+    assert first(household, phrase) == path
+
+
+def test_a_heading_in_another_form_brings_its_section(household: Library) -> None:
+    assert household.query("Heizung Drücke").passages[0].heading_path[-1] == "Druck"
+
+
+def test_a_question_s_function_words_are_not_what_is_asked(household: Library) -> None:
+    explained = household.query("comment gonfler la roue du vélo", explain=True)
+    assert {each.term for each in explained.passages[0].explanation.terms} == {"gonfler", "roue", "velo"}

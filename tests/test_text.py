@@ -2,7 +2,8 @@
 
 import pytest
 
-from thumbindex.text import embedded_text, fold, identifiers, language_of, placed_words, shortened, split_identifier, visible, words
+from thumbindex.language import language_of
+from thumbindex.text import embedded_text, fold, identifiers, placed_words, shortened, split_identifier, visible, words
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,7 @@ class Document:
     modified: float = 0.0  # seconds since the epoch, from the file system
     abbreviations: tuple[Abbreviation, ...] = ()  # that its text defines
     flags: tuple[str, ...] = ()  # what is hidden in it or speaks to a model: `line: reason`
+    language: str = ""  # of its prose, as in "en"; empty where it cannot be told
 
 
 def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:

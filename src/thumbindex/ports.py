@@ -80,6 +80,10 @@ class KeywordWeights:
 class KeywordIndex(Protocol):
     """Finds chunks and documents by their words."""
 
+    @property
+    def languages(self) -> frozenset[str]:
+        """The languages beside English that some of the texts are in, of those whose endings are taken off."""
+
     def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
         """Return the best `limit` chunks for any of the terms (phrases must match), and every matching document's score."""
 

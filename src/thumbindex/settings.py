@@ -187,6 +187,7 @@ class SearchVectorSettings:
     enabled: bool = _on()
     limit: int = setting(50, "chunks that are kept", least=1, most=10_000)
     weight: float = setting(0.65, "weight in fusion", least=0)
+    unread: float = setting(0.2, "factor of the weight where what words find is in a language that the model does not read", least=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +259,7 @@ class FuseSettings:
     enabled: bool = _on()
     method: str = setting("convex", "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)", choices=("convex", "rrf"))
     k: int = setting(10, "RRF's constant", least=0)
-    limit: int = setting(100, "candidates that go on, best first", least=1)
+    limit: int = setting(50, "candidates that go on, best first; at least three a passage that is wanted", least=1)
     chunks: int = setting(10, "candidates of one document", least=1)
     spread: float = setting(0.5, "how fast a document's further chunks fall behind its best one", least=0)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from pathspec import GitIgnoreSpec
 
+from thumbindex.language import SUFFIXED
 from thumbindex.model import (
     Abbreviation,
     BlockKind,
@@ -192,6 +193,7 @@ class MemoryKeywordIndex:
 
     def __init__(self, catalog: MemoryCatalog) -> None:
         self._catalog = catalog
+        self.languages = frozenset({each.document.language for each in catalog.parsed} & SUFFIXED)
         self._chunks = [_fields(each.document, (chunk,)) for each in catalog.parsed for chunk in each.chunks]
         self._documents = [_fields(each.document, each.chunks) for each in catalog.parsed]
 

@@ -207,53 +207,6 @@ def _reach(costs: list[float]) -> int:
     return len(costs)
 
 
-_SCRIPTS = (
-    ("ja", re.compile("[\u3040-\u30ff]")),  # before Chinese: Japanese has its characters as well
-    ("ko", re.compile("[\uac00-\ud7af]")),
-    ("zh", re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")),
-    ("ru", re.compile("[\u0400-\u04ff]")),
-    ("el", re.compile("[\u0370-\u03ff]")),
-    ("he", re.compile("[\u0590-\u05ff]")),
-    ("ar", re.compile("[\u0600-\u06ff]")),
-    ("hi", re.compile("[\u0900-\u097f]")),
-    ("th", re.compile("[\u0e00-\u0e7f]")),
-)
-
-_FUNCTION_WORDS = {
-    language: frozenset(listed.split())
-    for language, listed in {
-        "en": "the of and to is in that it for on with as are this be by not or from at an you your can will if when which has have was their",
-        "de": "der die das und ist nicht ein eine einen einem einer mit auf fur von zu im den dem des sich auch wird werden sie du oder wenn bei als",
-        "fr": "le la les des et est une un du dans pour pas que qui sur avec vous votre ce cette sont par au aux ou en ne se nous il elle",
-        "es": "el la los las y es una un del en para no que por con su al se lo como mas este esta son o tu puede cuando sin",
-        "it": "il lo la gli le e di che un una per non con del della dei delle nel nella sono si come questo questa da al alla o tuo puo",
-        "pt": "o a os as e um uma do da dos das em no na para nao que por com seu sua se como mais este esta sao ao ou voce quando",
-        "nl": "de het een en van is niet op te dat voor met zijn aan in je door ook als of naar wordt worden deze dit bij uit kan maar",
-        "pl": "i w na z nie do sie jest to ze jak po przez dla oraz lub od jego tym sa moze ktory ktore byc ten za",
-        "sv": "och att det som en ett pa ar av for med till den har inte om kan eller du din fran vid sig nar",
-    }.items()
-}
-
-_LEAST_FUNCTION_WORDS = 3
-"""Fewer function words tell no language."""
-
-_LEAST_SHARE = 0.3
-"""The least share of letters in a script that tell its language: a foreign name tells none."""
-
-
-def language_of(text: str) -> str:
-    """Return the code of the natural language of a text, as in "en"; empty where its script and function words do not tell it."""
-    if not text.isascii():
-        letters = sum(c.isalpha() for c in text)
-        scripts = [(len(pattern.findall(text)), language) for language, pattern in _SCRIPTS]
-        if sum(count for count, _ in scripts) > letters * _LEAST_SHARE:
-            return "ja" if scripts[0][0] else max(scripts)[1]
-    found = words(text)
-    counts = sorted(((sum(word in known for word in found), language) for language, known in _FUNCTION_WORDS.items()), reverse=True)
-    (most, language), (next_most, _) = counts[:2]
-    return language if most >= _LEAST_FUNCTION_WORDS and most > 1.3 * next_most else ""
-
-
 def one_line(text: str) -> str:
     """Return a name, heading or reason as part of one line of ours, whatever characters it is made of."""
     return _BREAKS.sub(" ", text)

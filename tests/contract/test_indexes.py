@@ -142,6 +142,12 @@ class TestKeywordIndex:
         words = snapshot.keyword.words()
         assert (words["spring"], words["plants"], snapshot.keyword.frequency("spring"), snapshot.keyword.frequency("springs")) == (2, 2, 2, 0)
 
+    @pytest.mark.parametrize("maker", sorted(MAKERS))
+    @pytest.mark.parametrize("language", ["de", "en", "ja", ""])
+    def test_the_languages_of_the_texts_are_known_beside_english(self, maker: str, language: str, tmp_path: Path) -> None:
+        made = MAKERS[maker]([document("a.md", "# Apfel\n\nBaum.", language=language)], FakeEmbedder(), tmp_path)
+        assert made.keyword.languages == ({"de"} if language == "de" else set())
+
     def test_unknown_terms_find_nothing(self, snapshot: Snapshot) -> None:
         assert (found(snapshot, Term("zzz")), found(snapshot)) == ([], [])
 

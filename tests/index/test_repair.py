@@ -187,7 +187,7 @@ def test_a_store_that_has_lost_what_its_view_shows_drops_the_view(build, note, t
 def test_a_commit_that_no_stamp_vouches_for_is_swept_away(build, note, tmp_path):
     _, places = build(note("a.md", "apples"))
     before = verify(places.keyword)
-    KeywordView(places.keyword).apply([], [], [(99, next(iter(note("b.md", "pears")[1].chunks)))])
+    KeywordView(places.keyword).apply([], [], [(99, next(iter(note("b.md", "pears")[1].chunks)), "")])
     assert (verify(places.keyword) == before, len(list(places.keyword.glob("*.toc")))) == (True, 2)
     open_store(places).close()
     assert (verify(places.keyword) == before, len(list(places.keyword.glob("*.toc")))) == (True, 1)

@@ -19,8 +19,10 @@ from thumbindex.corpus.private import is_private_path, says_private
 from thumbindex.corpus.salience import salience
 from thumbindex.corpus.section import gather_sections, section_start
 from thumbindex.corpus.source import Source, leave_out_comments, line_starts, may_hold_comments
+from thumbindex.language import prose_language
 from thumbindex.model import BlockKind, Chunk, Document, Link, LinkKind, ParsedDocument, Problem, Section
 from thumbindex.settings import ChunkSettings, CorpusSettings
+from thumbindex.text import visible
 
 
 def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0) -> ParsedDocument:
@@ -48,6 +50,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         modified=modified,
         abbreviations=find_abbreviations(title, source, outline),
         flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, text, lambda: code_lines(source.text))),
+        language=prose_language(visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE),
     )
     private = is_private_path(path, settings) or says_private(text, front, document.tags, settings)
     links, problems = (*_related(front), *outline.links), (*found, *front.problems)

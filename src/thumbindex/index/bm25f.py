@@ -56,6 +56,17 @@ def merged(columns: Sequence[tuple[Column, float]]) -> Column:
     return Column(held, np.bincount(at, weights=frequencies, minlength=len(held)).astype(np.float32), columns[0][0].whole)
 
 
+def either(columns: Sequence[Column]) -> Column:
+    """Return one column of several that hold the same places under several stems of a word: how often the most frequent one stands there."""
+    filled = [column for column in columns if len(column.rows)]
+    if len(filled) < 2:
+        return filled[0] if filled else columns[0]
+    held, at = np.unique(np.concatenate([column.rows for column in filled]), return_inverse=True)
+    frequencies = np.zeros(len(held), dtype=np.float32)
+    np.maximum.at(frequencies, at, np.concatenate([column.frequencies for column in filled]))
+    return Column(held, frequencies, columns[0].whole)
+
+
 class Scorer:
     """Adds up one query's terms. Each document field stands on every chunk of its document."""
 

@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 from whoosh.index import FileIndex
 
-from thumbindex.index.analysis import DOCUMENT_FIELDS, stem
-from thumbindex.index.bm25f import Column, Lengths, Scorer, merged
+from thumbindex.index.analysis import DOCUMENT_FIELDS, stems
+from thumbindex.index.bm25f import Column, Lengths, Scorer, either, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.keyword_files import at_last_commit
 from thumbindex.index.segments import Segment, deleted_numbers, number_column, open_segments
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask
 from thumbindex.text import words
+
+Stems = tuple[str, ...]
+"""Under what a word is kept: English's stem first, then that of each other language which the index holds; a form of code alone."""
 
 COLUMNS_KEPT = 2_000
 """Terms whose columns one snapshot keeps: composing one again from its segments' postings takes well under a millisecond."""
@@ -41,7 +44,9 @@ class WhooshKeywordIndex:
         self._position[~self._is_chunk] = positions_of(catalog.document_rows, -rows[~self._is_chunk])
         gone = [offset + number for each, offset in zip(shown, self._offsets, strict=False) for number in each.deleted]
         self._position[np.array(gone, dtype=np.int64)] = -1
-        self._columns: dict[tuple[str, str], Column] = {}
+        self._columns: dict[tuple[str, tuple[Stems, ...]], Column] = {}
+        self.languages = frozenset[str]().union(*(segment.languages() for segment in self._segments))
+        self._languages = sorted(self.languages)
         self._lengths: dict[str, Lengths] = {}
         self._words: Mapping[str, int] | None = None
 
@@ -79,7 +84,7 @@ class WhooshKeywordIndex:
         found = [self._holding(each, fields) for each in self._analyzed(text, fields)]
         return np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
 
-    def _holding(self, analyzed: str, fields: Collection[str]) -> Mask:
+    def _holding(self, analyzed: Stems, fields: Collection[str]) -> Mask:
         chunks = np.zeros(len(self._catalog), dtype=np.bool_)
         documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
         with self._lock:
@@ -90,7 +95,7 @@ class WhooshKeywordIndex:
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written (folded)."""
         with self._lock:
-            return len(self._column("code", word).rows)
+            return len(self._column("code", (word,)).rows)
 
     def adjacent(self, text: str) -> int:
         """Count the chunks in whose text words stand one after the other, endings aside."""
@@ -107,33 +112,40 @@ class WhooshKeywordIndex:
                 self._words = counted
             return self._words
 
-    def _analyzed(self, text: str, fields: Collection[str]) -> Iterable[str]:
-        return (text,) if "code" in fields else [stem(word) for word in words(text)]
+    def _analyzed(self, text: str, fields: Collection[str]) -> Iterable[Stems]:
+        return ((text,),) if "code" in fields else self._stems(text)
 
-    def _with_others(self, name: str, text: str, term: Term) -> Column:
+    def _stems(self, text: str) -> list[Stems]:
+        return [stems(word, self._languages) for word in words(text)]
+
+    def _with_others(self, name: str, own: Stems, term: Term) -> Column:
         """Return a term's column, the postings of its other forms in it, each by its weight."""
         others = [(self._form(name, other.text), other.weight) for other in term.others]
-        return merged([(self._column(name, text), 1.0), *others]) if others else self._column(name, text)
+        return merged([(self._column(name, own), 1.0), *others]) if others else self._column(name, own)
 
     def _form(self, name: str, form: str) -> Column:
         """Return the column of a word, or of words that stand one after the other; code is kept without places, and has no such."""
-        stems = [form] if name == "code" else [stem(word) for word in words(form)]
-        return self._column(name, stems[0]) if len(stems) == 1 else self._kept((name, " ".join(stems)), lambda: self._phrase(name, stems))
+        found = [(form,)] if name == "code" else self._stems(form)
+        return self._column(name, found[0]) if len(found) == 1 else self._kept(name, found, lambda: self._phrase(name, found))
 
-    def _phrase(self, name: str, stems: list[str]) -> Column:
-        held = all(len(self._column(name, each).rows) for each in stems)
-        rows = np.sort(_joined([self._at_phrase(name, stems, n) for n in range(len(self._segments) if held else 0)], np.int64))
+    def _phrase(self, name: str, phrase: Sequence[Stems]) -> Column:
+        held = all(len(self._column(name, each).rows) for each in phrase)
+        rows = np.unique(_joined([self._at_phrase(name, phrase, n) for n in range(len(self._segments) if held else 0)], np.int64))
         return Column(rows, np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
 
-    def _at_phrase(self, name: str, stems: list[str], segment: int) -> Positions:
-        """Return where the chunks or documents of a segment stand that hold a phrase in a field."""
-        at: Positions = self._position[[self._offsets[segment] + number for number in self._segments[segment].with_phrase(name, stems)]]
+    def _at_phrase(self, name: str, phrase: Sequence[Stems], segment: int) -> Positions:
+        """Return where the chunks or documents of a segment stand that hold a phrase in a field: a text has one language for all of its words."""
+        most = max(map(len, phrase), default=0)
+        variants = [[each[n] if n < len(each) else each[0] for each in phrase] for n in range(most)]
+        found = {number for variant in variants for number in self._segments[segment].with_phrase(name, variant)}
+        at: Positions = self._position[[self._offsets[segment] + number for number in sorted(found)]]
         return at[at >= 0]
 
-    def _column(self, name: str, text: str) -> Column:
-        return self._kept((name, text), lambda: self._composed(name, text))
+    def _column(self, name: str, own: Stems) -> Column:
+        return self._kept(name, [own], lambda: either([self._composed(name, each) for each in own]))
 
-    def _kept(self, key: tuple[str, str], compose: Callable[[], Column]) -> Column:
+    def _kept(self, name: str, phrase: Sequence[Stems], compose: Callable[[], Column]) -> Column:
+        key = (name, tuple(phrase))
         if key not in self._columns:
             column = compose()
             if len(self._columns) >= COLUMNS_KEPT:
@@ -163,11 +175,11 @@ class WhooshKeywordIndex:
 
     def _with_phrase(self, phrase: str, mask: Mask | None) -> Mask:
         """Narrow a mask to chunks that hold the phrase in text or headings, or whose document does in its title or alias."""
-        stems = [stem(word) for word in words(phrase)]
+        asked = self._stems(phrase)
         found = np.zeros(len(self._catalog), dtype=np.bool_)
         for name in ("body", "headings", "title", "aliases"):
             for n in range(len(self._segments)):
-                at = self._at_phrase(name, stems, n)
+                at = self._at_phrase(name, asked, n)
                 if name in DOCUMENT_FIELDS:
                     found |= np.isin(self._catalog.document_ids, at)
                 else:

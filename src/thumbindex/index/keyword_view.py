@@ -77,8 +77,11 @@ class KeywordView:
         with open_reader(self.folder) as reader:
             return live_rows(reader)[1]
 
-    def apply(self, removed: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> int:
-        """Remove rows and add rows (chunks' row ids, minus documents'), in one commit; return how many were there to be removed."""
+    def apply(self, removed: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk, str]]) -> int:
+        """Remove rows and add rows (chunks' row ids with their documents' languages, minus documents' row ids), in one commit.
+
+        Return how many were there to be removed.
+        """
         gone = self._numbers(removed)  # damage shows here, before anything is written
         with writing(self.folder):
             self._apply(self._writer(), gone, documents, chunks)
@@ -92,14 +95,14 @@ class KeywordView:
             numbers, held = live_rows(reader)
         return [int(number) for number in numbers[np.isin(held, np.array(rows, dtype=np.int64))]]
 
-    def _apply(self, writer: Any, gone: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk]]) -> None:
+    def _apply(self, writer: Any, gone: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk, str]]) -> None:
         try:
             for number in gone:
                 writer.delete_document(number)
             for row, document in documents:
                 writer.add_document(row=row, **document_words(document))
-            for row, chunk in chunks:
-                writer.add_document(row=row, **chunk_words(chunk))
+            for row, chunk, language in chunks:
+                writer.add_document(row=row, **chunk_words(chunk, language))
         except BaseException:
             writer.cancel()
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from whoosh.query import Phrase
 from whoosh.reading import SegmentReader
 from whoosh.searching import Searcher
 
+from thumbindex.index.analysis import MARK
 from thumbindex.index.keyword_files import at_last_commit
 
 Numbers = npt.NDArray[np.int64]
@@ -44,6 +45,7 @@ class Segment:
         self._kept = 0
         self._lengths: dict[str, Floats] = {}
         self._words: Mapping[str, int] | None = None
+        self._languages: frozenset[str] | None = None
         self.deleted = deleted_numbers(reader.segment())
         self.rows: Numbers = number_column(reader, "row", ">i8").astype(np.int64)
 
@@ -75,6 +77,24 @@ class Segment:
                 lexicon = ((term.decode("utf-8"), term) for term in self._reader.lexicon("code"))
                 self._words = {word: int(self._reader.doc_frequency("code", term)) for word, term in lexicon if word.isalpha()}
             return self._words
+
+    def languages(self) -> frozenset[str]:
+        """Return the languages beside English in which words were stemmed."""
+        with self._lock:
+            if self._languages is None:
+                self._languages = frozenset(each for name in ("body", "headings", "title") for each in self._marked(name))
+            return self._languages
+
+    def _marked(self, name: str) -> Iterator[str]:
+        """Yield the languages that begin a field's terms: they stand together, and one look behind each finds the next."""
+        start = MARK
+        while True:
+            field, term = next(iter(self._reader.terms_from(name, start.encode())), ("", b""))
+            if field != name or not term.startswith(MARK.encode()):
+                return
+            language = term.decode().split(MARK)[1]
+            yield language
+            start = f"{MARK}{language}{chr(ord(MARK) + 1)}"
 
     def with_phrase(self, name: str, stems: list[str]) -> list[int]:
         """Return the numbers of the documents that hold a phrase in a field."""

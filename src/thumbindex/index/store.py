@@ -156,6 +156,12 @@ class Store(StoredDuplicates):
             self._verify_chunks_once()
         return found
 
+    def languages(self, rows: Sequence[int]) -> dict[int, str]:
+        """Return the language of the document of each chunk, by the chunk's row id."""
+        of = {row: document for part in self._in("SELECT id, document FROM chunks WHERE id IN ({})", rows) for row, document in part}
+        told = {row: json.loads(facts).get("language", "") for row, _, _, _, facts in self.documents(sorted(set(of.values())))}
+        return {row: told.get(document, "") for row, document in of.items()}
+
     def _verify_chunks_once(self) -> None:
         """Verify that no chunk is missing, once after each change of words: a reader of an earlier generation asks for many that are rightly gone."""
         with self.reading():

@@ -143,6 +143,7 @@ class UnionKeywordIndex:
 
     def __init__(self, parts: Sequence[KeywordIndex], offsets: Offsets) -> None:
         self._parts, self._offsets = parts, offsets
+        self.languages = frozenset[str]().union(*(part.languages for part in parts))
 
     def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
         """Search each folder and merge by score."""

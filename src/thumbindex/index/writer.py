@@ -216,9 +216,11 @@ class Writer:
         view.create()
         return np.zeros(0, dtype=np.int64)
 
-    def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk]]:
+    def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):
-            yield from self.store.chunks(rows[start : start + CHUNKS_AT_ONCE]).items()
+            part = rows[start : start + CHUNKS_AT_ONCE]
+            languages = self.store.languages(part)
+            yield from ((row, chunk, languages.get(row, "")) for row, chunk in self.store.chunks(part).items())
 
     def keep_vectors(self, fingerprint: str, vectors: Mapping[bytes, Vector], *, last: bool = False) -> None:
         """Commit vectors to the store; with the last of those that were missing, take note that none is."""

@@ -48,7 +48,7 @@ def correct(search: Search, tools: Tools) -> Search:
     text = correct_text(search.text, corrections.get, shortest)
     if text == search.text:
         return search
-    terms, identifiers = read_terms(text, tools.settings.search_code.whole)
+    terms, identifiers = read_terms(text, tools.settings.search_code.whole, tools.snapshot.keyword.languages)
     return replace(search, text=text, terms=terms, identifiers=identifiers)
 
 

@@ -9,11 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from heapq import nlargest
 from typing import TypeVar
 
 import numpy as np
 
+from thumbindex.language import is_read, telling_words
 from thumbindex.model import Candidate, ChunkId, DocumentId, RankedList
+from thumbindex.ports import Embedder
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 
@@ -26,9 +29,14 @@ READING = ("search_keyword", "search_code")
 """Retrievers that judge a text by what it says, as vectors do."""
 
 
+_TELLING = 5
+"""Documents that words find, best first, by whose languages it is seen what is asked about."""
+
+
 def fuse(search: Search, tools: Tools) -> Search:
     """Fuse the lists into candidates, best first; ties by path, then line."""
     settings = tools.settings
+    search = replace(search, weights=as_read(search, tools))
     weights = retriever_weights(search, settings)
     scores = fuse_lists(search.lists, weights, settings, without_vector(search, tools))
     of = tools.snapshot.catalog.document_of
@@ -41,6 +49,28 @@ def fuse(search: Search, tools: Tools) -> Search:
             sources[hit.chunk][name] = hit.rank
     candidates = (Candidate(n, of(n), chunks[n], fused[n], sources[n]) for n in fused if n in chunks)
     return replace(search, candidates=tuple(candidates))
+
+
+def as_read(search: Search, tools: Tools) -> Mapping[str, float]:
+    """Return the retrievers' factors, search_vector's lower by the share of what words find in languages that the model does not read."""
+    found = search.lists.get("search_keyword")
+    factor = tools.settings.search_vector.unread
+    if tools.embedder is None or factor == 1 or not found or not found.documents:
+        return search.weights
+    documents = tools.snapshot.catalog.documents
+    best = nlargest(_TELLING, found.documents.items(), key=lambda item: (item[1], -item[0]))
+    scores: dict[str, float] = defaultdict(float)
+    for document, score in best:
+        scores[documents[document].language] += score
+    unread = sum(score for language, score in scores.items() if not reads(tools.embedder, language))
+    share = unread / sum(scores.values())
+    return {**search.weights, "search_vector": search.weights.get("search_vector", 1.0) * (1 - share + share * factor)} if share else search.weights
+
+
+def reads(embedder: Embedder, language: str) -> bool:
+    """Tell whether a model reads a language: its vocabulary holds the function words whole; so it is said of one whose words are not known here."""
+    asked = telling_words(language)
+    return is_read(sum(map(embedder.knows, asked)), len(asked))
 
 
 def first_of_each(chunks: Sequence[ChunkId], of: Callable[[ChunkId], DocumentId], count: int) -> list[ChunkId]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from rapidfuzz.distance import OSA
 
+from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Chunk
 from thumbindex.query.reading import (
     CODE,
@@ -28,7 +29,7 @@ from thumbindex.query.reading import (
     without_code,
 )
 from thumbindex.query.vocabulary import NEGATING, NEGATIONS, SYNONYMS
-from thumbindex.text import STOP_WORDS, fold, language_of, looks_like_code, visible, words
+from thumbindex.text import STOP_WORDS, fold, looks_like_code, visible, words
 
 __all__ = [
     "comparable",  # as dedup_ngram sees a text

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 
+from thumbindex.language import function_words
 from thumbindex.model import Term
 from thumbindex.text import STOP_WORDS, composed, identifiers, spaced, split_identifier, words
 
@@ -22,36 +24,43 @@ _IDENTIFIER = re.compile(
 _PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로와과만](?![가-힣])")
 """A Korean word of one syllable with its particle: 책을 and 책이 have no pair in common."""
 
+ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
+"""What words weigh that carry no subject, where a query is asked in no other language."""
+
 BARE_NOUN = 0.5
 """Weight of that syllable: the two may be a word as well, as 종이 is."""
 
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
 
-def read_terms(text: str, whole: float) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """Return the terms for search_keyword and those for search_code, where a whole identifier weighs `whole`."""
-    return lookup_terms(text), code_terms(text, whole)
+def read_terms(text: str, whole: float, languages: Collection[str] = ()) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """Return the terms for search_keyword and those for search_code, where a whole identifier weighs `whole`.
+
+    Function words of English are left out, and those of the other language of some that the query is asked in.
+    """
+    stops = function_words(dict.fromkeys(words(QUOTED.sub(" ", text))), languages)
+    return lookup_terms(text, stops), code_terms(text, whole, stops)
 
 
-def lookup_terms(text: str) -> tuple[Term, ...]:
+def lookup_terms(text: str, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple[Term, ...]:
     """Return each word once and each quoted phrase once; stop words only where nothing else is left."""
     phrases = dict.fromkeys(" ".join(found) for phrase in QUOTED.findall(text) if (found := words(phrase)))
     plain = dict.fromkeys(words(QUOTED.sub(" ", text)))
-    kept = [word for word in plain if word not in STOP_WORDS] or ([] if phrases else list(plain))
+    kept = [word for word in plain if stops.get(word, 1.0)] or ([] if phrases else list(plain))
     nouns = dict.fromkeys(_PARTICLE.findall(composed(QUOTED.sub(" ", text))))
     bare = (Term(noun, BARE_NOUN) for noun in nouns if noun not in kept)
-    return (*(Term(word) for word in kept), *bare, *(Term(phrase, phrase=True) for phrase in phrases))
+    return (*(Term(word, stops.get(word) or 1.0) for word in kept), *bare, *(Term(phrase, phrase=True) for phrase in phrases))
 
 
-def code_terms(text: str, whole: float) -> tuple[Term, ...]:
+def code_terms(text: str, whole: float, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple[Term, ...]:
     """Return whole identifiers, their parts, and plain words, each once at its highest weight."""
     weights: dict[str, float] = {}
     stopped: list[str] = []
     for token, parts in identifiers(text):
-        if not parts and token in STOP_WORDS:
+        if not parts and not stops.get(token, 1.0):
             stopped.append(token)
             continue
-        weights[token] = max(weights.get(token, 0.0), whole if parts or is_identifier(token) else 1.0)
+        weights[token] = max(weights.get(token, 0.0), whole if parts or is_identifier(token) else stops.get(token, 1.0))
         for part in parts:  # all parts together weigh what one word does: they must not outrank the whole
             weights[part] = max(weights.get(part, 0.0), 1.0 / len(parts))
     return tuple(Term(token, weight) for token, weight in (weights or dict.fromkeys(stopped, 1.0)).items())

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
 
+from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Chunk, ChunkId, DocumentId
 from thumbindex.ports import Catalog
 from thumbindex.query.reading import without_code
-from thumbindex.text import language_of, looks_like_code
+from thumbindex.text import looks_like_code
 
 MOST_CHUNKS = 200
 """Chunks of a page: one with more is not read for this."""

@@ -1,0 +1,157 @@
+"""The natural language of a text, told by its script and its function words: no model is asked, and the same text always gives the same answer."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from thumbindex.text import STOP_WORDS, words
+
+ENGLISH = "en"
+
+_SCRIPTS = (
+    ("ja", re.compile("[\u3040-\u30ff]")),  # before Chinese: Japanese has its characters as well
+    ("ko", re.compile("[\uac00-\ud7af]")),
+    ("zh", re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")),
+    ("ru", re.compile("[\u0400-\u04ff]")),
+    ("el", re.compile("[\u0370-\u03ff]")),
+    ("he", re.compile("[\u0590-\u05ff]")),
+    ("ar", re.compile("[\u0600-\u06ff]")),
+    ("hi", re.compile("[\u0900-\u097f]")),
+    ("th", re.compile("[\u0e00-\u0e7f]")),
+)
+
+_FUNCTION_WORDS = {
+    language: frozenset(listed.split())
+    for language, listed in {
+        "en": "the of and to is in that it for on with as are this be by not or from at an you your can will if when which has have was their",
+        "de": "der die das und ist nicht ein eine einen einem einer mit auf fur von zu im den dem des sich auch wird werden sie du oder wenn bei als",
+        "fr": "le la les des et est une un du dans pour pas que qui sur avec vous votre ce cette sont par au aux ou en ne se nous il elle",
+        "es": "el la los las y es una un del en para no que por con su al se lo como mas este esta son o tu puede cuando sin",
+        "it": "il lo la gli le e di che un una per non con del della dei delle nel nella sono si come questo questa da al alla o tuo puo",
+        "pt": "o a os as e um uma do da dos das em no na para nao que por com seu sua se como mais este esta sao ao ou voce quando",
+        "nl": "de het een en van is niet op te dat voor met zijn aan in je door ook als of naar wordt worden deze dit bij uit kan maar",
+        "pl": "i w na z nie do sie jest to ze jak po przez dla oraz lub od jego tym sa moze ktory ktore byc ten za",
+        "sv": "och att det som en ett pa ar av for med till den har inte om kan eller du din fran vid sig nar",
+    }.items()
+}
+
+_ASKING = {
+    language: frozenset(listed.split())
+    for language, listed in {
+        "de": "wie was wo wann warum wieso weshalb wer wen wem welche welcher welches welchen womit wofur wohin ich man mich mir mein meine meinen"
+        " meinem meiner wir uns kann konnen soll muss gibt es hat habe haben am zum zur aus nach um so wurde sind war ihr ihre sein seine er",
+        "fr": "comment pourquoi quand quoi quel quelle quels quelles combien je j me mon ma mes on faut peut puis dois fait a d l de y c s qu sont"
+        " son sa ses leur leurs plus si",
+        "es": "cual cuales cuanto cuantos donde quien quienes porque yo me mi mis de a le les hay puedo debo hace ser si ya muy sus unos unas nos",
+        "it": "quale quali quanto quanti quando dove perche chi cosa io mi mio mia miei i a in posso devo fa ho ha c l d su ai agli alle dal dalla"
+        " nei negli ma anche",
+        "pt": "qual quais quanto quantos onde quem porque eu me meu minha meus de posso devo faz ha pelo pela nos nas aos tem ser mas ele ela",
+        "nl": "hoe wat waar wanneer waarom wie welke welk ik mijn mij we wij ons moet kun kunt er om tot hun haar hij ze zij over heeft heb hebben",
+        "sv": "hur vad var varfor vem vilken vilket vilka jag min mitt mina man mig vi oss ska maste i de dem ut upp hon han",
+    }.items()
+}
+"""What questions are asked with, and what else says nothing alone: notes hold little of it, so that its rarity says nothing either."""
+
+SUFFIXED = frozenset(_ASKING)
+"""The languages beside English in which words have endings that are known here."""
+
+UNSURE = 0.25
+"""Weight of a word that is one of another language's function words, where nothing else in the query is."""
+
+_LEAST_FUNCTION_WORDS = 3
+"""Fewer function words tell no language."""
+
+_LEAST_LEAD = 1.3
+"""How often there must be a language's function words against the next one's: neighbors share many."""
+
+_LEAST_SHARE = 0.3
+"""The least share of letters in a script that tell its language: a foreign name tells none."""
+
+_LEAST_WORDS = 0.12
+"""The least share of function words in prose: in sentences of these languages it is a third."""
+
+_SPAN = re.compile(r"`[^`\n]*`")
+_READ = 2000
+"""The characters of a text that are read for its language."""
+
+_TELLING = 4
+"""The fewest letters of function words by which a model's language is told: an English vocabulary holds shorter ones as parts of words."""
+
+_READS = 0.75
+"""The least share of them that a model's vocabulary holds whole; of an English one it is half at most."""
+
+
+def _by_word() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for language, listed in _FUNCTION_WORDS.items():
+        for word in listed:
+            found[word] = (*found.get(word, ()), language)
+    return found
+
+
+_LANGUAGES_OF: Mapping[str, tuple[str, ...]] = _by_word()
+
+
+def language_of(text: str) -> str:
+    """Return the code of the natural language of a text, as in "en"; empty where its script and function words do not tell it."""
+    if not text.isascii():
+        letters = sum(c.isalpha() for c in text)
+        scripts = [(len(pattern.findall(text)), language) for language, pattern in _SCRIPTS]
+        if sum(count for count, _ in scripts) > letters * _LEAST_SHARE:
+            return "ja" if scripts[0][0] else max(scripts)[1]
+    return _told_by(words(text))[0]
+
+
+def prose_language(texts: Iterable[str]) -> str:
+    """Return the language of a text of some prose, code in it left out: as `language_of`, but surer: by several words of two letters or more."""
+    text = _SPAN.sub(" ", "\n".join(beginning(texts)))
+    if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
+        return language
+    found = words(text)
+    telling = [word for word in found if word in _LANGUAGES_OF and len(word) > 1]
+    language, count = _told_by(telling)
+    different = sum(language in _LANGUAGES_OF[word] for word in set(telling))
+    return language if different >= _LEAST_FUNCTION_WORDS and count >= _LEAST_WORDS * len(found) else ""
+
+
+def beginning(texts: Iterable[str]) -> Iterator[str]:
+    """Yield as much of some texts as is read for their language."""
+    left = _READ
+    for text in texts:
+        yield text[:left]
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def _told_by(found: Sequence[str]) -> tuple[str, int]:
+    counts = Counter(language for word in found for language in _LANGUAGES_OF.get(word, ()))
+    (language, most), (_, next_most) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
+    return (language, most) if most >= _LEAST_FUNCTION_WORDS and most > _LEAST_LEAD * next_most else ("", 0)
+
+
+def function_words(found: Collection[str], languages: Collection[str]) -> Mapping[str, float]:
+    """Return which of a query's words carry no subject, with what they weigh: English's nothing, those of a language in which it is asked little.
+
+    It is asked in that of some languages of which it holds more such words than of English; one such word alone may be another thing (MIT).
+    """
+    english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in found)
+    most, language = max(((sum(word in _stops(each) for word in found), each) for each in languages), default=(0, ""))
+    own = _stops(language).intersection(found) if most > english else frozenset[str]()
+    return {**dict.fromkeys(own, 0.0 if most > 1 else UNSURE), **dict.fromkeys(STOP_WORDS.intersection(found), 0.0)}
+
+
+def _stops(language: str) -> frozenset[str]:
+    return _FUNCTION_WORDS[language] | _ASKING[language] if language in SUFFIXED else frozenset()
+
+
+def telling_words(language: str) -> tuple[str, ...]:
+    """Return the function words by which it is seen whether a vocabulary is one of a language; none for one that is not known here."""
+    return tuple(sorted(word for word in _FUNCTION_WORDS.get(language, ()) if len(word) >= _TELLING))
+
+
+def is_read(known: int, asked: int) -> bool:
+    """Tell by how many of a language's telling words a vocabulary holds whether its model reads it; where none were asked for, it may."""
+    return known >= _READS * asked

@@ -1,0 +1,85 @@
+"""A language is told by its function words, so that endings, questions and models are taken as what they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from thumbindex.index.analysis import stems
+from thumbindex.language import SUFFIXED, function_words, language_of, prose_language, telling_words
+from thumbindex.model import Term
+from thumbindex.query.terms import code_terms, lookup_terms, read_terms
+
+GERMAN = "Schalte das Gerät ein und verbinde es über das Menü mit dem Netz, danach erscheint es in der Liste."
+ENGLISH = "Switch the device on and connect it to the network, then it is in the list."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (GERMAN, "de"),
+        (ENGLISH, "en"),
+        (f"{GERMAN} `for each in the list of all, it is the one that is not in it: if you can, use it`", "de"),
+        ("Vector (as a sender and as a receiver) e o a as com", ""),  # few different words, however often
+        ("Ctrl A, Ctrl E, Ctrl O, a e o a e o a e o", ""),
+        ("die der das " + "word " * 40, ""),  # a title in a long list
+        ("ファイルを復元する", "ja"),
+    ],
+)
+def test_the_language_of_prose_is_told_only_where_it_is_sure(text: str, expected: str) -> None:
+    assert prose_language((text,)) == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "forms"),
+    [
+        ("de", "buch bucher buchern buches"),
+        ("de", "einstellung einstellungen"),
+        ("fr", "supprimer supprime supprimee supprimees"),
+        ("fr", "connexion connexions"),
+        ("fr", "premier premiere premieres"),
+        ("fr", "eau l'eau d'eau"),
+        ("es", "configuracion configuraciones configurar"),
+        ("it", "isola dell'isola isole"),
+        ("it", "ricetta ricette"),
+        ("pt", "configuracao configuracoes configurar"),
+        ("pt", "animal animais"),
+        ("nl", "huis huizen"),
+        ("sv", "installning installningar installningarna"),
+    ],
+)
+def test_forms_of_a_word_without_their_accents_have_one_stem(language: str, forms: str) -> None:
+    assert len({stems(form, [language])[1] for form in forms.split()}) == 1
+
+
+def test_english_stems_stay_in_every_language_and_other_scripts_have_no_other() -> None:
+    assert [stems(word, ["de"])[:1] for word in ("queries", "猫")] == [stems(word, []) for word in ("queries", "猫")]
+    assert len(stems("猫", ["de"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "languages", "expected"),
+    [
+        ("wie andere ich das passwort", ["de"], {"wie": 0.0, "ich": 0.0, "das": 0.0}),
+        ("wie andere ich das passwort", [], {}),  # no text is German
+        ("mit license", ["de"], {"mit": 0.25}),  # one alone may be a name
+        ("how do i change the mit license", ["de"], {"how": 0.0, "do": 0.0, "i": 0.0, "the": 0.0}),
+        ("pourquoi est ma page vide", ["de", "fr"], {"pourquoi": 0.0, "est": 0.0, "ma": 0.0}),
+    ],
+)
+def test_function_words_are_those_of_the_language_that_is_asked_in(query: str, languages: list[str], expected: dict[str, float]) -> None:
+    assert function_words(query.split(), languages) == expected
+
+
+def test_terms_leave_out_the_function_words_of_the_question_s_language() -> None:
+    assert read_terms("wie ändere ich das Passwort", 2.0, ["de"]) == ((Term("andere"), Term("passwort")), (Term("andere"), Term("passwort")))
+
+
+def test_a_question_in_english_has_the_terms_that_it_has_beside_english_notes() -> None:
+    text = "how do I install mit in die docker_image"
+    assert read_terms(text, 2.0, sorted(SUFFIXED)) == (lookup_terms(text), code_terms(text, 2.0))
+
+
+def test_every_language_whose_endings_are_known_has_words_that_tell_a_model_from_an_english_one() -> None:
+    told = {language: telling_words(language) for language in SUFFIXED}
+    assert all(len(listed) >= 4 for listed in told.values())
+    assert {language: language_of(" ".join(listed)) for language, listed in told.items()} == {language: language for language in SUFFIXED}
