@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.language import is_read, telling_words
+from thumbindex.language import ENGLISH, is_read, telling_words
 from thumbindex.model import Candidate, ChunkId, DocumentId, RankedList
 from thumbindex.ports import Embedder
 from thumbindex.query.stage import Search, Tools
@@ -68,7 +68,14 @@ def as_read(search: Search, tools: Tools) -> Mapping[str, float]:
 
 
 def reads(embedder: Embedder, language: str) -> bool:
-    """Tell whether a model reads a language: its vocabulary holds the function words whole; so it is said of one whose words are not known here."""
+    """Tell whether a model reads a language: whether its vocabulary holds the function words whole, as it does those of English.
+
+    Of a model that does not hold English's either, and of a language whose words are not known here, nothing is told, and it is taken to read.
+    """
+    return language in ("", ENGLISH) or _holds_words(embedder, language) or not _holds_words(embedder, ENGLISH)
+
+
+def _holds_words(embedder: Embedder, language: str) -> bool:
     asked = telling_words(language)
     return is_read(sum(map(embedder.knows, asked)), len(asked))
 
