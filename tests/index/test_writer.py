@@ -4,6 +4,7 @@ import shutil
 from datetime import date
 
 import pytest
+from whoosh import index as whoosh_index
 
 from thumbindex.index.dump import logical_dump
 from thumbindex.index.keyword import postings
@@ -215,3 +216,13 @@ def test_an_edit_merges_only_where_segments_have_become_many_but_then_whatever_i
     few, many = [Segment(16)] * (MOST_SEGMENTS - 1), [Segment(16)] * MOST_SEGMENTS
     large = [*([Segment(900)] * MOST_SEGMENTS), Segment(100_000)]
     assert (sizes(_too_many(few)), sizes(_too_many(many)), sizes(_too_many(large))) == ([], [16] * MOST_SEGMENTS, [900] * 8)
+
+
+def test_a_segment_of_which_little_is_left_is_written_anew_at_leisure(build, note, tmp_path):
+    _, places = build(*(note(f"{n}.md", f"apples {n}") for n in range(6)))
+    store, _ = build(*(note(f"{n}.md", f"pears {n}") for n in range(5)))
+    with Writer.open(tmp_path / "index") as writer:
+        writer.merge_keyword()
+    segments = whoosh_index.open_dir(str(places.keyword))._segments()
+    assert [segment.deleted_count() for segment in segments] == [0] * len(segments)
+    assert (found(store, places, "apples"), len(found(store, places, "pears"))) == (["apples 5"], 5)

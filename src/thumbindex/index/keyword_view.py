@@ -123,12 +123,15 @@ class KeywordView:
             raise IndexBusyError(f"The keyword index in {self.folder} is busy: another process is writing; try again in a moment.") from error
 
     def merge(self, pause: Pause = "leisure") -> None:
-        """Merge small segments, as many rows as there is time for; the rows stay as they are, so that readers need not open it anew."""
+        """Merge small segments and those of which little is left, as many rows as there is time for.
+
+        The rows stay as they are, so that readers need not open it anew.
+        """
         shown = read_stamp(self.folder)
         segments = whoosh_index.open_dir(str(self.folder))._segments() if shown else []
-        if shown and len(segments) > FEW_SEGMENTS and _smallest(segments, ROWS[pause]):
+        if shown and _worth_merging(segments, ROWS[pause]):
             with writing(self.folder):
-                self._writer().commit(mergetype=partial(_merge_smallest, rows=ROWS[pause]))
+                self._writer().commit(mergetype=partial(_merge_at_leisure, rows=ROWS[pause]))
             self.write_stamp(shown.generation, shown.behind)
 
 
@@ -141,8 +144,8 @@ def _merge_many(writer: IndexWriter, segments: list[Any]) -> list[Any]:
     return _merge(writer, segments, _too_many(segments))
 
 
-def _merge_smallest(writer: IndexWriter, segments: list[Any], rows: int) -> list[Any]:
-    return _merge(writer, segments, _smallest(segments, rows))
+def _merge_at_leisure(writer: IndexWriter, segments: list[Any], rows: int) -> list[Any]:
+    return _merge(writer, segments, _worth_merging(segments, rows))
 
 
 def _merge_deleted(writer: IndexWriter, segments: list[Any]) -> list[Any]:
@@ -154,6 +157,12 @@ def _merge(writer: IndexWriter, segments: list[Any], merged: list[Any]) -> list[
         with SegmentReader(writer.storage, writer.schema, segment) as reader:
             writer.add_reader(reader)
     return [segment for segment in segments if segment not in merged]
+
+
+def _worth_merging(segments: list[Any], rows: int) -> list[Any]:
+    """Return the smallest of many segments, and those more than half of which was deleted: a new version of the parser replaces every row."""
+    small = _smallest(segments, rows) if len(segments) > FEW_SEGMENTS else []
+    return [*small, *(each for each in segments if each not in small and 2 * each.doc_count() < each.doc_count_all() and each.doc_count() <= rows)]
 
 
 def _too_many(segments: list[Any]) -> list[Any]:
