@@ -26,7 +26,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from thumbindex.config import compute_on_one_thread
+from thumbindex.config import compute_on_one_thread, configured_roots
 from thumbindex.errors import ConfigError
 from thumbindex.serve.answers import Observed, as_json_line, refusal
 from thumbindex.serve.background import Background
@@ -68,7 +68,14 @@ def admission(config: Config, folders: Folders) -> Admission:
             f"{reached}, and no token is asked for: make one with `thumbindex token NAME --token-file FILE` and give --token-file FILE, "
             "or set `serve.http.issuer`."
         )
-    rights = checked_rights(folders, config.granted, tokens.names() if tokens else (), asks=bool(verifiers), has_issuer=issuer is not None)
+    rights = checked_rights(
+        folders,
+        config.granted,
+        tokens.names() if tokens else (),
+        asks=bool(verifiers),
+        has_issuer=issuer is not None,
+        configured=configured_roots(config),
+    )
     return Admission(rights, AnyOf(verifiers) if verifiers else None)
 
 
