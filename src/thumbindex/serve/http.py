@@ -26,7 +26,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from thumbindex.config import compute_on_one_thread, configured_roots
+from thumbindex.config import compute_on_one_thread, configured_roots, give_memory_back
 from thumbindex.errors import ConfigError
 from thumbindex.serve.answers import Observed, as_json_line, refusal
 from thumbindex.serve.background import Background
@@ -187,6 +187,7 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     """
     outgoing = claim_output()
     compute_on_one_thread()  # the child that indexes, too
+    give_memory_back()
     sys.setswitchinterval(SWITCH_SECONDS)
     config = opening.load()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
