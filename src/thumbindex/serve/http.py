@@ -31,7 +31,7 @@ from thumbindex.errors import ConfigError
 from thumbindex.serve.answers import Observed, as_json_line, refusal
 from thumbindex.serve.background import Background
 from thumbindex.serve.calls import Calls
-from thumbindex.serve.doors import Doors
+from thumbindex.serve.doors import Door, Doors
 from thumbindex.serve.gate import AnyOf, Gate, Senders, Strangers, is_loopback, names_of
 from thumbindex.serve.greeting import MayName
 from thumbindex.serve.listen import Listening, end_by_signal
@@ -109,7 +109,8 @@ class Site:
         behind = self._background if len(folders) == len(self._folders) else Sight(self._background, seen)
         server = build_server(behind, folders, self._may_name)
         server.middleware.append(Calls(self.metrics, self._settings.request_seconds))
-        return StreamableHTTPSessionManager(server, max_request_body_size=self._settings.max_body_bytes, max_sessions=self._settings.connections)
+        http = self._settings
+        return Door(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
 
     def _layers(self) -> ASGIApp:
         verifier, settings = self._admission.verifier, self._settings
