@@ -109,7 +109,7 @@ class Keys:
     def _fetch(self) -> None:
         try:
             found = jwt.PyJWKSet.from_dict(dict(_fetch_json(self._jwks or self._published())))
-        except (jwt.PyJWTError, ValueError) as error:
+        except (jwt.PyJWTError, OSError, ValueError) as error:  # a connection that is cut off comes as the system calls it
             _LOG.warning("The keys of %s cannot be had: %s", self._issuer, error)
             return
         self._known = {key.key_id: key for key in found.keys if key.key_id and key.public_key_use in ("sig", None)}
@@ -121,7 +121,7 @@ class Keys:
         for address in _metadata_addresses(self._issuer):
             try:
                 found = _fetch_json(address)
-            except (jwt.PyJWKClientError, ValueError) as error:
+            except (jwt.PyJWKClientError, OSError, ValueError) as error:
                 failure = jwt.PyJWKClientError(f"{address}: {error}")
                 continue
             jwks = found.get("jwks_uri")
