@@ -217,6 +217,7 @@ def test_a_known_key_is_found_at_once_while_the_issuer_is_silent_and_renewed_whe
     issuer.speaks.clear()
     assert keys.find("one") is not None
     issuer.speaks.set()
+    wait_until(lambda: keys._asked_at == 3900.0)
     issuer.close()
 
 
