@@ -203,6 +203,14 @@ def test_a_later_layer_takes_rights_away_with_the_folders(tmp_path: Path) -> Non
     assert (list(config.folders), config.granted) == (["b"], {})
 
 
+@pytest.mark.parametrize("again", ["a = 'fin'", "b = 'fin'", "b = 'fin/2024'", "b = '.'", "a = 'elsewhere'"])
+def test_a_later_layer_that_names_a_folder_again_does_not_drop_its_rights(tmp_path: Path, again: str) -> None:
+    (tmp_path / "user.toml").write_text('[[folders]]\nname = "a"\npath = "fin"\ntokens = ["alice"]\n', encoding="utf-8")
+    (tmp_path / "c.toml").write_text(f"[folders]\n{again}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"c\.toml: the folder '[ab]' names no `tokens`, and an earlier configuration names some for 'a'"):
+        load_config(user_file=tmp_path / "user.toml", config_file=tmp_path / "c.toml")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -210,6 +218,7 @@ def test_a_later_layer_takes_rights_away_with_the_folders(tmp_path: Path) -> Non
         ('[[folders]]\nname = "a"\npath = "x"\ntoken = ["b"]\n', ":1: unknown key `folders.token`: did you mean `tokens`?"),
         ('[[folders]]\nname = "a"\npath = "x"\ntokens = "b"\n', ":1: `tokens` must be a list"),
         ('[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "a"\npath = "y"\n', ":5: there are two folders of the name 'a'"),
+        ('[[folders]]\nname = "a"\npath = "x"\n\n[[folders]]\nname = "b"\npath = "./y/../x"\n', ":5: 'b' is the folder that 'a' is"),
     ],
 )
 def test_a_folder_table_that_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:

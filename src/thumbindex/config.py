@@ -16,7 +16,7 @@ from typing import Any, NewType, get_type_hints
 from platformdirs import user_config_path
 
 from thumbindex.errors import ConfigError, UnknownFolderError
-from thumbindex.folder_tables import has_folder_tables, read_folder_tables
+from thumbindex.folder_tables import check_rights_kept, has_folder_tables, read_folder_tables
 from thumbindex.settings import Config
 
 FOLDER_FILE = "thumbindex.toml"
@@ -72,6 +72,9 @@ def load_config(
     pinned: dict[Key, Any] = {}
     if config_file is not None:
         pinned |= _read_layer(Path(config_file).expanduser())
+        if _FOLDERS in pinned and values.get(_GRANTED):
+            before = {name: values[_FOLDERS][name] for name in values[_GRANTED]}
+            check_rights_kept(before, pinned[_FOLDERS], pinned[_GRANTED], f"{config_file}")
     for override in overrides:
         pinned |= _read_override(override)
     config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), written=frozenset({**values, **pinned}) - {_GRANTED})
@@ -176,7 +179,7 @@ def resolve_folders(
     A folder is known by its configured name, else by its directory's; two of one name are told apart by a number. Raises UnknownFolderError
     for a folder that is not there, unless it `is_known`: a drive that is not mounted just now comes back.
     """
-    configured = {name: Path(path).expanduser().resolve() for name, path in config.folders.items()}
+    configured = configured_roots(config)
     wanted = list(names) or list(configured) or [Path.cwd()]
     found: dict[str, Path] = {}
     for each in wanted:
@@ -187,6 +190,11 @@ def resolve_folders(
             name = next((name for name, path in configured.items() if path == root), root.name or "root")
             found[_free_name(name, found)] = root
     return tuple(sorted(found.items()))
+
+
+def configured_roots(config: Config) -> dict[str, Path]:
+    """Return the absolute root of each folder that is configured, by its name."""
+    return {name: Path(path).expanduser().resolve() for name, path in config.folders.items()}
 
 
 @cache

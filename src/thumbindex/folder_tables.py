@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,32 @@ def read_folder_tables(tables: Sequence[Mapping[str, Any]], path: Path, source: 
     lines = [number for number, line in enumerate(source.splitlines(), start=1) if re.match(r"\s*\[\[\s*folders\s*\]\]", line)]
     folders: dict[str, str] = {}
     granted: dict[str, tuple[str, ...]] = {}
+    roots: dict[str, Path] = {}
     for n, table in enumerate(tables):
         where = f"{path}:{lines[n]}" if len(lines) == len(tables) else str(path)
         name, to, tokens = _read_table(table, where)
         if name in folders:
             raise ConfigError(f"{where}: there are two folders of the name {name!r}: call one of them otherwise.")
-        folders[name] = to
+        root = (path.parent / Path(to).expanduser()).resolve()
+        if other := next((each for each, known in roots.items() if known == root), None):
+            raise ConfigError(f"{where}: {name!r} is the folder that {other!r} is, {root}: leave one of them out, with the tokens of both.")
+        folders[name], roots[name] = to, root
         if tokens is not None:
             granted[name] = tokens
     return folders, granted
+
+
+def check_rights_kept(before: Mapping[str, str], folders: Mapping[str, str], granted: Collection[str], where: str) -> None:
+    """Raise ConfigError where a later layer names a folder again, or a part of it, whose rights an earlier one states, and states none."""
+    guarded = {name: Path(path).expanduser().resolve() for name, path in before.items()}
+    for name, path in folders.items():
+        root = Path(path).expanduser().resolve()
+        for other, known in guarded.items() if name not in granted else ():
+            if name == other or root.is_relative_to(known) or known.is_relative_to(root):
+                raise ConfigError(
+                    f"{where}: the folder {name!r} names no `tokens`, and an earlier configuration names some for {other!r}, {known}: "
+                    'write it as [[folders]] with name, path and tokens, ["*"] if every token may see it.'
+                )
 
 
 def _read_table(table: Mapping[str, Any], where: str) -> tuple[str, str, tuple[str, ...] | None]:

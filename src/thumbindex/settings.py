@@ -451,6 +451,7 @@ class HttpSettings:
     rate: float = setting(20.0, "requests a second that one token may send for long; 0 is as many as it likes", least=0)
     burst: int = setting(100, "requests that it may send at once", least=1)
     concurrent: int = setting(64, "requests of one token that are worked on at once", least=1)
+    sessions: int = setting(100, "sessions of one token that are open at once; one that is not used for half an hour ends", least=1)
     connections: int = setting(1_000, "connections of all clients", least=1)
     body_seconds: float = setting(10.0, "how long a client may take to send a request", least=0.1)
     request_seconds: float = setting(90.0, "how long an answer may take; `wait_fresh` may wait for 60", least=0.1)

@@ -18,14 +18,14 @@ from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
 from thumbindex.config import load_config
-from thumbindex.errors import IndexDamagedError
+from thumbindex.errors import IndexDamagedError, UsageError
 from thumbindex.library import Library
 from thumbindex.model import Changes
 from thumbindex.serve.background import Background
 from thumbindex.serve.follow import Follower
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.seat import Seat
+from thumbindex.serve.seat import MOST_SUBSCRIBED, Seat
 from thumbindex.testing import FakeEmbedder
 
 # resources/subscribe is what the clients of an earlier era have
@@ -228,6 +228,24 @@ async def test_a_client_that_has_left_is_forgotten(vault: Vault) -> None:
         async with Client(vault.server, mode=mode) as client:
             await client.list_resources()
     assert vault.background.follower._listeners == {}
+
+
+async def test_a_client_subscribes_to_so_many_documents() -> None:
+    seat, session = Seat(lambda: ["vault"]), Deaf()
+    for number in range(MOST_SUBSCRIBED):
+        seat.subscribe(f"thumbindex://vault/{number}.md", session)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="1,000 documents at most"):
+        seat.subscribe("thumbindex://vault/more.md", session)  # type: ignore[arg-type]
+    seat.subscribe("thumbindex://vault/1.md", session)  # type: ignore[arg-type]  # again
+    seat.unsubscribe("thumbindex://vault/1.md")
+    seat.subscribe("thumbindex://vault/more.md", session)  # type: ignore[arg-type]
+    assert len(seat._subscribed) == MOST_SUBSCRIBED
+
+
+async def test_a_stream_is_told_which_documents_it_has(vault: Vault) -> None:
+    asked = [f"thumbindex://vault/{number}.md" for number in range(MOST_SUBSCRIBED + 5)]
+    async with Client(vault.server) as client, client.listen(resource_subscriptions=asked) as stream:
+        assert stream.honored.resource_subscriptions == asked[:MOST_SUBSCRIBED]
 
 
 async def test_what_changed_often_while_one_was_busy_is_told_once() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.to_thread import current_default_thread_limiter
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Receive, Scope, Send
 
@@ -55,6 +58,19 @@ class Doors:
                 await self._group.start(_keep_open, entrance)
                 self._made[seen] = entrance
         return self._made[seen]
+
+
+class Door(StreamableHTTPSessionManager):
+    """The protocol's entrance, at which one client has only so many sessions: those that nobody ends stay for half an hour."""
+
+    def __init__(self, *args: Any, sessions_each: int, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._each = sessions_each
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        # Where the package itself counts all sessions: it tells nobody when one has ended.
+        has = sum(owner == requestor for owner in self._session_owners.values())
+        return None if requestor is not None and has >= self._each else super()._admit_session(requestor)
 
 
 async def _keep_open(entrance: StreamableHTTPSessionManager, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

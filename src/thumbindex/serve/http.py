@@ -26,12 +26,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from thumbindex.config import compute_on_one_thread
+from thumbindex.config import compute_on_one_thread, configured_roots, give_memory_back
 from thumbindex.errors import ConfigError
 from thumbindex.serve.answers import Observed, as_json_line, refusal
 from thumbindex.serve.background import Background
 from thumbindex.serve.calls import Calls
-from thumbindex.serve.doors import Doors
+from thumbindex.serve.doors import Door, Doors
 from thumbindex.serve.gate import AnyOf, Gate, Senders, Strangers, is_loopback, names_of
 from thumbindex.serve.greeting import MayName
 from thumbindex.serve.listen import Listening, end_by_signal
@@ -68,7 +68,14 @@ def admission(config: Config, folders: Folders) -> Admission:
             f"{reached}, and no token is asked for: make one with `thumbindex token NAME --token-file FILE` and give --token-file FILE, "
             "or set `serve.http.issuer`."
         )
-    rights = checked_rights(folders, config.granted, tokens.names() if tokens else (), asks=bool(verifiers), has_issuer=issuer is not None)
+    rights = checked_rights(
+        folders,
+        config.granted,
+        tokens.names() if tokens else (),
+        asks=bool(verifiers),
+        has_issuer=issuer is not None,
+        configured=configured_roots(config),
+    )
     return Admission(rights, AnyOf(verifiers) if verifiers else None)
 
 
@@ -102,7 +109,8 @@ class Site:
         behind = self._background if len(folders) == len(self._folders) else Sight(self._background, seen)
         server = build_server(behind, folders, self._may_name)
         server.middleware.append(Calls(self.metrics, self._settings.request_seconds))
-        return StreamableHTTPSessionManager(server, max_request_body_size=self._settings.max_body_bytes, max_sessions=self._settings.connections)
+        http = self._settings
+        return Door(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
 
     def _layers(self) -> ASGIApp:
         verifier, settings = self._admission.verifier, self._settings
@@ -180,6 +188,7 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     """
     outgoing = claim_output()
     compute_on_one_thread()  # the child that indexes, too
+    give_memory_back()
     sys.setswitchinterval(SWITCH_SECONDS)
     config = opening.load()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))

@@ -43,7 +43,7 @@ class Metrics:
         """Count an answer of HTTP."""
         self._statuses[status] += 1
 
-    def text(self, folders: Mapping[str, IndexState], sessions: int) -> str:
+    def text(self, folders: Mapping[str, IndexState], streams: int) -> str:
         """Return all of it in Prometheus' text format, version 0.0.4."""
         by_folder = [({"folder": name}, state) for name, state in sorted(folders.items())]
         families: list[tuple[str, str, str, list[Sample]]] = [
@@ -55,7 +55,7 @@ class Metrics:
                 "Answers by HTTP status.",
                 [("", {"status": str(status)}, count) for status, count in sorted(self._statuses.items())],
             ),
-            ("thumbindex_streams", "gauge", "Streams of changes that are open.", [("", {}, sessions)]),
+            ("thumbindex_streams", "gauge", "Streams of changes that are open.", [("", {}, streams)]),
             ("thumbindex_index_documents", "gauge", "Documents of an index.", [("", labels, state.documents) for labels, state in by_folder]),
             ("thumbindex_index_chunks", "gauge", "Chunks of an index.", [("", labels, state.chunks) for labels, state in by_folder]),
             ("thumbindex_index_vectors", "gauge", "Chunks that have a vector.", [("", labels, state.vectors) for labels, state in by_folder]),

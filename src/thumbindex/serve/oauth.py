@@ -87,19 +87,29 @@ class Keys:
         self._lock = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
-        """Return the key of an id; one that is not known is asked for, but not for every token that somebody makes up."""
-        if kid not in self._known or self._clock() > self._fetched_at + _KEYS_SECONDS:
-            with self._lock:
-                if self._clock() > self._asked_at + _COOLDOWN_SECONDS:
-                    self._fetch()
-                    self._asked_at = self._clock()
-        is_too_old = self._clock() > self._fetched_at + _OLDEST_SECONDS
-        return None if is_too_old else self._known.get(kid)
+        """Return the key of an id; one that is not known, or too old, is asked for, but not for every token that somebody makes up."""
+        if self._believed(kid) is None:
+            self._renew()
+        elif self._clock() > self._fetched_at + _KEYS_SECONDS and self._may_ask() and not self._lock.locked():
+            threading.Thread(target=self._renew, name="issuer's keys", daemon=True).start()
+        return self._believed(kid)
+
+    def _believed(self, kid: str) -> jwt.PyJWK | None:
+        return None if self._clock() > self._fetched_at + _OLDEST_SECONDS else self._known.get(kid)
+
+    def _may_ask(self) -> bool:
+        return self._clock() > self._asked_at + _COOLDOWN_SECONDS
+
+    def _renew(self) -> None:
+        with self._lock:
+            if self._may_ask():
+                self._fetch()
+                self._asked_at = self._clock()
 
     def _fetch(self) -> None:
         try:
             found = jwt.PyJWKSet.from_dict(dict(_fetch_json(self._jwks or self._published())))
-        except (jwt.PyJWTError, ValueError) as error:
+        except (jwt.PyJWTError, OSError, ValueError) as error:  # a connection that is cut off comes as the system calls it
             _LOG.warning("The keys of %s cannot be had: %s", self._issuer, error)
             return
         self._known = {key.key_id: key for key in found.keys if key.key_id and key.public_key_use in ("sig", None)}
@@ -111,7 +121,7 @@ class Keys:
         for address in _metadata_addresses(self._issuer):
             try:
                 found = _fetch_json(address)
-            except (jwt.PyJWKClientError, ValueError) as error:
+            except (jwt.PyJWKClientError, OSError, ValueError) as error:
                 failure = jwt.PyJWKClientError(f"{address}: {error}")
                 continue
             jwks = found.get("jwks_uri")

@@ -31,20 +31,33 @@ class Rights:
         return frozenset(folder for folder in self.folders if {EVERYONE, *names} & set(self.granted.get(folder, ())))
 
 
-def checked_rights(folders: Sequence[tuple[str, Path]], granted: Granted, known: Collection[str], *, asks: bool, has_issuer: bool) -> Rights:
+def checked_rights(
+    folders: Sequence[tuple[str, Path]],
+    granted: Granted,
+    known: Collection[str],
+    *,
+    asks: bool,
+    has_issuer: bool,
+    configured: Mapping[str, Path] | None = None,
+) -> Rights:
     """Return the rights over some folders; raise ConfigError where a folder would be open, or closed, by an oversight.
 
-    `known` are the names in the token file, `asks` says that a token is asked for, `has_issuer` that there is an issuer.
+    `known` are the names in the token file, `asks` says that a token is asked for, `has_issuer` that there is an issuer; `configured` are the
+    roots of the folders that `granted` is about: a folder that is only called the same, by its directory, has nobody's rights.
     """
     names = tuple(name for name, _ in folders)
-    here = {name: tuple(granted[name]) for name in names if name in granted}
+    here = {name: tuple(granted[name]) for name, root in folders if name in granted and (configured or {}).get(name, root) == root}
     if here and not asks:
         raise ConfigError(
             f"The folder {next(iter(here))!r} names the tokens that see it, but no token is asked for: give --token-file or `serve.http.issuer`."
         )
-    for name in names if here else ():
+    # Whatever else is served: where rights are configured at all, a folder without any, a part of another one perhaps, is an oversight.
+    for name in names if granted else ():
         if name not in here:
-            raise ConfigError(f'The folder {name!r} names no `tokens`, others do: give it tokens = ["{EVERYONE}"] if every token may see it.')
+            raise ConfigError(
+                f"The folder {name!r} names no `tokens`, others of the configuration do: write it as [[folders]] "
+                f'with tokens = ["{EVERYONE}"] if every token may see it.'
+            )
     for name, tokens in here.items():
         for token in tokens:
             _check_name(name, token, known, has_issuer)

@@ -29,6 +29,10 @@ _NOTES_SECONDS = 1.0
 """Between two looks at what is to be told in the client's log."""
 
 
+MOST_SUBSCRIBED = 1_000
+"""Documents of which one client, or one of its streams, is told: each is looked at with each change, and nobody reads as many one by one."""
+
+
 class Seat:
     """One client. All of it happens on the event loop; what is told late is told once, however often it has changed meanwhile."""
 
@@ -72,7 +76,10 @@ class Seat:
 
     def subscribe(self, uri: str, session: ServerSession) -> None:
         """Tell the client from now on when the document at an address changes; it need not be there yet. Raises UsageError."""
-        self._subscribed[uri] = self._checked(uri)
+        address = self._checked(uri)
+        if uri not in self._subscribed and len(self._subscribed) >= MOST_SUBSCRIBED:
+            raise UsageError(f"A client subscribes to {MOST_SUBSCRIBED:,} documents at most: unsubscribe from one, or listen to the list of all.")
+        self._subscribed[uri] = address
         self._session = session
 
     def unsubscribe(self, uri: str) -> None:
@@ -83,7 +90,7 @@ class Seat:
 
     async def listen(self, ctx: Any, asked: types.SubscriptionFilter) -> types.SubscriptionsListenResult:
         """Serve a stream of what was asked for until the client ends it; what never comes from here is not promised."""
-        uris = [uri for uri in asked.resource_subscriptions or () if self._is_ours(uri)]
+        uris = [uri for uri in asked.resource_subscriptions or () if self._is_ours(uri)][:MOST_SUBSCRIBED]
         honored = types.SubscriptionFilter(resources_list_changed=asked.resources_list_changed, resource_subscriptions=uris)
         self._listened.update(uris)
         try:

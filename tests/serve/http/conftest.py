@@ -40,16 +40,16 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two folders and the tokens of alice, who sees both, bob, who sees one, eve, who sees none, and prometheus."""
+    """Two folders and the tokens of alice, who sees both, bob and carol, who see one, eve, who sees none, and prometheus."""
     place = tmp_path_factory.mktemp("team")
     for folder, notes in (("handbook", HANDBOOK), ("salaries", SALARIES)):
         (place / folder).mkdir()
         for path, text in notes.items():
             (place / folder / path).write_text(text, encoding="utf-8")
-    rights = '[[folders]]\nname = "handbook"\npath = "handbook"\ntokens = ["alice", "bob", "scope:notes"]\n'
+    rights = '[[folders]]\nname = "handbook"\npath = "handbook"\ntokens = ["alice", "bob", "carol", "scope:notes"]\n'
     rights += '[[folders]]\nname = "salaries"\npath = "salaries"\ntokens = ["alice", "group:finance"]\n'
     (place / "config.toml").write_text(rights + '[serve.http]\nmetrics = ["prometheus"]\n', encoding="utf-8")
-    for name in ("alice", "bob", "eve", "prometheus"):
+    for name in ("alice", "bob", "carol", "eve", "prometheus"):
         (place / f"{name}.token").write_text(add_token(place / "tokens", name), encoding="utf-8")
     return place
 

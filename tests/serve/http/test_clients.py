@@ -152,11 +152,29 @@ async def test_changes_reach_those_alone_who_see_the_folder(running: Any, librar
     library.index()
 
 
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+def greet(running: Any, name: str, **headers: str) -> httpx2.Response:
+    """Open a session with somebody's token."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    return running.ask(method="POST", headers={**ACCEPT, **running.token(name), **headers}, json=body)
+
+
 def test_a_session_is_its_owners_alone(running: Any) -> None:
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-    session = running.ask(method="POST", headers={**ACCEPT, **running.token("alice")}, json=body).headers["mcp-session-id"]
-    others = running.ask(method="POST", headers={**ACCEPT, **running.token("bob"), "Mcp-Session-Id": session}, json=body)
-    nobodys = running.ask(method="POST", headers={**ACCEPT, **running.token("bob"), "Mcp-Session-Id": "0" * 32}, json=body)
+    session = greet(running, "alice").headers["mcp-session-id"]
+    others = greet(running, "bob", **{"Mcp-Session-Id": session})
+    nobodys = greet(running, "bob", **{"Mcp-Session-Id": "0" * 32})
     assert (others.status_code, others.content) == (nobodys.status_code, nobodys.content)
     assert others.status_code == 404
+
+
+def test_one_token_has_so_many_sessions_and_keeps_nobody_out(serve: Callable[..., Any]) -> None:
+    """Carol sees what Bob sees, so that they come by one entrance."""
+    with serve(sessions=3, connections=20) as running:
+        opened = [greet(running, "bob") for _ in range(5)]
+        carol = greet(running, "carol")
+        ended = running.ask(method="DELETE", headers={**running.token("bob"), "Mcp-Session-Id": opened[0].headers["mcp-session-id"]})
+        again = greet(running, "bob")
+    assert [each.status_code for each in opened] == [200, 200, 200, 503, 503]
+    assert [carol.status_code, ended.status_code, again.status_code] == [200, 200, 200]

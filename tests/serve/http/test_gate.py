@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -88,15 +87,15 @@ def test_what_is_no_request_is_refused_in_json(open_running: Any, body: bytes) -
 
 
 def test_who_asks_too_often_waits(serve: Callable[..., Any]) -> None:
-    with serve(rate=0.5, burst=3) as running:
-        statuses = [running.call("tools/list", running.token("bob")) for _ in range(4)]
+    with serve(rate=0.001, burst=3) as running:  # no other request's worth in this test, however slow the machine is
+        answers = [running.call("tools/list", running.token("bob")) for _ in range(4)]
         another = running.call("tools/list", running.token("alice"))
-    assert [each.status_code for each in statuses] == [200, 200, 200, 429]
-    assert (statuses[3].headers["retry-after"], another.status_code) == ("2", 200)
+    assert [each.status_code for each in answers] == [200, 200, 200, 429]
+    assert (800 < int(answers[3].headers["retry-after"]) <= 1000, another.status_code) == (True, 200)
 
 
 def test_who_shows_tokens_that_are_none_is_told_to_wait_and_nobody_else(serve: Callable[..., Any]) -> None:
-    with serve(rate=0.5, burst=3) as running:
+    with serve(rate=0.001, burst=3) as running:
         assert [running.ask("/metrics", headers={"Authorization": "Bearer x"}).status_code for _ in range(5)] == [401, 401, 401, 429, 429]
         assert running.call("tools/list", running.token("bob")).status_code == 200  # from the same address
 
@@ -140,28 +139,6 @@ def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], pl
     assert time.monotonic() - began < 3
 
 
-def test_one_token_has_so_many_requests_worked_on_at_once(serve: Callable[..., Any], place: Path) -> None:
-    (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
-    statuses: list[int] = []
-    try:
-        with serve(concurrent=2, request_seconds=1.0) as running:
-
-            def ask() -> None:
-                arguments = {"query": "leave", "wait_fresh": 60}
-                statuses.append(running.call("tools/call", running.token("bob"), name="query", arguments=arguments).status_code)
-
-            threads = [threading.Thread(target=ask) for _ in range(4)]
-            for each in threads:
-                each.start()
-            time.sleep(0.5)
-            another = running.call("tools/list", running.token("alice")).status_code
-            for each in threads:
-                each.join()
-    finally:
-        (place / "handbook" / "unread.md").unlink()
-    assert (statuses.count(429), another) == (2, 200)
-
-
 # ------------------------------------------------------------------ a gate alone
 
 
@@ -176,11 +153,11 @@ class Verifier:
         return AccessToken(token="", client_id="bob", scopes=[]) if self.takes else None
 
 
-async def ask(gate: Gate, method: str = "GET", **headers: str) -> list[Any]:
+async def ask(gate: Gate, method: str = "GET", address: str = "1.2.3.4", **headers: str) -> list[Any]:
     """Ask a gate once; return what it sent."""
     sent: list[Any] = []
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "method": method, "path": "/mcp", "headers": raw, "client": ("1.2.3.4", 5)}
+    scope = {"type": "http", "method": method, "path": "/mcp", "headers": raw, "client": (address, 5)}
     came = [{"type": "http.request", "body": b"{}", "more_body": False}]
 
     async def receive() -> Any:
@@ -196,6 +173,29 @@ async def ask(gate: Gate, method: str = "GET", **headers: str) -> list[Any]:
 async def endless(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await asyncio.sleep(60)
+
+
+@pytest.mark.anyio
+async def test_one_client_has_so_many_requests_worked_on_at_once() -> None:
+    may_end, worked_on = anyio.Event(), list[str]()
+
+    async def work(scope: Any, receive: Any, send: Any) -> None:
+        worked_on.append(scope["client"][0])
+        await may_end.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    gate = Gate(work, HttpSettings(concurrent=2))
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(ask, gate, "POST")
+            await anyio.wait_all_tasks_blocked()
+            refused = await ask(gate, "POST")
+            group.start_soon(ask, gate, "POST", "5.6.7.8")
+            await anyio.wait_all_tasks_blocked()
+            may_end.set()
+        again = await ask(gate, "POST")
+    assert (refused[0]["status"], worked_on[:3], again[0]["status"]) == (429, ["1.2.3.4", "1.2.3.4", "5.6.7.8"], 200)
 
 
 @pytest.mark.anyio
@@ -240,6 +240,6 @@ async def test_a_connection_does_not_outlast_its_time_whatever_the_package_does(
 
 @pytest.mark.parametrize(("proxies", "statuses"), [(("127.0.0.1",), [401, 429, 401]), ((), [401, 429, 429])])
 def test_a_proxy_is_believed_where_it_is_configured(serve: Callable[..., Any], proxies: tuple[str, ...], statuses: list[int]) -> None:
-    with serve(rate=0.1, burst=1, proxies=proxies) as running:
+    with serve(rate=0.001, burst=1, proxies=proxies) as running:
         shown = [{"Authorization": "Bearer x", "X-Forwarded-For": address} for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2")]
         assert [running.ask("/metrics", headers=headers).status_code for headers in shown] == statuses

@@ -26,11 +26,14 @@ class Issuer:
         self.keys: dict[str, Any] = {"one": rsa.generate_private_key(public_exponent=65537, key_size=2048)}
         self.asked: list[str] = []
         self.metadata: dict[str, Any] = {}
+        self.speaks = threading.Event()
+        self.speaks.set()
         issuer = self
 
         class Answers(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.asked.append(self.path)
+                issuer.speaks.wait(30)
                 body = issuer.answer(self.path)
                 self.send_response(200 if body is not None else 404)
                 self.end_headers()
@@ -196,6 +199,33 @@ def test_an_issuer_that_is_away_is_not_waited_for_by_who_has_a_known_key() -> No
     assert keys.find("one") is not None
     now[0] = 4000.0
     assert keys.find("one") is None
+
+
+def test_a_known_key_is_found_at_once_while_the_issuer_is_silent_and_renewed_when_it_speaks() -> None:
+    issuer, now = Issuer(), [0.0]
+    keys = Keys(issuer.url, jwks=f"{issuer.url}/keys", clock=lambda: now[0])
+    keys.find("one")
+    issuer.speaks.clear()
+    now[0] = 400.0
+    began = time.monotonic()
+    assert [keys.find("one") is None for _ in range(20)] == [False] * 20
+    assert time.monotonic() - began < 2  # the issuer is waited for in vain for 5 s
+    wait_until(lambda: issuer.asked == ["/keys", "/keys"])
+    issuer.speaks.set()
+    wait_until(lambda: keys._fetched_at == 400.0)
+    now[0] = 3900.0
+    issuer.speaks.clear()
+    assert keys.find("one") is not None
+    issuer.speaks.set()
+    wait_until(lambda: keys._asked_at == 3900.0)
+    issuer.close()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert is_so()
 
 
 @pytest.mark.parametrize("metadata", [{"issuer": "https://evil.example.org"}, {"jwks_uri": "http://evil.example.org/keys"}, {"jwks_uri": 3}])

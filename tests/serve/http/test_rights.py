@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
-from thumbindex.serve.http import Site
+from thumbindex.serve.http import Site, admission
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.rights import Rights, checked_rights, nested
 from thumbindex.serve.sight import Sight
+from thumbindex.serve.tokens import add_token
 from thumbindex.settings import Config
 
 FOLDERS = [("handbook", Path("/h")), ("salaries", Path("/s"))]
@@ -160,6 +162,8 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
     ("granted", "known", "asks", "issuer", "says"),
     [
         ({"handbook": ["bob"]}, {"bob"}, True, False, "'salaries' names no `tokens`"),
+        ({"finance": ["alice"]}, {"alice"}, True, False, "'handbook' names no `tokens`"),  # of which a part is served, perhaps
+        ({"finance": ["alice"]}, set(), False, False, "'handbook' names no `tokens`"),
         ({"handbook": ["bob"], "salaries": ["bob"]}, {"bob"}, False, False, "no token is asked for"),
         ({"handbook": ["bob"], "salaries": ["bbo"]}, {"bob"}, True, False, "'bbo', which is not in the token file"),
         ({"handbook": ["bob"], "salaries": ["group:x"]}, {"bob"}, True, False, "no issuer"),
@@ -169,6 +173,24 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
 def test_an_oversight_is_refused(granted: dict[str, list[str]], known: set[str], asks: bool, issuer: bool, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         checked_rights(FOLDERS, granted, known, asks=asks, has_issuer=issuer)
+
+
+def test_a_part_of_a_folder_that_has_rights_is_not_served_without_them(tmp_path: Path) -> None:
+    (tmp_path / "fin" / "2024").mkdir(parents=True)
+    for name in ("alice", "bob"):
+        add_token(tmp_path / "tokens", name)
+    text = '[[folders]]\nname = "finance"\npath = "fin"\ntokens = ["alice"]\n[serve.http]\ntoken_file = "tokens"\n'
+    (tmp_path / "c.toml").write_text(text, encoding="utf-8")
+    config = load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml")
+    with pytest.raises(ConfigError, match="'2024' names no `tokens`"):
+        admission(config, resolve_folders(config, [tmp_path / "fin" / "2024"]))
+    assert admission(config, resolve_folders(config)).rights.seen_by(["bob"]) == frozenset()
+
+
+def test_a_folder_that_is_called_as_another_one_has_not_its_rights() -> None:
+    rights = {"handbook": ["*"], "salaries": ["alice"]}
+    with pytest.raises(ConfigError, match="'salaries' names no `tokens`"):
+        checked_rights(FOLDERS, rights, {"alice"}, asks=True, has_issuer=False, configured={"handbook": Path("/h"), "salaries": Path("/old")})
 
 
 def test_rights_are_what_is_written() -> None:

@@ -46,7 +46,8 @@ def process(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         "--index",
         str(tmp_path / "ix"),
     ]
-    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "OMP_"))}
+    environment = {**inherited, "XDG_CONFIG_HOME": str(tmp_path / "config")}
     running = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         yield running
@@ -76,6 +77,25 @@ def test_the_first_question_waits_for_words_and_an_edit_is_seen(tmp_path: Path) 
         wait_until_ready(url)
         assert httpx2.get(url.replace("/mcp", "/ready")).json() == {"status": "ready"}
     assert [each["results"][0]["path"] for each in (first, edited)] == ["apples.md", "pears.md"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is set, and /proc is not there")
+def test_it_gives_memory_back_and_so_does_its_child(tmp_path: Path) -> None:
+    """Both are told by the environment, which the child begins with: a server for many is asked more than the one on standard input."""
+    with process(tmp_path) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        end = time.monotonic() + 20
+        while not (found := told_to_child(running.pid)) and time.monotonic() < end:
+            time.sleep(0.02)
+    assert found == {b"MALLOC_ARENA_MAX=2", b"MALLOC_TRIM_THRESHOLD_=1048576", b"MALLOC_MMAP_THRESHOLD_=1048576", b"OMP_NUM_THREADS=1"}
+
+
+def told_to_child(server: int) -> set[bytes]:
+    """Return what numerical libraries and the allocator are told in the environment of a process's child; nothing while there is none."""
+    children = [child for each in Path(f"/proc/{server}/task").glob("*/children") for child in each.read_text(encoding="ascii").split()]
+    variables = Path(f"/proc/{children[0]}/environ").read_bytes().split(b"\0") if children else []
+    return {each for each in variables if each.startswith((b"MALLOC_", b"OMP_"))}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")

@@ -6,6 +6,7 @@ import os
 import stat
 import statistics
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,35 @@ def test_a_token_is_in_no_file(tmp_path: Path) -> None:
     assert token.startswith(PREFIX)
     assert token.removeprefix(PREFIX) not in path.read_text(encoding="utf-8")
     assert read_hashes(path) == {"alice": hashlib.sha256(token.encode()).digest()}
-    assert [each.name for each in path.parent.iterdir()] == ["tokens"]
+    assert sorted(each.name for each in path.parent.iterdir()) == [".tokens.lock", "tokens"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
     add_token(tmp_path / "tokens", "alice")
     assert stat.S_IMODE((tmp_path / "tokens").stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_a_file_that_is_there_keeps_its_rights_and_a_symlink_its_place(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "etc" / "tokens"
+    link.parent.mkdir()
+    real.write_text("# ours", encoding="utf-8")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    before = real.stat()
+    add_token(link, "alice")
+    after = real.stat()
+    assert (link.is_symlink(), stat.S_IMODE(after.st_mode), after.st_ino, list(read_hashes(real))) == (True, 0o640, before.st_ino, ["alice"])
+    assert real.read_text(encoding="utf-8").startswith("# ours\nalice sha256:")
+
+
+def test_no_token_is_lost_when_several_are_made_at_once(tmp_path: Path) -> None:
+    names = [f"user{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        tokens = dict(zip(names, pool.map(lambda name: add_token(tmp_path / "tokens", name), names), strict=True))
+    file = TokenFile(tmp_path / "tokens")
+    assert {name: verified(file, token) for name, token in tokens.items()} == {name: name for name in names}
 
 
 def test_what_the_server_keeps_of_a_token_is_its_hash(tmp_path: Path) -> None:
