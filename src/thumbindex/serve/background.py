@@ -86,8 +86,8 @@ class Background:
     @property
     def names(self) -> tuple[str, ...]:
         """Name the folders that are served, as far as that is known."""
-        opened = self._library.done() and self._library.exception() is None
-        return tuple(name for name, _ in self._library.result().folders) if opened else ()
+        library = self.library_if_open()
+        return tuple(name for name, _ in library.folders) if library else ()
 
     @property
     def is_settled(self) -> bool:
