@@ -15,10 +15,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from thumbindex.config import forbid_telemetry
 from thumbindex.encode.card import ModelCard
 from thumbindex.encode.child import run_child
 from thumbindex.errors import ModelError
+from thumbindex.process import forbid_telemetry
 
 RECIPE = "int8-1"
 """Names how graphs are made; another recipe gives other vectors, so it is part of the fingerprint and of the file's name."""

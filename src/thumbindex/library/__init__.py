@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from thumbindex.config import load_config, offline
+from thumbindex.config import load_config
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
@@ -34,6 +34,7 @@ from thumbindex.library.why import why
 from thumbindex.library.written import Note, read_notes
 from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexState, OutlineEntry, Passage, Progress, Query, Related, Why
 from thumbindex.ports import Embedder, Reranker
+from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
 
 _LOG = logging.getLogger(__name__)

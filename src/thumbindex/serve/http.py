@@ -26,8 +26,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from thumbindex.config import compute_on_one_thread
 from thumbindex.errors import ConfigError
+from thumbindex.process import compute_on_one_thread
 from thumbindex.serve.answers import Observed, as_json_line, refusal
 from thumbindex.serve.background import Background
 from thumbindex.serve.calls import Calls
