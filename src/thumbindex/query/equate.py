@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from thumbindex.model import Abbreviation, Passage, Term
-from thumbindex.ports import Catalog, Embedder, KeywordIndex
+from thumbindex.ports import Embedder, KeywordIndex
 from thumbindex.query.search_keyword import FIELDS
-from thumbindex.query.stage import Equal, Search, Tools
+from thumbindex.query.stage import Equal, Search, Tools, once_a_catalog
 from thumbindex.query.terms import QUOTED, is_identifier, stops_of
 from thumbindex.settings import EquateSettings
 from thumbindex.text import STOP_WORDS, fold, form_key, visible, words
@@ -35,9 +34,7 @@ def equate(search: Search, tools: Tools) -> Search:
     found: list[Equal] = []
     if settings.abbreviations:
         catalog = tools.snapshot.catalog
-        if catalog not in _forms:
-            _forms[catalog] = both_ways(catalog.abbreviations)
-        found += other_forms(search.text, runs, _forms[catalog])
+        found += other_forms(search.text, runs, _forms(catalog))
     if settings.compounds:
         keyword = tools.snapshot.keyword
         stops = stops_of(search.text, keyword.languages)
@@ -67,10 +64,6 @@ class Forms(NamedTuple):
 
     short: Mapping[str, Counter[str]]
     long: Mapping[str, Counter[str]]
-
-
-_forms: WeakKeyDictionary[Catalog, Forms] = WeakKeyDictionary()
-"""Of each catalog that is in use."""
 
 
 def both_ways(defined: Mapping[Abbreviation, int]) -> Forms:
@@ -157,3 +150,6 @@ def _brought(each: Equal, passage: Passage) -> bool:
     """Tell whether a passage has the other form and not the one that was asked for."""
     text = " ".join(words(visible("\n".join((passage.title, *passage.heading_path, passage.text)))))
     return f" {each.other}" in f" {text}" and f" {each.asked}" not in f" {text}"
+
+
+_forms = once_a_catalog(lambda catalog: both_ways(catalog.abbreviations))
