@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.config import changed, load_config, offline, resolve_folders, with_folder_file, with_tuned
+from thumbindex.config import changed, load_config, resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.process import offline
 from thumbindex.reference import render_config, render_page
 from thumbindex.settings import Config, FuseSettings, QuerySettings
 

@@ -17,7 +17,7 @@ from thumbindex.settings import QuerySettings
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "thumbindex"
 ROOMS = ("corpus", "encode", "index", "query", "serve", "study")
-FOR_ALL = {"model", "errors", "ports", "settings", "config", "text", "language"}
+FOR_ALL = {"model", "errors", "ports", "settings", "config", "process", "text", "language"}
 DOORS = {
     "faiss": {"index/vector.py"},
     "whoosh": {
@@ -115,6 +115,11 @@ def test_a_stage_is_one_word_in_five_places(name):
 def test_the_documentation_names_the_stages_in_the_order_of_the_run():
     text = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
     assert re.findall(r"^## (\w+)$", text, re.M) == [name for name, _ in STAGES]
+
+
+def test_the_environment_is_read_in_one_place():
+    reads = re.compile(r"os\.getenv|os\.environ(?!\[[^\]]+\] = )")
+    assert {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if reads.search(path.read_text(encoding="utf-8"))} == {"process.py"}
 
 
 def test_names_say_what_a_thing_is():

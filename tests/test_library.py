@@ -443,6 +443,18 @@ def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Lib
     assert library.index(rebuild=True).removed == 3
 
 
+def test_a_folder_whose_own_file_turns_the_reranker_on_is_reranked_where_it_is_asked_alone(vault: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (vault / "thumbindex.toml").write_text("[query.rerank]\nenabled = true\n", encoding="utf-8")
+    config = load_config(user_file=tmp_path / "none")
+    with Library.open([vault, tmp_path / "other"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+        library.index(folder=["vault"])
+        library.load_models()
+        alone = library.only({"vault"})
+        told = [each.query("apples", explain=True).passages[0].explanation for each in (library, alone)]
+    assert [each is not None and each.reranked is not None for each in told] == [False, True]
+
+
 def test_other_settings_answer_over_the_same_open_index(library: Library) -> None:
     library.index()
     now = library.config.query

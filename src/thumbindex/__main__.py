@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from thumbindex.config import compute_on_one_thread
+from thumbindex.process import compute_on_one_thread
 
 STAYING = {"serve", "work"}
 """Commands for which a client waits: they are imported without the others."""

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+LONGEST_QUERY = 10_000
+"""Characters: longer texts are documents, not questions."""
+
 
 def setting(
     default: Any,

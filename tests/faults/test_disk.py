@@ -60,7 +60,7 @@ def test_a_full_disk_costs_a_sentence_and_nothing_that_was_indexed(update, full,
         child.do(root=root, index=scratch / "before", steps=True)
         faults.write_notes(root, faults.new_notes())
     used = sum(path.stat().st_size for path in (scratch if update else old.index).rglob("*")) // 1024
-    # the log and the vectors' file come beside what is there in the end
+    # the log comes beside what is there in the end
     sizes = range(used if update else 4, 3 * used, used // (10 if full else 1))
     for size in sizes:
         set_size(small_disk, 64 * 1024)

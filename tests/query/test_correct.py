@@ -117,3 +117,8 @@ def test_a_word_that_the_model_knows_is_spelled_right_though_no_text_holds_it() 
     asked = Search(Query("was the baby awake"), "was the baby awake")
     found = [correct(asked, Tools(snapshot, embedder=embedder)).text for embedder in (FakeEmbedder(), FakeEmbedder(known=["baby"]))]
     assert found == ["was the baba awake", "was the baby awake"]
+
+
+def test_a_function_word_of_the_language_that_is_asked_in_is_no_mistake(ask) -> None:
+    notes = [document("brot.md", "# Brot\n\nEs steigt warm im Ofen.", language="de"), document("other.md", "# Laden\n\nDas Brot ist teuer.")]
+    assert ask(notes, "warum steigt das Brot")[0].text == "warum steigt das Brot"

@@ -94,3 +94,13 @@ def test_words_of_a_long_form_that_stand_apart_are_not_the_short_one(ask) -> Non
 def test_a_word_of_one_half_that_is_short_and_a_stop_word_make_no_compound(ask) -> None:
     notes = [document("a.md", "# A\n\nThe setup, the inform, the thatch.")]
     assert [ask(notes, text)[0].equated for text in ("set up", "in form", "that ch")] == [(), (), ()]
+
+
+def test_function_words_of_another_language_make_no_compound(ask) -> None:
+    notes = [document("pan.md", "# Pan\n\nEl pan no sube porque la masa es fría.", language="es"), document("menu.md", "# Menú\n\nLa barralateral.")]
+    assert [ask(notes, text)[0].equated for text in ("por que no sube el pan", "la barra lateral")] == [(), (Equal("barra lateral", "barralateral"),)]
+
+
+def test_the_other_form_of_a_word_that_is_not_searched_for_is_not_told(ask) -> None:
+    notes = [document("a.md", "# Desk\n\nInformation technology (IT) mends it.", abbreviations=(Abbreviation("it", "information technology"),))]
+    assert [len(ask(notes, text)[0].equated) for text in ("who mends it", "it")] == [0, 1]

@@ -266,6 +266,8 @@ def test_what_is_hidden_in_a_passage_is_flagged_below_it_and_its_name_takes_one_
     shown = CliRunner().invoke(app, ["query", *given, "the router hums"]).stdout
     assert "\n1. two lines.md (lines 1-5)" in shown
     assert "\n  flagged, line 3: HTML that a browser does not show: “<p hidden>”\n" in shown
+    found = checked(CliRunner().invoke(app, ["query", *given, "the router hums", "--json"]), "query")
+    assert found["results"][0]["flagged"] == ["flagged, line 3: HTML that a browser does not show: “<p hidden>”"]
 
 
 def test_a_byte_that_is_no_utf8_in_a_query_is_replaced(run: Run) -> None:

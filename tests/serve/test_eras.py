@@ -85,7 +85,8 @@ async def serve_roots(uris: list[str], opened: list[tuple[str, ...]], open_fake:
     background = Background(Opening(), open_it, command=[], takes_roots=True)
     async with Client(build_server(background, ()), mode="legacy", list_roots_callback=roots) as client:
         result = await client.call_tool("status", {})
-    (await run_sync(background.library)).close()
+    if library := background.library_if_open():
+        await run_sync(library.close)
     return result
 
 
@@ -97,6 +98,14 @@ async def test_a_clients_roots_become_the_folders_when_none_is_configured(
     assert opened == [(str(vault),)]
     assert result.structured_content["folders"][0]["folder"] == "vault"
     assert result.structured_content["notes"][0].startswith("The client's root file:///no/such is no folder of this machine")
+
+
+async def test_a_client_whose_roots_are_all_refused_is_served_no_folder_and_told_why(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    opened: list[tuple[str, ...]] = []
+    result = await serve_roots([Path.home().as_uri()], opened, open_fake, tmp_path)
+    assert opened == []
+    assert result.is_error
+    assert result.content[0].text.startswith(f"No folder is served. The client's root {Path.home().as_uri()} is your home folder")
 
 
 async def test_a_client_without_roots_is_served_the_current_folder_at_once(library: Library) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.config import forbid_telemetry
 from thumbindex.encode.card import ModelCard
 from thumbindex.encode.export import RECIPE, open_graph
 from thumbindex.encode.models import cache_folder, find_model
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Vector
+from thumbindex.process import forbid_telemetry
 from thumbindex.settings import EmbedSettings
 
 MOST_WORKERS = 4

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 
-from thumbindex.config import forbid_telemetry
+from thumbindex.process import forbid_telemetry
 
 SMALL_FILES = ["*.json", "*.txt", "*.model"]
 WEIGHTS = ["*.safetensors"]

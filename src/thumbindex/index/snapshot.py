@@ -40,7 +40,7 @@ class Places:
 
     @property
     def vector(self) -> Path:
-        """The folder of FAISS files."""
+        """The folder of FAISS files that earlier versions left: it is only ever taken away."""
         return self.folder / "vector"
 
     @property

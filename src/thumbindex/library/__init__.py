@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from thumbindex.config import load_config, offline
+from thumbindex.config import load_config
 from thumbindex.encode.embed import open_embedder
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
@@ -34,6 +34,7 @@ from thumbindex.library.why import why
 from thumbindex.library.written import Note, read_notes
 from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexState, OutlineEntry, Passage, Progress, Query, Related, Why
 from thumbindex.ports import Embedder, Reranker
+from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
 
 _LOG = logging.getLogger(__name__)
@@ -143,8 +144,10 @@ class Library(Kept, Duplicated):
             name = min((name for name, _ in made_with if name), default="")
             if not fitting and name:
                 self._embedder = self._open_embedder(name)
-            if self._reranker is None and self._embedder is not None and self.config.query.rerank.enabled:
-                self._reranker = open_reranker(self.config.encode.rerank, self._embedder, offline=offline())
+            # A folder's own file holds where it is asked alone, as `only` has it.
+            wanting = [each for each in (self.config, *(reader.folder.config for reader in self._readers)) if each.query.rerank.enabled]
+            if self._reranker is None and self._embedder is not None and wanting:
+                self._reranker = open_reranker(wanting[0].encode.rerank, self._embedder, offline=offline())
 
     def _models_for_query(self) -> None:
         """Load the models with the first query where a query may wait for them; without them, words alone are searched."""

@@ -19,11 +19,7 @@ from thumbindex.query.equate import as_searched
 from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import RETRIEVERS, run
 from thumbindex.query.stage import Search, Tools
-from thumbindex.settings import QuerySettings
-
-LONGEST_QUERY = 10_000
-"""Characters: longer texts are documents, not questions."""
-
+from thumbindex.settings import LONGEST_QUERY, QuerySettings
 
 BEST = 20
 """Of what each retriever finds: what was replaced among these is asked for again, in a moment, on the next snapshot."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from thumbindex.config import offline
 from thumbindex.encode.embed import open_embedder
 from thumbindex.ports import Embedder
+from thumbindex.process import offline
 from thumbindex.settings import Config
 
 

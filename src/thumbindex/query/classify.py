@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 from thumbindex.model import Document, QueryKind
-from thumbindex.ports import Catalog
-from thumbindex.query.stage import Search, Tools
+from thumbindex.query.stage import Search, Tools, once_a_catalog
 from thumbindex.query.terms import QUOTED, folded, is_identifier, is_mixed_case, tokens
 from thumbindex.settings import ClassifySettings
 from thumbindex.text import composed, words
@@ -25,9 +23,6 @@ _ABOUT = frozenset("about on for to of in".split())
 NamesByLength = Mapping[int, Sequence[str]]
 """What documents are called, by the number of characters: a query is compared with those that it may be."""
 
-_names: WeakKeyDictionary[Catalog, NamesByLength] = WeakKeyDictionary()
-"""Of each catalog that is in use: to look through ten thousand documents for each query would take as long as searching them."""
-
 _INDEFINITE = frozenset("a an my your each every any another one".split())
 _KEYWORDS = 3
 """The most words of a query that is keywords, not a sentence: a mixed-case word in a sentence is rather a brand."""
@@ -36,9 +31,7 @@ _KEYWORDS = 3
 def classify(search: Search, tools: Tools) -> Search:
     """Set the query's kind and the factors of the retrievers that follow from it."""
     catalog = tools.snapshot.catalog
-    if catalog not in _names:
-        _names[catalog] = names_by_length(catalog.documents)
-    kind = kind_of(search.text, _names[catalog])
+    kind = kind_of(search.text, _names(catalog))
     return replace(search, kind=kind, weights=factors(kind, tools.settings.classify))
 
 
@@ -97,3 +90,6 @@ def _is_placed(found: Sequence[str], at: int) -> bool:
     if _INDEFINITE.intersection(found[max(0, at - 2) : at]):
         return False
     return at == len(found) - 1 or found[at + 1] in _ABOUT
+
+
+_names = once_a_catalog(lambda catalog: names_by_length(catalog.documents))

@@ -14,7 +14,7 @@ from thumbindex.model import ChunkId, Term
 from thumbindex.ports import KeywordWeights
 from thumbindex.query.search_keyword import FIELDS
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.terms import QUOTED, is_identifier, read_terms
+from thumbindex.query.terms import QUOTED, is_identifier, read_terms, stops_of
 from thumbindex.text import STOP_WORDS, fold, has_cjk
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
@@ -43,7 +43,8 @@ _FREQUENT = 5
 def correct(search: Search, tools: Tools) -> Search:
     """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked."""
     shortest = tools.settings.correct.shortest
-    unknown = (word for word in dict.fromkeys(correctable(search.text, shortest)) if not is_word(word, tools))
+    stops = stops_of(search.text, tools.snapshot.keyword.languages)
+    unknown = (word for word in dict.fromkeys(correctable(search.text, shortest)) if word not in stops and not is_word(word, tools))
     corrections = {word: correction(word, tools) for word in islice(unknown, _MOST)}
     text = correct_text(search.text, corrections.get, shortest)
     if text == search.text:

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from thumbindex.model import Abbreviation, Passage, Term
-from thumbindex.ports import Catalog, Embedder, KeywordIndex
+from thumbindex.ports import Embedder, KeywordIndex
 from thumbindex.query.search_keyword import FIELDS
-from thumbindex.query.stage import Equal, Search, Tools
-from thumbindex.query.terms import QUOTED, is_identifier
+from thumbindex.query.stage import Equal, Search, Tools, once_a_catalog
+from thumbindex.query.terms import QUOTED, is_identifier, stops_of
 from thumbindex.settings import EquateSettings
 from thumbindex.text import STOP_WORDS, fold, form_key, visible, words
 
@@ -35,20 +34,19 @@ def equate(search: Search, tools: Tools) -> Search:
     found: list[Equal] = []
     if settings.abbreviations:
         catalog = tools.snapshot.catalog
-        if catalog not in _forms:
-            _forms[catalog] = both_ways(catalog.abbreviations)
-        found += other_forms(search.text, runs, _forms[catalog])
+        found += other_forms(search.text, runs, _forms(catalog))
     if settings.compounds:
-        found += [*joined(runs, tools.snapshot.keyword, settings), *split(runs, tools.snapshot.keyword, settings)]
-    if not found:
+        keyword = tools.snapshot.keyword
+        stops = stops_of(search.text, keyword.languages)
+        found += [*joined(runs, keyword, settings, stops), *split(runs, keyword, settings, stops)]
+    terms = tuple(with_others(term, found, settings.weight) for term in search.terms)
+    identifiers = tuple(with_others(term, [each for each in found if " " not in each.other], settings.weight) for term in search.identifiers)
+    counted = {other.text for term in (*terms, *identifiers) for other in term.others}
+    # Of a word that is not searched for, as "it" is not where IT is defined, no other form counts.
+    equated = tuple(each for each in found if each.other in counted)
+    if not equated:
         return search
-    return replace(
-        search,
-        terms=tuple(with_others(term, found, settings.weight) for term in search.terms),
-        identifiers=tuple(with_others(term, [each for each in found if " " not in each.other], settings.weight) for term in search.identifiers),
-        meaning=spelled_out(search.text, found, tools.embedder),
-        equated=tuple(found),
-    )
+    return replace(search, terms=terms, identifiers=identifiers, meaning=spelled_out(search.text, equated, tools.embedder), equated=equated)
 
 
 def plain_runs(text: str) -> Iterator[list[str]]:
@@ -66,10 +64,6 @@ class Forms(NamedTuple):
 
     short: Mapping[str, Counter[str]]
     long: Mapping[str, Counter[str]]
-
-
-_forms: WeakKeyDictionary[Catalog, Forms] = WeakKeyDictionary()
-"""Of each catalog that is in use."""
 
 
 def both_ways(defined: Mapping[Abbreviation, int]) -> Forms:
@@ -109,30 +103,30 @@ def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) ->
 # ------------------------------------------------------------------ compounds
 
 
-def joined(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings) -> Iterator[Equal]:
+def joined(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings, stops: Mapping[str, float]) -> Iterator[Equal]:
     """Yield neighbors that texts write as one word at least as often: side bar, sidebar; rarer ones are names in code, as electronApp is."""
     for left, right in dict.fromkeys(pair for run in runs for pair in pairwise(run)):
-        if is_half(left, settings.half) and is_half(right, settings.half):
+        if is_half(left, settings.half, stops) and is_half(right, settings.half, stops):
             often = keyword.frequency(left + right)
             if often and keyword.adjacent(f"{left} {right}") <= often:
                 yield Equal(f"{left} {right}", left + right)
 
 
-def split(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings) -> Iterator[Equal]:
+def split(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings, stops: Mapping[str, float]) -> Iterator[Equal]:
     """Yield words that no text holds and that some write as two; `correct` has left those alone that the model knows: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
         if len(word) >= 2 * settings.half and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, FIELDS).any():
             cuts = ((word[:at], word[at:]) for at in range(settings.half, len(word) - settings.half + 1))
-            halves = (f"{left} {right}" for left, right in cuts if is_half(left, settings.half) and is_half(right, settings.half))
+            halves = (f"{left} {right}" for left, right in cuts if is_half(left, settings.half, stops) and is_half(right, settings.half, stops))
             known = (both for both in halves if all(map(keyword.frequency, both.split())))
             found = next((both for both in known if keyword.adjacent(both)), None)
             if found:
                 yield Equal(word, found)
 
 
-def is_half(word: str, least: int) -> bool:
-    """Tell whether a word may be a half of a compound."""
-    return len(word) >= least and word.isalpha() and word not in STOP_WORDS
+def is_half(word: str, least: int, stops: Mapping[str, float]) -> bool:
+    """Tell whether a word may be a half of a compound; `stops` are the query's own function words, in its language."""
+    return len(word) >= least and word.isalpha() and word not in STOP_WORDS and bool(stops.get(word, 1.0))
 
 
 # ------------------------------------------------------------------ what becomes of it
@@ -156,3 +150,6 @@ def _brought(each: Equal, passage: Passage) -> bool:
     """Tell whether a passage has the other form and not the one that was asked for."""
     text = " ".join(words(visible("\n".join((passage.title, *passage.heading_path, passage.text)))))
     return f" {each.other}" in f" {text}" and f" {each.asked}" not in f" {text}"
+
+
+_forms = once_a_catalog(lambda catalog: both_ways(catalog.abbreviations))

@@ -5,26 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from weakref import WeakKeyDictionary
 
 from thumbindex.model import Candidate, Document, day_modified, day_of
-from thumbindex.ports import Catalog
-from thumbindex.query.stage import Search, Tools
+from thumbindex.query.stage import Search, Tools, once_a_catalog
 from thumbindex.settings import RecencySettings
 
 _AHEAD = timedelta(days=366)
 """How far a date may lie after every modified time: an archive may give all its files one time, older than what they say."""
 
-_days: WeakKeyDictionary[Catalog, list[date]] = WeakKeyDictionary()
-"""Of the documents of each catalog that is in use: to read them all for each query would take as long as searching them."""
-
 
 def recency(search: Search, tools: Tools) -> Search:
     """Raise scores by age, counted from the newest document: the same corpus gives the same answer on any day."""
     catalog = tools.snapshot.catalog
-    if catalog not in _days:
-        _days[catalog] = days(catalog.documents)
-    day = _days[catalog]
+    day = _days(catalog)
     newest = max(day, default=date.min)
     raised = (raise_score(each, (newest - day[each.document]).days, tools.settings.recency) for each in search.candidates)
     return replace(search, candidates=best_first(raised))
@@ -47,3 +40,6 @@ def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> 
 def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Sort by score, ties by path, then line."""
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
+
+
+_days = once_a_catalog(lambda catalog: days(catalog.documents))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 from thumbindex.model import Candidate, Dropped, Passage, Query, QueryKind, RankedList, Term
-from thumbindex.ports import Embedder, Mask, Reranker, Snapshot, Vector
+from thumbindex.ports import Catalog, Embedder, Mask, Reranker, Snapshot, Vector
 from thumbindex.settings import QuerySettings
 
 
@@ -49,6 +50,21 @@ class Tools:
     settings: QuerySettings = field(default_factory=QuerySettings)
     embedder: Embedder | None = None
     reranker: Reranker | None = None
+
+
+Made = TypeVar("Made")
+
+
+def once_a_catalog(make: Callable[[Catalog], Made]) -> Callable[[Catalog], Made]:
+    """Return what is made of a catalog, made once while that is in use: to read all documents for each query takes as long as searching them."""
+    known: WeakKeyDictionary[Catalog, Made] = WeakKeyDictionary()
+
+    def made(catalog: Catalog) -> Made:
+        if catalog not in known:
+            known[catalog] = make(catalog)
+        return known[catalog]
+
+    return made
 
 
 Stage = Callable[[Search, Tools], Search]

@@ -38,8 +38,13 @@ def read_terms(text: str, whole: float, languages: Collection[str] = ()) -> tupl
 
     Function words of English are left out, and those of the other language of some that the query is asked in.
     """
-    stops = function_words(dict.fromkeys(words(QUOTED.sub(" ", text))), languages)
+    stops = stops_of(text, languages)
     return lookup_terms(text, stops), code_terms(text, whole, stops)
+
+
+def stops_of(text: str, languages: Collection[str]) -> Mapping[str, float]:
+    """Return what the function words of a query weigh, those in quotes left out; any other word weighs 1."""
+    return function_words(dict.fromkeys(words(QUOTED.sub(" ", text))), languages)
 
 
 def lookup_terms(text: str, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple[Term, ...]:

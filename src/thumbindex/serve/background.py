@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError
+from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.serve.child import Child
 from thumbindex.serve.follow import Follower
 from thumbindex.serve.opening import Opening, open_library
@@ -26,6 +26,7 @@ WORDS_SECONDS = 20.0
 
 MODEL_SECONDS = 2.0
 """After opening, the longest that queries wait for the model of vectors: it loads in about one, and a first answer is due within three."""
+
 ROOTS_SECONDS = 5.0
 """The longest that a client's answer is waited for when it is asked for its folders."""
 
@@ -85,8 +86,8 @@ class Background:
     @property
     def names(self) -> tuple[str, ...]:
         """Name the folders that are served, as far as that is known."""
-        opened = self._library.done() and self._library.exception() is None
-        return tuple(name for name, _ in self._library.result().folders) if opened else ()
+        library = self.library_if_open()
+        return tuple(name for name, _ in library.folders) if library else ()
 
     @property
     def is_settled(self) -> bool:
@@ -94,7 +95,10 @@ class Background:
         return self._settled.is_set()
 
     def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
-        """Serve these folders where none were named; with none, the current one. A second call does nothing."""
+        """Serve these folders where none were named; with none, the current one. A second call does nothing.
+
+        With `notes` alone, which say why each was refused, none is served.
+        """
         with self._lock:
             if self._settled.is_set():
                 return
@@ -208,6 +212,10 @@ class Background:
     def _run(self) -> None:
         self._settled.wait(2 * ROOTS_SECONDS)  # a client that shakes hands and then says nothing more gets the current folder
         self.settle()
+        if self._root_notes and not self._opening.folder:
+            # The current folder is often the very one that was refused.
+            self._library.set_exception(UsageError(" ".join(("No folder is served.", *self._root_notes))))
+            return
         if self._command:
             self._child = Child(self._command)
             threading.Thread(target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True).start()

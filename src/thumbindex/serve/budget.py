@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,9 @@ from thumbindex.serve.sentences import confidence, deduplication, foot, stood_on
 
 _DROPPED_SHOWN = 5
 """Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
+
+_GIVES_WAY = ("query", "corrected", "terms", "stages", "retrievers", "notes")
+"""What is left out of why a note is no answer where it is too long, in this order: the caller knows what it asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,30 @@ def within(tokens: int, size: Size, frames: Sequence[Frame], form: PassageForm, 
             return reply
         fitting = fitting or reply
     if fitting is None:
-        raise UsageError(f"`max_tokens` is {tokens}: not even how sure the answer is can be said in that. Give 2000, or leave it out.")
+        raise _too_few(tokens, "how sure the answer is")
     return fitting
+
+
+def why_within(tokens: int, size: Size, lines: Sequence[str], why: Mapping[str, Any]) -> Reply:
+    """Write why a note is no answer in at most so many tokens: whole lines, the first ones. Raises UsageError where not even one fits."""
+    for left_out in range(len(_GIVES_WAY) + 1):
+        gone = [name for name in _GIVES_WAY[:left_out] if name in why]
+        kept = {name: value for name, value in why.items() if name not in gone} | ({"left_out": gone} if gone else {})
+        structured = {"answerable": why["answerable"], "results": [], "index": {}, "why": kept}
+        if size(dump(structured)) <= tokens:
+            break
+    else:
+        raise _too_few(tokens, "why the note is no answer")
+    for shown in range(len(lines), 0, -1):
+        rest = [f"(lines left out: {len(lines) - shown}; raise `max_tokens` to see them)"] if shown < len(lines) else []
+        text = "\n".join([*lines[:shown], *rest])
+        if size(text) <= tokens:
+            return Reply(text, structured)
+    raise _too_few(tokens, "why the note is no answer")
+
+
+def _too_few(tokens: int, what: str) -> UsageError:
+    return UsageError(f"`max_tokens` is {tokens}: not even {what} can be said in that. Give 2000, or leave it out.")
 
 
 def _fitted(frame: Frame, tokens: int, size: Size, form: PassageForm, held: Collection[str]) -> Reply | None:

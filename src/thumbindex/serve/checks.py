@@ -11,9 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from thumbindex.config import offline
 from thumbindex.errors import ModelError, StorageError, ThumbindexError, UsageError
 from thumbindex.model import FolderStatus
+from thumbindex.process import offline
 from thumbindex.serve.clients.known import Client, Surroundings
 from thumbindex.serve.clients.plan import entry_spot, read_entry
 from thumbindex.serve.opening import Opening

@@ -26,8 +26,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from thumbindex.config import compute_on_one_thread, configured_roots, give_memory_back
+from thumbindex.config import configured_roots
 from thumbindex.errors import ConfigError
+from thumbindex.process import compute_on_one_thread, give_memory_back
 from thumbindex.serve.answers import Observed, as_json_line, refusal
 from thumbindex.serve.background import Background
 from thumbindex.serve.calls import Calls

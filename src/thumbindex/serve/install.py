@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from thumbindex.config import environment
 from thumbindex.errors import UsageError
+from thumbindex.process import environment
 from thumbindex.serve.checks import command_of, options_of
 from thumbindex.serve.clients.known import CLIENTS, Client, Surroundings
 from thumbindex.serve.clients.plan import Change, entry_of, entry_spot, install_at, instructions_spot, read_entry, uninstall_at

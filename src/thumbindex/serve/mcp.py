@@ -24,8 +24,9 @@ from thumbindex.serve.resources import MIME, TEMPLATE, complete, list_page, pars
 from thumbindex.serve.roots import ask_roots, taken_roots
 from thumbindex.serve.seat import Seat, Seats, seated
 from thumbindex.serve.sight import Sight
-from thumbindex.serve.tools import LONGEST_QUERY, check_arguments
+from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.waiting import Waiting, in_thread
+from thumbindex.settings import LONGEST_QUERY
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from thumbindex.serve.explained import explanation_lines
 from thumbindex.serve.pack import Shown
 from thumbindex.serve.payload import dedup_payload, disagreement_payload, passage_payload, place_payload
 from thumbindex.serve.quoting import one_line, quoted
-from thumbindex.serve.sentences import beside, flagged
+from thumbindex.serve.sentences import beside, passage_flags
 
 _COPIES_LISTED = 20
 """Of the places of copies: an answer has a budget, and `dedup.cluster_size` counts all of them."""
@@ -33,7 +33,7 @@ class PassageForm:
         if shown.is_held:
             return f"{head}\n(you hold it: {shown.id})"
         explained = explanation_lines(passage.explanation) if passage.explanation else []
-        lines = (*_flags(passage), *beside(passage), *explained, self._cost(shown))
+        lines = (*passage_flags(passage), *beside(passage), *explained, self._cost(shown))
         return "\n".join([head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)])
 
     def as_payload(self, shown: Shown) -> dict[str, Any]:
@@ -59,14 +59,10 @@ class PassageForm:
         return self.note_tokens.get((passage.folder, passage.path), 0)
 
 
-def _flags(passage: Passage) -> list[str]:
-    return flagged(passage.flags, (passage.start_line, passage.end_line))
-
-
 def _known(passage: Passage) -> dict[str, Any]:
     """Return what is known of a passage that is flagged, stands in several places or is disagreed with."""
     known: dict[str, Any] = {}
-    if found := _flags(passage):
+    if found := passage_flags(passage):
         known["flagged"] = found
     if passage.also_in:
         known["also_in"] = [place_payload(each) for each in passage.also_in[:_COPIES_LISTED]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step, Tuned
 from thumbindex.serve.explained import explanation_payload
-from thumbindex.serve.sentences import deduplicated, is_much, ratio
+from thumbindex.serve.sentences import deduplicated, is_much, passage_flags, ratio
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
 _PATHS_SHOWN = 20
@@ -46,6 +46,7 @@ def passage_payload(passage: Passage) -> dict[str, Any]:
         "match_end": passage.match_end,
         "score": round(passage.score, 4),
         "text": passage.text,
+        "flagged": passage_flags(passage),
         "sources": dict(passage.sources),
         "dedup": dedup_payload(passage),
         "also_in": [place_payload(each) for each in passage.also_in],

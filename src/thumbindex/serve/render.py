@@ -18,7 +18,7 @@ from rich.text import Text
 from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step, Why
 from thumbindex.serve.explained import as_rows, explanation_rest, fate, of_effect, until_lost, why_rest
 from thumbindex.serve.pack import match_lines
-from thumbindex.serve.sentences import beside, confidence, deduplication, flagged, foot, how_far, tuned, up_to_date, without_vectors
+from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, passage_flags, tuned, up_to_date, without_vectors
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 from thumbindex.text import one_line
 
@@ -196,7 +196,7 @@ def _print_passage(passage: Passage, several: bool) -> None:
     for number, line in enumerate(passage.text.split("\n")):
         matched = first <= number <= last
         _say(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
-    for line in flagged(passage.flags, (passage.start_line, passage.end_line)):
+    for line in passage_flags(passage):
         _say(f"  {line}", "yellow")
     for line in beside(passage):
         _say(f"  {line}", "bold" if line.startswith("these two") else "dim")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
 from thumbindex.model import OutlineEntry, Progress
-from thumbindex.serve.budget import Frame, Reply, within
+from thumbindex.serve.budget import Frame, Reply, why_within, within
 from thumbindex.serve.explained import why_lines, why_payload
 from thumbindex.serve.pack import MOST_CHARACTERS, Size, beginning, dump, line_sizer
 from thumbindex.serve.passages import PassageForm
@@ -61,8 +61,9 @@ def reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
     filters = {name: arguments[name] for name in ("limit", "folder", "tag", "since") if name in arguments}
     found = library.why(arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters)
     loading = [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
-    structured = {"answerable": found.answerable, "results": [], "index": {}, "why": why_payload(found)}
-    return Reply("\n".join([*map(one_line, why_lines(found, len(library.folders) > 1)), *loading]), structured)
+    tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAINED
+    lines = [*map(one_line, why_lines(found, len(library.folders) > 1)), *loading]
+    return why_within(tokens, library.count_tokens, lines, why_payload(found))
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:

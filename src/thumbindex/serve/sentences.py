@@ -89,6 +89,11 @@ def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
     return [f"flagged, line {line}: {reason}" for line, reason in held if lines[0] <= line <= lines[1]]
 
 
+def passage_flags(passage: Passage) -> list[str]:
+    """Warn of what is flagged in a passage's lines."""
+    return flagged(passage.flags, (passage.start_line, passage.end_line))
+
+
 def beside(passage: Passage) -> list[str]:
     """Say what is known of a passage that stands in several places or is disagreed with, a line each; nothing of any other."""
     copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from thumbindex.config import compute_on_one_thread, give_memory_back, resolve_folders, with_folder_file
+from thumbindex.config import resolve_folders, with_folder_file
 from thumbindex.errors import UnknownFolderError
+from thumbindex.process import compute_on_one_thread, give_memory_back
 from thumbindex.serve.ahead import Ahead
 from thumbindex.serve.greeting import MayName, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening

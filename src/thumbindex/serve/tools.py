@@ -10,11 +10,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from thumbindex.errors import UsageError
+from thumbindex.settings import LONGEST_QUERY
 
 Schema = Mapping[str, Any]
 
-LONGEST_QUERY, LONGEST_ARGUMENT = 10_000, 4_096
-"""Characters: longer texts are documents, not questions, and no path is longer."""
+LONGEST_ARGUMENT = 4_096
+"""Characters: no path is longer."""
 
 MOST_VALUES = 100
 """Values of a list, as of globs or tags."""

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from thumbindex.config import compute_on_one_thread, load_config
+from thumbindex.config import load_config
 from thumbindex.errors import ThumbindexError
+from thumbindex.process import compute_on_one_thread
 
 WARM = 20
 """The first questions, which are not counted; the memory is that after them, before the index is opened a second time."""

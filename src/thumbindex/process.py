@@ -1,0 +1,57 @@
+"""The process that this runs in: every read of its environment, and what is set there before a library is loaded that looks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+
+def offline() -> bool:
+    """Tell whether the network is forbidden (`HF_HUB_OFFLINE`)."""
+    return os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+def environment() -> Mapping[str, str]:
+    """Return the environment as it is: where other programs keep their files depends on it."""
+    return dict(os.environ)
+
+
+def forbid_telemetry() -> None:
+    """Tell libraries that report to their makers not to: to be called before they are imported. Everything stays on this machine.
+
+    onnxruntime 1.29 and later (1.27 does not) make a device id and queue events unless its variable is set.
+    """
+    for name in ("ORT_DISABLE_TELEMETRY", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+        os.environ[name] = "1"
+
+
+def compute_on_one_thread() -> None:
+    """Have numerical libraries compute on the thread that calls them, in a process of our own: to be called before they are imported.
+
+    A search computes for a millisecond or two; threads that wait for more of it spin for tens of them, on processors that indexing needs.
+    A number that somebody has set stays.
+    """
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
+FREED_BYTES = 1 << 20
+"""More than this that is free at the end of the heap, or was one piece, goes back to the system at once."""
+
+
+def give_memory_back() -> None:
+    """Have glibc return what was freed to the system, in this process and those that it starts; elsewhere, do nothing.
+
+    Left to itself it keeps a pool a thread, and ever larger pieces in them: a server that was asked thirty questions held 60 MB more.
+    """
+    if sys.platform != "linux":
+        return
+    # Imported here: a handshake is answered before it is needed.
+    import ctypes
+
+    tune = getattr(ctypes.CDLL(None), "mallopt", None)
+    for option, name, value in ((-8, "ARENA_MAX", 2), (-1, "TRIM_THRESHOLD_", FREED_BYTES), (-3, "MMAP_THRESHOLD_", FREED_BYTES)):
+        os.environ.setdefault(f"MALLOC_{name}", str(value))
+        if tune is not None:
+            tune(option, value)
