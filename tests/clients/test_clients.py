@@ -63,8 +63,8 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def url(options: list[str]) -> Iterator[str]:
-    """Serve the same over HTTP."""
-    command = [sys.executable, *options, "--http", "--port=0", "--json"]
+    """Serve the same over HTTP; without a rate, since the suite asks from one address faster than any client, and would be told to wait."""
+    command = [sys.executable, *options, "--http", "--port=0", "--json", "--set=serve.http.rate=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout
         yield json.loads(process.stdout.readline())["url"]
