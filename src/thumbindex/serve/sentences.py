@@ -89,6 +89,11 @@ def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
     return [f"flagged, line {line}: {reason}" for line, reason in held if lines[0] <= line <= lines[1]]
 
 
+def hold_hidden(notes: int) -> str:
+    """Say how many notes hold what nobody sees, or what speaks to a model."""
+    return f"{'1 note holds' if notes == 1 else f'{notes:,} notes hold'} text that is hidden or speaks to a model"
+
+
 def beside(passage: Passage) -> list[str]:
     """Say what is known of a passage that stands in several places or is disagreed with, a line each; nothing of any other."""
     copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
