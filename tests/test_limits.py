@@ -77,7 +77,5 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 
 
 def test_blocks_lie_forty_deep_inside_each_other() -> None:
-    assert [deepest(read_outline("> " * count + "deep\n").regions[0].body) for count in (10, 1000)] == [
-        12,
-        41,
-    ]  # the root counts, and so does a paragraph
+    depths = [deepest(read_outline("> " * count + "deep\n").regions[0].body) for count in (10, 1000)]
+    assert depths == [12, 41]  # the root counts, and so does a paragraph
