@@ -1,5 +1,8 @@
 // What every TypeScript client tries on the server, whichever SDK and transport it speaks by. Prints one line of JSON: check -> "" or what failed.
 
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
 const QUESTION = "which note wins when two devices edit";
 
 function must(is, what) {
@@ -54,11 +57,23 @@ export async function tryAll(client, version, era) {
     const { messages } = await client.getPrompt({ name: prompts[0].name, arguments: { question: "Who wins?" } });
     must(messages[0].content.text.includes("Who wins?"), "the question");
   });
-  await check("cancellation", async () => {
+  // The server is told to leave an edit alone for a minute: a question that waits for one reports its progress until it is cancelled.
+  await check("progress and cancellation", async () => {
     const aborting = new AbortController();
-    setTimeout(() => aborting.abort(), 300);
-    const asked = { name: "query", arguments: { query: QUESTION, wait_fresh: 1 } };
-    await client.callTool(asked, ...era.options({ onprogress: () => {}, signal: aborting.signal })).catch(() => {});
+    const told = [];
+    const onprogress = (progress) => {
+      told.push(progress);
+      aborting.abort();
+    };
+    const note = join(process.env.NOTES, "not indexed.md");
+    const asked = { name: "query", arguments: { query: QUESTION, wait_fresh: 20 } };
+    writeFileSync(note, "# Not indexed\n");
+    const timer = setTimeout(() => aborting.abort(), 10_000);
+    const answer = await client.callTool(asked, ...era.options({ onprogress, signal: aborting.signal })).catch(() => undefined);
+    clearTimeout(timer);
+    rmSync(note);
+    must(told.length > 0 && told[0].progress === 0 && told[0].total === 1, `progress: ${JSON.stringify(told)}`);
+    must(answer === undefined, "answered, though it was cancelled");
     must(!(await client.callTool({ name: "status", arguments: {} })).isError, "no answer afterwards");
   });
   for (const [name, attempt] of Object.entries(era.more ?? {})) await check(name, attempt);

@@ -34,6 +34,9 @@ NOTES = {
     "plugins/graph view.md": "# Graph view\n\nShows how notes link to each other.\n",
 }
 
+LEAVES_EDITS_ALONE = ("quiet_ms=60000", "longest_ms=600000", "reconcile_seconds=3600")
+"""So that a question that waits for an edit is still waiting when it is cancelled."""
+
 OF_THE_SUITES_OWN = {
     "the suite's demonstration tools": "tools-call-image tools-call-audio tools-call-embedded-resource tools-call-mixed-content "
     "tools-call-with-logging tools-call-with-progress json-schema-2020-12 server-sse-polling",
@@ -58,24 +61,41 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     for path, text in NOTES.items():
         (place / "vault" / path).parent.mkdir(parents=True, exist_ok=True)
         (place / "vault" / path).write_text(text, encoding="utf-8")
-    return ["-m", "thumbindex", "serve", f"--folder={place / 'vault'}", f"--index={place / 'index'}", f"--set=encode.embed.model={place / 'absent'}"]
+    options = [
+        "-m",
+        "thumbindex",
+        "serve",
+        f"--folder={place / 'vault'}",
+        f"--index={place / 'index'}",
+        f"--set=encode.embed.model={place / 'absent'}",
+    ]
+    return [*options, *(f"--set=serve.watch.{each}" for each in LEAVES_EDITS_ALONE)]
 
 
 @pytest.fixture(scope="module")
 def url(options: list[str]) -> Iterator[str]:
-    """Serve the same over HTTP."""
-    command = [sys.executable, *options, "--http", "--port=0", "--json"]
+    """Serve the same over HTTP; without a rate, since the suite asks from one address faster than any client, and would be told to wait."""
+    command = [sys.executable, *options, "--http", "--port=0", "--json", "--set=serve.http.rate=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout
         yield json.loads(process.stdout.readline())["url"]
         process.terminate()
 
 
-def run(*command: str) -> str:
-    """Run a program of node's; return what it printed."""
-    done = subprocess.run(["node", *command], cwd=HERE, capture_output=True, text=True, encoding="utf-8", timeout=120)
+def run(*command: str, notes: str = "") -> str:
+    """Run a program of node's, which may write to the folder of notes; return what it printed."""
+    environment = {**os.environ, "NOTES": notes}
+    done = subprocess.run(["node", *command], cwd=HERE, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=120)
     assert done.stdout, done.stderr
     return done.stdout
+
+
+def way_to(options: list[str], url: str, transport: str) -> list[str]:
+    return [sys.executable, *options] if transport == "stdio" else [url]
+
+
+def folder_of(options: list[str]) -> str:
+    return next(each.removeprefix("--folder=") for each in options if each.startswith("--folder="))
 
 
 def failures(printed: str) -> dict[str, str]:
@@ -86,14 +106,14 @@ def failures(printed: str) -> dict[str, str]:
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_typescript_sdk_is_served(options: list[str], url: str, version: str, transport: str) -> None:
-    assert failures(run("sdk1.mjs", version, *([sys.executable, *options] if transport == "stdio" else [url]))) == {}
+    assert failures(run("sdk1.mjs", version, *way_to(options, url, transport), notes=folder_of(options))) == {}
 
 
 @needs_node
 @pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_second_typescript_sdk_is_served(options: list[str], url: str, version: str, transport: str) -> None:
-    assert failures(run("sdk2.mjs", version, *([sys.executable, *options] if transport == "stdio" else [url]))) == {}
+    assert failures(run("sdk2.mjs", version, *way_to(options, url, transport), notes=folder_of(options))) == {}
 
 
 @needs_node

@@ -46,7 +46,7 @@ UNSEEN += ("\U000e0041", "e\u0301", "می\u200cخواهم", "👨‍👩‍👧"
 
 SNIPPETS = (*SYNTAX, *FIELDS, *UNSEEN)
 
-ARGUMENTS = "query limit max_tokens folder path tag since explain why wait_fresh heading lines unknown".split()
+ARGUMENTS = "query limit max_tokens folder path tag since explain why wait_fresh heading lines seen unknown".split()
 
 
 def hostile_text(random: Random, most: int = 120) -> str:

@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 from fuzz.hostile import hostile_arguments, hostile_note, hostile_text
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.outline import headings_of
 from thumbindex.corpus.parse import parse_document
+from thumbindex.corpus.yaml_tree import DEEPEST
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.query.terms import read_terms
+from thumbindex.serve.budget import count_reply
 from thumbindex.serve.replies import reply_outline, reply_query, reply_read, reply_related, reply_status
 from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import CorpusSettings
@@ -43,7 +46,13 @@ def front_matter(random: Random, library: Library) -> None:
     rule = random.choice(("---", "+++"))
     read = read_front_matter("a.md", f"{rule}\n{hostile_text(random, 30)}\n{rule}\n")
     json.dumps(read.fields, allow_nan=False)
+    assert depth_of(read.fields) <= DEEPEST
     assert all(isinstance(text, str) for text in (*read.tags, *read.aliases, read.title, read.date, *read.related))
+
+
+def depth_of(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(depth_of, inner)) if inner else int(isinstance(value, (dict, list)))
 
 
 def query_syntax(random: Random, library: Library) -> None:
@@ -58,13 +67,16 @@ def tool_arguments(random: Random, library: Library) -> None:
     """Call a tool with anything: an answer that is JSON within its budget, or an error that says what is wrong."""
     tool = random.choice(("query", "query", "read", "outline", "related", "status", hostile_text(random, 2)))
     try:
-        arguments = check_arguments(tool, hostile_arguments(random)) | ({"wait_fresh": 0} if tool == "query" else {})
+        budget = random.choice((100, 200, 400, 2000))
+        arguments = check_arguments(tool, hostile_arguments(random)) | ({"wait_fresh": 0, "max_tokens": budget} if tool == "query" else {})
         reply = TOOLS[tool](library, arguments) if tool in TOOLS else reply_status(library, ())
     except ThumbindexError as error:
         str(error).encode()
         return
     json.dumps(reply.structured, allow_nan=False).encode()
     reply.text.encode()
+    if tool == "query":
+        assert count_reply(reply, library.count_tokens) <= budget
 
 
 TARGETS: dict[str, Target] = {each.__name__: each for each in (parser, front_matter, query_syntax, tool_arguments)}

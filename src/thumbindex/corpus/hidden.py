@@ -96,12 +96,16 @@ def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
 
 _TAG = re.compile(r"<[A-Za-z][\w-]{0,40}\s[^<>]{1,1000}>")
 _STYLE = re.compile(
-    r"(?:display|visibility|opacity|font-size|(?<![-\w])color|background(?:-color)?|text-indent|left)\s{0,9}:\s{0,9}[^;\"'<>]{1,60}", re.I
+    r"(?:display|visibility|opacity|font-size|clip|(?<![-\w])color|background(?:-color)?|text-indent|left)\s{0,9}:\s{0,9}[^;\"'<>]{1,60}", re.I
 )
+_FONT = re.compile(r"^<font\s[^<>]{0,500}?\bcolor\s{0,9}=\s{0,9}[\"']?\s{0,9}(?P<color>[#\w]{1,20})", re.I)
 _UNSEEN = re.compile(
-    r"^(?:display:none|visibility:hidden|opacity:0(?:\.0+)?%?|font-size:0(?:\.\d+)?(?:px|pt|em|rem|%)?|(?:text-indent|left):-\d{4,}px)$"
+    r"^(?:display:none|visibility:hidden|opacity:(?:0?\.0\d*|0|\d(?:\.\d+)?%)|clip:rect\((?:0(?:px)?[,)]){4}|font-size:0(?:\.\d+)?(?:px|pt|em|rem|%)?|(?:text-indent|left):-\d{4,}px)$"
 )
-_WHITE = re.compile(r":(?:white|transparent|#f{3}|#f{6}|#f{4}|#f{8}|rgba?\(255,255,255(?:,[\d.]+)?\)|rgba\(\d+,\d+,\d+,0\))$")
+_WHITE = re.compile(  # or so near to it that nobody sees it on a page: each channel is at least 0xf0
+    r":(?:white|whitesmoke|snow|ivory|ghostwhite|floralwhite|mintcream|azure|aliceblue|honeydew|lavenderblush|transparent|#f{3}f?|#(?:f[0-9a-f]){3}(?:[0-9a-f]{2})?"
+    r"|rgba?\((?:(?:24\d|25[0-5]),){2}(?:24\d|25[0-5])(?:,[\d.]+)?\)|rgba\(\d+,\d+,\d+,0(?:\.0\d*)?\))$"
+)
 _HIDDEN_ATTRIBUTE = re.compile(r"\shidden(?=[\s>/=])", re.I)
 _VALUE = re.compile(r"=\s{0,9}(?:\"[^\"]*\"|'[^']*')")
 
@@ -111,6 +115,8 @@ def _hidden_html(text: str) -> Iterator[tuple[int, str]]:
     for match in _TAG.finditer(text) if "<" in text else ():
         styles = ["".join(each.lower().split()).removesuffix("!important") for each in _STYLE.findall(match[0])]
         ground = [each for each in styles if each.startswith("background")]
+        if font := _FONT.match(match[0]):
+            styles.append(f"color:{font['color'].lower()}")
         white = any(each.startswith("color") and _WHITE.search(each) for each in styles) and all(map(_WHITE.search, ground))
         if any(map(_UNSEEN.match, styles)) or white or _HIDDEN_ATTRIBUTE.search(_VALUE.sub("=", match[0])):
             yield match.start(), f"HTML that a browser does not show: {_shown(match[0])}"

@@ -17,6 +17,8 @@ from thumbindex.process import offline
 from thumbindex.serve.clients.known import Client, Surroundings
 from thumbindex.serve.clients.plan import entry_spot, read_entry
 from thumbindex.serve.opening import Opening
+from thumbindex.serve.quoting import one_line
+from thumbindex.serve.sentences import hold_hidden
 from thumbindex.study.client import ServerProcess
 
 State = Literal["ok", "warn", "fail"]
@@ -41,6 +43,7 @@ class Check:
     state: State
     found: str
     remedy: str = ""  # what to do; empty where nothing is to be done
+    places: tuple[str, ...] = ()  # where in the notes it was found, and what: a line each
 
 
 def check_python(version: tuple[int, ...], program: str) -> Check:
@@ -115,6 +118,17 @@ def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) ->
     if state.pending and not status.writing:
         return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.")
     return Check(subject, "ok", found)
+
+
+def check_notes(status: FolderStatus) -> Check | None:
+    """Look for notes with text that is hidden or speaks to a model; None where no index can tell."""
+    if not status.indexed or status.failure:
+        return None
+    subject = f"notes {status.folder}"
+    if not status.flagged_count:
+        return Check(subject, "ok", "none holds text that is hidden or speaks to a model")
+    places = tuple(one_line(f"{each.path}:{each.line}: {each.reason}") for each in status.flagged)
+    return Check(subject, "warn", hold_hidden(status.flagged_count), "Look there before a model does; each passage that holds it says so.", places)
 
 
 def check_watches(roots: Sequence[Path], limits: Path = INOTIFY) -> Check | None:

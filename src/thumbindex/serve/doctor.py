@@ -21,6 +21,7 @@ from thumbindex.serve.checks import (
     check_handshake,
     check_index,
     check_model,
+    check_notes,
     check_packages,
     check_python,
     check_watches,
@@ -102,6 +103,8 @@ def _examine_folders(
                 for folder, status in zip(library.opened, library.status(), strict=True):
                     yield check_folder(status)
                     yield check_index(status, lambda folder=folder: is_whole(folder), SCHEMA)  # type: ignore[misc]
+                    if found := check_notes(status):
+                        yield found
                     roots.append(folder.root)
                     models |= {status.state.model} - {""}
             there += each.folder
@@ -165,5 +168,7 @@ def _version_of(package: str) -> str | None:
 
 def _print(check: Check) -> None:
     typer.echo(f"{typer.style(f'{check.state:<4}', fg=_COLORS[check.state])}  {check.subject}: {check.found}")
+    for place in check.places:
+        typer.echo(f"      {place}")
     if check.remedy:
         typer.echo(f"      {check.remedy}")

@@ -18,7 +18,18 @@ from rich.text import Text
 from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step, Why
 from thumbindex.serve.explained import as_rows, explanation_rest, fate, of_effect, until_lost, why_rest
 from thumbindex.serve.pack import match_lines
-from thumbindex.serve.sentences import beside, confidence, deduplication, foot, how_far, passage_flags, tuned, up_to_date, without_vectors
+from thumbindex.serve.sentences import (
+    beside,
+    confidence,
+    deduplication,
+    foot,
+    hold_hidden,
+    how_far,
+    passage_flags,
+    tuned,
+    up_to_date,
+    without_vectors,
+)
 from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 from thumbindex.text import one_line
 
@@ -108,8 +119,7 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
             _say(said, "dim")
         _print_problems(each.problems)
         if each.flagged_count:
-            notes = "1 note holds" if each.flagged_count == 1 else f"{each.flagged_count:,} notes hold"
-            _say(f"  {notes} text that is hidden or speaks to a model: look there before a model does", "yellow")
+            _say(f"  {hold_hidden(each.flagged_count)}: look there before a model does", "yellow")
             _print_problems(each.flagged)
 
 

@@ -15,7 +15,7 @@ from thumbindex.serve.passages import PassageForm
 from thumbindex.serve.payload import progress_payload, status_payload
 from thumbindex.serve.quoting import one_line, quoted
 from thumbindex.serve.resources import link
-from thumbindex.serve.sentences import flagged, indexing, not_there, stood_on, up_to_date
+from thumbindex.serve.sentences import flagged, hold_hidden, indexing, not_there, stood_on, up_to_date
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -142,7 +142,7 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
     lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
     lines += [one_line(f"{problem.path}: {problem.reason}") for each in folders for problem in each.problems[:_PROBLEMS_SHOWN]]
     for each in folders:
-        lines += [f"{each.folder}: {each.flagged_count:,} notes hold text that is hidden or speaks to a model"] if each.flagged_count else []
+        lines += [f"{each.folder}: {hold_hidden(each.flagged_count)}"] if each.flagged_count else []
         lines += [one_line(f"{flag.path}:{flag.line}: {flag.reason}") for flag in each.flagged[:_PROBLEMS_SHOWN]]
     doing = progress or [each.progress for each in folders if each.progress and each.progress.total]
     lines += [indexing(doing)] if doing else []

@@ -94,6 +94,11 @@ def passage_flags(passage: Passage) -> list[str]:
     return flagged(passage.flags, (passage.start_line, passage.end_line))
 
 
+def hold_hidden(notes: int) -> str:
+    """Say how many notes hold what nobody sees, or what speaks to a model."""
+    return f"{'1 note holds' if notes == 1 else f'{notes:,} notes hold'} text that is hidden or speaks to a model"
+
+
 def beside(passage: Passage) -> list[str]:
     """Say what is known of a passage that stands in several places or is disagreed with, a line each; nothing of any other."""
     copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []

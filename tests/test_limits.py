@@ -1,0 +1,81 @@
+"""The limits of docs/security.md, a row each: what is as large as that is taken, and what is larger by one is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thumbindex.corpus.blocks import Block, read_outline
+from thumbindex.corpus.front_matter import read_front_matter
+from thumbindex.corpus.parse import parse_document
+from thumbindex.corpus.read import read_bytes
+from thumbindex.errors import UsageError
+from thumbindex.serve.resources import parse_uri
+from thumbindex.serve.tools import check_arguments
+from thumbindex.settings import CorpusSettings
+
+
+def links(text: str) -> int:
+    return len(parse_document("a.md", text.encode(), CorpusSettings()).links)
+
+
+def is_whole(block: str) -> bool:
+    return read_front_matter("a.md", f"---\n{block}\n---\n").problems == ()
+
+
+def is_taken(**arguments: Any) -> bool:
+    with suppress(UsageError):
+        return bool(check_arguments("query", {"query": "x", **arguments}))
+    return False
+
+
+def is_address(length: int) -> bool:
+    with suppress(UsageError):
+        return bool(parse_uri("thumbindex://vault/".ljust(length, "a")))
+    return False
+
+
+def deepest(block: Block) -> int:
+    return 1 + max(map(deepest, block.children), default=0)
+
+
+LIMITS: dict[str, tuple[int, Callable[[int], bool]]] = {
+    "characters of front matter": (200_000, lambda size: is_whole("x: ".ljust(size - 1, "y"))),
+    "values of front matter": (20_000, lambda count: is_whole(f"x: [{','.join('1' * (count - 3))}]")),
+    "levels of front matter": (20, lambda depth: is_whole(f"x: {'[' * (depth - 1)}{']' * (depth - 1)}")),
+    "brackets in a paragraph": (800, lambda count: links("[ " * (count - 2) + "[[b]]") == 1),
+    "characters of a heading": (5_000, lambda size: len(read_outline(f"# {'h' * size}\n").regions[-1].heading) == size),
+    "links of a note": (10_000, lambda count: links("[[b]]\n\n" * count) == count),
+    "characters of a question": (10_000, lambda size: is_taken(query="x" * size)),
+    "characters of another argument": (4_096, lambda size: is_taken(why="x" * size)),
+    "values of an argument": (100, lambda count: is_taken(path=["x"] * count)),
+    "characters of an address": (16_384, is_address),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_is_as_large_as_its_limit_is_taken_and_what_is_larger_is_not(name: str) -> None:
+    most, is_taken_whole = LIMITS[name]
+    assert (is_taken_whole(most), is_taken_whole(most + 1)) == (True, False)
+
+
+def test_aliases_count_as_often_as_they_are_used() -> None:
+    assert [is_whole(f"a: &a [{','.join('1' * 97)}]\nb: [{','.join(['*a'] * count)}]") for count in (200, 210)] == [True, False]
+
+
+def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    most = CorpusSettings().max_file_bytes
+    assert most == 10_000_000
+    for size in (most, most + 1):
+        with (tmp_path / "a.md").open("wb") as file:
+            file.truncate(size)
+        assert isinstance(read_bytes(tmp_path, "a.md", CorpusSettings()), bytes) == (size == most)
+
+
+def test_blocks_lie_forty_deep_inside_each_other() -> None:
+    depths = [deepest(read_outline("> " * count + "deep\n").regions[0].body) for count in (10, 1000)]
+    assert depths == [12, 41]  # the root counts, and so does a paragraph
