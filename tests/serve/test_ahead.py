@@ -140,7 +140,8 @@ def test_a_line_that_is_no_message_is_answered_with_an_error_before_and_after_th
     ("written", "read"), [(r"fox \ud83d", "fox \ufffd"), (r"\ude00 fox \ud83d\ude00", "\ufffd fox \U0001f600"), (r"C:\\ud83d", r"C:\ud83d")]
 )
 def test_half_a_character_is_replaced_and_the_request_reaches_the_package(pipes: Pipes, written: str, read: str) -> None:
-    pipes.tell('{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"query": "%s", "deep": "%s"}}' % (written, "[" * 300))
+    asked = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"query": "QUERY", "brackets": "[" * 300}}
+    pipes.tell(json.dumps(asked).replace("QUERY", written))
     pipes.leave()
     taken = jsonrpc_message_adapter.validate_json(pipes.ahead.readline(), by_name=False)
     assert isinstance(taken, JSONRPCRequest)

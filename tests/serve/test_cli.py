@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import Result
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from thumbindex.errors import ModelError, StorageError
@@ -102,6 +103,16 @@ def test_a_forgotten_index_is_gone_and_the_notes_are_not(run: Run, vault: Path, 
     assert checked(run("forget", "--json", *elsewhere), "status")["folders"][0]["index"]["documents"] == 3
     assert checked(run("status", "--json", *elsewhere), "status")["folders"][0]["indexed"] is False
     assert (vault / "sync.md").is_file()
+
+
+def test_nothing_is_forgotten_beside_a_server_that_would_build_it_again(run: Run, tmp_path: Path) -> None:
+    elsewhere = ("--index", str(tmp_path / "other"))
+    run("index", *elsewhere)
+    watch = next((tmp_path / "other").glob("*/index.sqlite3")).with_name("watch.lock")
+    with FileLock(watch):
+        refused = run("forget", *elsewhere)
+    assert (refused.exit_code, "a server watches" in refused.stderr, "End it first" in refused.stderr) == (3, True, True)
+    assert run("forget", *elsewhere).stdout.startswith("forgotten: ")
 
 
 def test_nothing_is_forgotten_that_nobody_named(vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path) -> None:

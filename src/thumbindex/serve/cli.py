@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.model import Answer, Filters
 from thumbindex.serve.bench import bench
 from thumbindex.serve.doctor import doctor
@@ -158,6 +158,8 @@ def forget(
         if not opening.folder and not yes:
             roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in library.folders)
             raise UsageError(f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes.")
+        if watched := library.watched():
+            raise IndexBusyError(f"Nothing was deleted: a server watches {', '.join(watched)} and would build the index again. End it first.")
         folders = library.forget()
     if as_json:
         print_json(status_payload(folders))
