@@ -115,6 +115,20 @@ def test_nothing_is_forgotten_beside_a_server_that_would_build_it_again(run: Run
     assert run("forget", *elsewhere).stdout.startswith("forgotten: ")
 
 
+def test_a_configured_folder_that_is_not_there_is_told_of_and_the_others_answer(
+    vault: Path, open_fake: Callable[[Opening], Library], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = tmp_path / "own.toml"
+    config.write_text(f"[folders]\nmine = {json.dumps(str(vault))}\ngone = {json.dumps(str(tmp_path / 'gone'))}\n", encoding="utf-8")
+
+    def run_it(*given: str) -> Result:
+        return CliRunner().invoke(app, [*given, "--config", str(config), "--index", str(tmp_path / "other")], obj=open_fake)
+
+    assert (run_it("index").exit_code, run_it("query", "green button").exit_code) == (0, 0)
+    assert f"Going on without gone: there is no folder {tmp_path / 'gone'}" in caplog.text
+    assert run_it("query", "green button", "--folder", "gone").exit_code != 0
+
+
 def test_nothing_is_forgotten_that_nobody_named(vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path) -> None:
     config, index = tmp_path / "own.toml", tmp_path / "other"
     config.write_text(f"[folders]\nmine = {json.dumps(str(vault))}\n", encoding="utf-8")
