@@ -129,6 +129,30 @@ def test_a_configured_folder_that_is_not_there_is_told_of_and_the_others_answer(
     assert run_it("query", "green button", "--folder", "gone").exit_code != 0
 
 
+@pytest.mark.parametrize("given", [("query", "green"), ("why", "sync.md", "green")])
+def test_a_limit_out_of_range_is_refused_with_what_is_allowed(run: Run, given: tuple[str, ...]) -> None:
+    refused = [run(*given, "--limit", limit) for limit in ("0", "101")]
+    assert [(each.exit_code, each.stderr) for each in refused] == [(2, f"--limit {n}: ask for 1 to 100 passages.\n") for n in (0, 101)]
+
+
+def test_an_answer_that_a_filter_left_empty_does_not_blame_the_model(run: Run) -> None:
+    run("index")
+    answer = run("query", "green button", "--tag", "nosuch")
+    assert (answer.exit_code, "keywords only" in answer.stdout) == (1, False)
+
+
+def test_help_begins_with_what_a_newcomer_needs() -> None:
+    listed = [line.strip("│ ").split(" ")[0] for line in CliRunner().invoke(app, ["--help"]).stdout.splitlines()]
+    assert [each for each in listed if each in {"index", "query", "serve", "install", "why", "bench"}] == [
+        "index",
+        "query",
+        "serve",
+        "install",
+        "why",
+        "bench",
+    ]
+
+
 def test_nothing_is_forgotten_that_nobody_named(vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path) -> None:
     config, index = tmp_path / "own.toml", tmp_path / "other"
     config.write_text(f"[folders]\nmine = {json.dumps(str(vault))}\n", encoding="utf-8")
