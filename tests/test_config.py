@@ -173,6 +173,13 @@ def test_an_unknown_folder_names_the_nearest(tmp_path: Path) -> None:
         resolve_folders(config, ["handbok"])
 
 
+def test_a_folder_that_is_gone_is_not_what_was_meant(tmp_path: Path) -> None:
+    config = load_config(user_file=written(tmp_path, "[folders]\ngone = 'gone'"))
+    with pytest.raises(UnknownFolderError) as raised:
+        resolve_folders(config)
+    assert "did you mean" not in str(raised.value)
+
+
 @pytest.mark.parametrize(("value", "forbidden"), [("1", True), ("true", True), ("0", False), ("", False)])
 def test_the_environment_can_forbid_the_network(monkeypatch: pytest.MonkeyPatch, value: str, forbidden: bool) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", value)

@@ -201,6 +201,33 @@ def test_a_note_that_becomes_private_leaves_nothing_in_any_file(vault: Path, tmp
     assert json.dumps([each.path for each in library.query("apples").passages]) == '["other.md"]'
 
 
+@pytest.mark.parametrize("path", ["hidden.md", "moved.md"])
+def test_a_note_that_was_deleted_and_comes_back_private_leaves_nothing_in_any_file(
+    vault: Path, tmp_path: Path, opened: Callable[..., Library], path: str
+) -> None:
+    write(vault / "hidden.md", f"# Hidden\n\n{SECRET} apples.\n")
+    library = opened()
+    library.index()
+    (vault / "hidden.md").unlink()
+    library.index()
+    traces = [SECRET, SECRET.lower(), *as_stored(f"Hidden\n\n{SECRET} apples.")]
+    assert any(found_in(tmp_path / "index", traces))
+    write(vault / path, FORMS["front matter"])
+    library.index()
+    assert found_in(tmp_path / "index", traces) == [False] * len(traces)
+
+
+def test_a_note_that_is_renamed_and_made_private_leaves_nothing_in_any_file(vault: Path, tmp_path: Path, opened: Callable[..., Library]) -> None:
+    write(vault / "hidden.md", f"# Hidden\n\n{SECRET} apples.\n")
+    library = opened()
+    library.index()
+    (vault / "hidden.md").unlink()
+    write(vault / "moved.md", FORMS["front matter"])
+    library.index()
+    traces = [SECRET, SECRET.lower(), "hidden.md", *as_stored(f"Hidden\n\n{SECRET} apples.")]
+    assert found_in(tmp_path / "index", traces) == [False] * len(traces)
+
+
 def as_stored(text: str) -> list[bytes]:
     """Return a text's vector as the index keeps it."""
     return [vector.astype(STORED).tobytes() for vector in FakeEmbedder().embed_passages([text])]

@@ -333,7 +333,7 @@ def _check_order(config: Config) -> None:
 def _no_folder(given: str, root: Path, configured: Sequence[str]) -> str:
     if root.exists():
         return f"{given}: that is a file: name the folder that holds it; `query --path` asks of single files."
-    near = get_close_matches(given, configured, n=1)
+    near = get_close_matches(given, [name for name in configured if name != given], n=1)
     others = f"or name a configured one: {', '.join(configured)}." if configured else "no folder is configured by a name."
     known = f"did you mean `{near[0]}`?" if near else f"check the path; {others}"
     return f"{given}: there is no folder {root}: {known}"

@@ -60,7 +60,9 @@ class CorpusSettings:
 
     extensions: tuple[str, ...] = setting((".md", ".markdown", ".mdx"), "suffixes of files that are read, in any case")
     include: tuple[str, ...] = setting((), "globs relative to the folder; when given, only files that match one are read")
-    exclude: tuple[str, ...] = setting((), "globs relative to the folder; files that match one are left out")
+    exclude: tuple[str, ...] = setting(
+        ("node_modules/",), "globs relative to the folder; files that match one are left out. What is given stands in place of the default"
+    )
     ignore_files: tuple[str, ...] = setting((".gitignore", ".thumbindexignore"), "names of files with ignore rules")
     hidden: bool = setting(False, "read files and folders whose names begin with a dot, inside the folder")
     max_file_bytes: int = setting(10_000_000, "larger files are reported and left out", least=1)

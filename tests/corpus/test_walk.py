@@ -208,3 +208,12 @@ def test_a_path_has_a_reason_exactly_where_the_walk_leaves_it_out(tmp_path: Path
     (tmp_path / "g/.gitignore").mkdir()
     listed = set(paths(tmp_path, **settings))
     assert {path for path in planted if why(tmp_path, path, **settings) is None} == listed
+
+
+def test_what_a_package_manager_put_there_is_left_out_at_any_depth_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+    for path in ("a.md", "node_modules/x/README.md", "app/node_modules/y/README.md", "node_modules.md"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("text", encoding="utf-8")
+    assert paths(tmp_path) == ["a.md", "node_modules.md"]
+    assert len(paths(tmp_path, exclude=())) == 4
+    assert reasons(tmp_path / "app" / "node_modules" / "y") == []

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
+from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from thumbindex.serve.ahead import Ahead
@@ -121,6 +122,7 @@ def test_what_is_not_known_ahead_is_left_to_the_package_and_so_is_all_after_it(p
         ({**initialize(), "params": []}, -32600, 1),
         ({"jsonrpc": "2.0", "id": 4, "method": ["initialize"]}, -32600, 4),
         ({"id": "five", "method": "ping"}, -32600, "five"),
+        ({"jsonrpc": "2.0", "id": 6, "method": "ping", "params": {"x": json.loads("[" * 200 + "]" * 200)}}, -32600, 6),
     ],
 )
 def test_a_line_that_is_no_message_is_answered_with_an_error_before_and_after_the_package_is_there(
@@ -132,6 +134,18 @@ def test_a_line_that_is_no_message_is_answered_with_an_error_before_and_after_th
     told = [pipes.answer() for _ in range(4)]
     assert [(each["id"], each["error"]["code"] if "error" in each else None) for each in told] == [(number, code), (1, None), *[(number, code)] * 2]
     assert [json.loads(each) for each in iter(pipes.ahead.readline, "")] == [initialize(), asked, answer]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [(r"fox \ud83d", "fox \ufffd"), (r"\ude00 fox \ud83d\ude00", "\ufffd fox \U0001f600"), (r"C:\\ud83d", r"C:\ud83d")]
+)
+def test_half_a_character_is_replaced_and_the_request_reaches_the_package(pipes: Pipes, written: str, read: str) -> None:
+    asked = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"query": "QUERY", "brackets": "[" * 300}}
+    pipes.tell(json.dumps(asked).replace("QUERY", written))
+    pipes.leave()
+    taken = jsonrpc_message_adapter.validate_json(pipes.ahead.readline(), by_name=False)
+    assert isinstance(taken, JSONRPCRequest)
+    assert (taken.id, (taken.params or {})["query"]) == (3, read)
 
 
 def test_the_versions_are_those_in_which_the_package_shakes_hands() -> None:

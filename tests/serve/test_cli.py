@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import Result
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from thumbindex.errors import ModelError, StorageError
@@ -102,6 +103,54 @@ def test_a_forgotten_index_is_gone_and_the_notes_are_not(run: Run, vault: Path, 
     assert checked(run("forget", "--json", *elsewhere), "status")["folders"][0]["index"]["documents"] == 3
     assert checked(run("status", "--json", *elsewhere), "status")["folders"][0]["indexed"] is False
     assert (vault / "sync.md").is_file()
+
+
+def test_nothing_is_forgotten_beside_a_server_that_would_build_it_again(run: Run, tmp_path: Path) -> None:
+    elsewhere = ("--index", str(tmp_path / "other"))
+    run("index", *elsewhere)
+    watch = next((tmp_path / "other").glob("*/index.sqlite3")).with_name("watch.lock")
+    with FileLock(watch):
+        refused = run("forget", *elsewhere)
+    assert (refused.exit_code, "a server watches" in refused.stderr, "End it first" in refused.stderr) == (3, True, True)
+    assert run("forget", *elsewhere).stdout.startswith("forgotten: ")
+
+
+def test_a_configured_folder_that_is_not_there_is_told_of_and_the_others_answer(
+    vault: Path, open_fake: Callable[[Opening], Library], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = tmp_path / "own.toml"
+    config.write_text(f"[folders]\nmine = {json.dumps(str(vault))}\ngone = {json.dumps(str(tmp_path / 'gone'))}\n", encoding="utf-8")
+
+    def run_it(*given: str) -> Result:
+        return CliRunner().invoke(app, [*given, "--config", str(config), "--index", str(tmp_path / "other")], obj=open_fake)
+
+    assert (run_it("index").exit_code, run_it("query", "green button").exit_code) == (0, 0)
+    assert f"Going on without gone: there is no folder {tmp_path / 'gone'}" in caplog.text
+    assert run_it("query", "green button", "--folder", "gone").exit_code != 0
+
+
+@pytest.mark.parametrize("given", [("query", "green"), ("why", "sync.md", "green")])
+def test_a_limit_out_of_range_is_refused_with_what_is_allowed(run: Run, given: tuple[str, ...]) -> None:
+    refused = [run(*given, "--limit", limit) for limit in ("0", "101")]
+    assert [(each.exit_code, each.stderr) for each in refused] == [(2, f"--limit {n}: ask for 1 to 100 passages.\n") for n in (0, 101)]
+
+
+def test_an_answer_that_a_filter_left_empty_does_not_blame_the_model(run: Run) -> None:
+    run("index")
+    answer = run("query", "green button", "--tag", "nosuch")
+    assert (answer.exit_code, "keywords only" in answer.stdout) == (1, False)
+
+
+def test_help_begins_with_what_a_newcomer_needs() -> None:
+    listed = [line.strip("│ ").split(" ")[0] for line in CliRunner().invoke(app, ["--help"]).stdout.splitlines()]
+    assert [each for each in listed if each in {"index", "query", "serve", "install", "why", "bench"}] == [
+        "index",
+        "query",
+        "serve",
+        "install",
+        "why",
+        "bench",
+    ]
 
 
 def test_nothing_is_forgotten_that_nobody_named(vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path) -> None:

@@ -70,6 +70,16 @@ def test_a_tuning_is_printed_and_taken_back(run: Callable[..., Result]) -> None:
     assert json.loads(run("tune", "--undo", "--json").stdout) == {"undone": {"vault": False}}
 
 
+def test_too_few_queries_decide_nothing_and_keep_nothing(run: Callable[..., Result], vault: Path) -> None:
+    for n in range(1, 16):
+        (vault / f"{n}.md").unlink()
+    found = checked(run("tune", "--json"), "tune")
+    assert found["location"] is None
+    assert found["reason"].startswith("There is 1 query to tune by (link 0, description 1; headings and titles do not decide), fewer than 30")
+    assert run("tune").stdout.endswith("nothing was decided: nothing is kept\n")
+    assert list((vault.parent / "index").rglob("tuned.json")) == []
+
+
 def test_a_users_own_queries_decide_too(run: Callable[..., Result], tmp_path: Path) -> None:
     labeled = {"id": "1", "query": "thing", "kind": "any", "relevant": [{"path": "3.md", "heading": None, "grade": 2}]}
     (tmp_path / "q.jsonl").write_text(json.dumps(labeled), encoding="utf-8")

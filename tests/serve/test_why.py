@@ -11,12 +11,15 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import Result
+from typer.testing import CliRunner
 
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.model import Dropped, Edge, Effect, Evidence, Explanation, Standpoint, TermFields
 from thumbindex.serve.budget import Reply, count_reply
+from thumbindex.serve.cli import app
 from thumbindex.serve.explained import explanation_lines, explanation_payload, of_effect, until_lost
+from thumbindex.serve.opening import Opening
 from thumbindex.serve.replies import reply_query
 from thumbindex.serve.tools import TOOLS, check_arguments
 from thumbindex.testing import FakeEmbedder
@@ -174,3 +177,25 @@ def test_a_question_that_stands_before_the_note_is_told_so(run: Run) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert "`thumbindex why sync.md 'press the green button'`" in result.stderr
     assert "The note comes first" not in run("why", "nosuch.md", "press the green button").stderr
+
+
+def told_of(notes: dict[str, str], root: Path, open_fake: Callable[[Opening], Library], *given: str) -> str:
+    """Return what `why` prints over notes of one's own."""
+    for path, text in notes.items():
+        (root / path).write_text(text, encoding="utf-8")
+    where = ("--folder", str(root), "--index", str(root.parent / f"{root.name}-index"))
+    CliRunner().invoke(app, ["index", *where], obj=open_fake)
+    return CliRunner().invoke(app, ["why", *where, *given], obj=open_fake).stdout
+
+
+def test_a_name_with_a_line_break_is_told_on_one_line(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    told = told_of({"two\nlines.md": "# Heron\n\nA heron stands still.\n"}, tmp_path, open_fake, "two\nlines.md", "heron")
+    assert told.startswith("two lines.md is in the answer: passage 1 of 1, two lines.md (lines 1-3)\n")
+
+
+def test_a_note_of_headings_alone_is_told_that_it_comes_last(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    notes = {"bare.md": "# Heron\n", "full.md": "# Birds\n\nA heron stands still.\n"}
+    told = told_of(notes, tmp_path, open_fake, "bare.md", "heron", "--limit", "1")
+    assert told.startswith(
+        "bare.md was found, but parents left it out: it holds no text but headings and comes after all that do; it is at place 2 of 2"
+    )

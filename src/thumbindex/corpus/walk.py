@@ -211,7 +211,9 @@ def _add_link(state: _Walk, path: str, target: str, rules: Rules) -> None:
 
 
 def _globs(settings: CorpusSettings) -> dict[tuple[str, str], GitIgnoreSpec]:
-    given = [("corpus.include", glob) for glob in settings.include] + [("corpus.exclude", glob) for glob in settings.exclude]
+    """Return the globs that somebody gave, by setting and text: a default that meets nothing is no mistake of anybody's."""
+    excluded = [glob for glob in settings.exclude if glob not in CorpusSettings().exclude]
+    given = [("corpus.include", glob) for glob in settings.include] + [("corpus.exclude", glob) for glob in excluded]
     return {(name, glob): _spec([glob.removeprefix("!")]) for name, glob in given}
 
 

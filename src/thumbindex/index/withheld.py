@@ -57,15 +57,16 @@ def keep_withheld(store: Store, withheld: Withheld) -> None:
         store.set_meta(_FACT, json.dumps({"salt": withheld.salt, "files": withheld.files}) if withheld.files else "{}")
 
 
-def forget_private(store: Store, paths: Sequence[str]) -> None:
+def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None = None) -> None:
     """Remove documents, in a transaction, with all that was ever known of their texts: vectors of texts that are nowhere any more, decisions, words.
 
-    What files still hold of them is due to be wiped.
+    What files still hold of them is due to be wiped; so it is where one is newly `withheld` that the store does not hold: it may be of a
+    document that was removed before.
     """
     held = store.manifest(paths)
-    if not held:
+    if not held and (withheld is None or withheld.files.keys() <= read_withheld(store).files.keys()):
         return
-    store.forget_decisions(list(held))
+    store.forget_decisions(list(paths))
     store.remove_documents(list(held))
     store.drop_orphan_vectors(store.meta("fingerprint"), ())
     store.set_meta("vocabulary", "[]")

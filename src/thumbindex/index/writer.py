@@ -114,7 +114,8 @@ class Writer:
         return left + view.behind - (len(gone) - removed)
 
     def _write(self, batch: Batch) -> None:
-        forget_private(self.store, [path for path in batch.removed if path in batch.private])
+        self.store.remove_documents([path for path in batch.removed if path not in batch.private])
+        forget_private(self.store, [path for path in batch.removed if path in batch.private], batch.withheld)
         if batch.withheld is not None:
             keep_withheld(self.store, batch.withheld)
         self.store.remove_documents(batch.removed)

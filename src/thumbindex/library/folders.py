@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from thumbindex.config import resolve_folders, with_folder_file
@@ -12,6 +13,8 @@ from thumbindex.index.snapshot import Places
 from thumbindex.index.writer import indexed_root
 from thumbindex.library.tuned import tuned_config
 from thumbindex.settings import Config
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,22 @@ def place_of(directory: str, root: Path) -> Places:
 
 
 def find_folders(config: Config, names: Sequence[str | Path], directory: str) -> tuple[tuple[str, Path], ...]:
-    """Return name and absolute root of each folder; one that is away just now will do where it has an index. Raises UnknownFolderError."""
-    return resolve_folders(config, names, lambda root: place_of(directory, root).store.exists())
+    """Return name and absolute root of each folder; one that is away just now will do where it has an index.
+
+    Of the configured folders, which nobody named now, those that are not there are told of and left out. Raises UnknownFolderError for one that
+    was named, or where none is left.
+    """
+
+    def is_known(root: Path) -> bool:
+        return place_of(directory, root).store.exists()
+
+    roots = {name: Path(path).expanduser().resolve() for name, path in config.folders.items()}
+    missing = [name for name, root in roots.items() if not names and not root.is_dir() and not is_known(root)]
+    if 0 < len(missing) < len(roots):
+        for name in missing:
+            _LOG.warning("Going on without %s: there is no folder %s; check its path in the configuration's [folders].", name, roots[name])
+        config = replace(config, folders={name: path for name, path in config.folders.items() if name not in missing})
+    return resolve_folders(config, names, is_known)
 
 
 def opened_folder(name: str, root: Path, directory: str, config: Config) -> Folder:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from thumbindex.errors import IndexDamagedError, IndexOutdatedError
-from thumbindex.index.locking import locked
+from thumbindex.index.locking import is_held, locked
 from thumbindex.index.repair import looks_whole, mend
 from thumbindex.index.writer import Writer, delete_index
 from thumbindex.library.embedding import embed_folder
@@ -110,6 +110,10 @@ class Kept:
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))
+
+    def watched(self) -> tuple[str, ...]:
+        """Return the names of the folders that a server watches, and whose indexes it keeps."""
+        return tuple(reader.folder.name for reader in self._readers if is_held(reader.folder.places.watch))
 
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes; the notes are not touched. Raises IndexBusyError where another process is writing."""

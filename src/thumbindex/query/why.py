@@ -12,7 +12,7 @@ from thumbindex.model import ChunkId, Document, Fate, Filters, Passage, Place, R
 from thumbindex.query.equate import as_searched
 from thumbindex.query.explain import Seen, best_cosine, best_hit, dropped_since, term_fields
 from thumbindex.query.fuse import fuse
-from thumbindex.query.parents import is_inside, parents
+from thumbindex.query.parents import is_inside, parents, says_something
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.stage import Search, Tools
 
@@ -113,7 +113,9 @@ def _behind_the_limit(wanted: Collection[ChunkId], before: Search, tools: Tools)
     first = next(behind, None)
     if first is None:
         return "what it says comes with another passage"
-    return f"it is at place {first.rank} of {len(longer.passages)}, and {limit} {'was' if limit == 1 else 'were'} asked for: a higher limit shows it"
+    alone = "" if says_something(first.text) else "it holds no text but headings and comes after all that do; "
+    asked = f"{limit} {'was' if limit == 1 else 'were'} asked for"
+    return f"{alone}it is at place {first.rank} of {len(longer.passages)}, and {asked}: a higher limit shows it"
 
 
 def _behind_fusion(wanted: Collection[ChunkId], before: Search, after: Search, tools: Tools) -> str:

@@ -6,8 +6,10 @@ The package reads the same requests afterwards, and what it answers to them is n
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from queue import Queue
 from typing import IO, Any
 
@@ -16,6 +18,14 @@ Answers = Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any] | None]]
 
 _NO_JSON, _NO_MESSAGE = -32700, -32600
 """Codes of JSON-RPC 2.0, section 5.1."""
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""How half a character is written in JSON; two of them that belong together are one character."""
+
+_DEEPEST = 150
+"""Lists and objects within each other: the package drops what is nested deeper than about 200 without a word."""
+
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
 LINES_READ = 64
 """Messages that are read before somebody takes them: a client that sends more is kept waiting."""
@@ -57,6 +67,7 @@ class Ahead:
                 if refusal := _refusal(message):
                     self._send(refusal)
                 elif message.strip():
+                    message = _whole(message)
                     if self._is_ahead:
                         self._answer(message)
                     self._lines.put(message)
@@ -107,8 +118,22 @@ def _refusal(line: str) -> Mapping[str, Any] | None:
     has_method = isinstance(message.get("method"), str) and isinstance(message.get("params", {}), (dict, type(None)))
     is_whole = message.get("jsonrpc") == "2.0" and ("id" not in message or known is not None)
     if is_whole and has_method:
-        return None
+        return _error(known, _NO_MESSAGE, f"nested deeper than {_DEEPEST} lists and objects: send less") if _is_too_deep(line) else None
     return _error(known, _NO_MESSAGE, 'not a message of JSON-RPC: it needs "jsonrpc": "2.0", a method, and an id of text or digits')
+
+
+def _whole(line: str) -> str:
+    """Return a message without halves of characters, which clients send that cut a text within one: the package drops it without a word."""
+    if not _HALF.search(line):
+        return line
+    return json.dumps(json.loads(line), ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "\n"
+
+
+def _is_too_deep(line: str) -> bool:
+    if line.count("[") + line.count("{") <= _DEEPEST:
+        return False
+    steps = (1 if each in "[{" else -1 for each in _NESTING.findall(line) if each[0] != '"')
+    return max(accumulate(steps), default=0) > _DEEPEST
 
 
 def _error(number: int | str | None, code: int, message: str) -> Mapping[str, Any]:

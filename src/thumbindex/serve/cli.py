@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.model import Answer, Filters
 from thumbindex.serve.bench import bench
 from thumbindex.serve.doctor import doctor
@@ -18,7 +18,7 @@ from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries
 from thumbindex.serve.install import install
 from thumbindex.serve.opening import Opening, open_everywhere
-from thumbindex.serve.options import JsonOption, open_for, read_since, takes_opening
+from thumbindex.serve.options import JsonOption, check_limit, open_for, read_since, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
@@ -40,14 +40,6 @@ app = typer.Typer(
     context_settings=HELP_NAMES,
     pretty_exceptions_enable=False,
 )
-
-app.add_typer(bench, name="bench")
-app.add_typer(duplicates, name="duplicates")
-app.command()(why)
-app.command("tune")(tune)
-app.command("install")(install)
-app.command("token")(token)
-app.command("doctor")(doctor)
 
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
@@ -96,7 +88,7 @@ def query(
     ctx: typer.Context,
     opening: Opening,
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question, in quotes or not. One that begins with a dash follows `--`.")],
-    limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages returned.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages returned, 1 to 100.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did, and how each passage came to its place.")] = False,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only documents with this tag; repeatable, all must be there.")] = None,
     path: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="Only documents at these paths; repeatable.")] = None,
@@ -109,6 +101,7 @@ def query(
     text = " ".join(words)
     if not text.strip():
         raise UsageError("The query is empty: say what to look for.")
+    check_limit(limit)
     filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=read_since(since))
     asked = replace_surrogates(text)
     with open_for(ctx, opening) as library:
@@ -120,8 +113,12 @@ def query(
         print_json(answer_payload(answer))
     else:
         narrowed = [f"--{name}" for name, given in (("tag", filters.tag), ("path", filters.path), ("since", filters.since)) if given]
-        print_answer(answer, explain, several=len(library.folders) > 1, narrowed=narrowed)
+        print_answer(answer, explain, several=len(library.folders) > 1, narrowed=narrowed, has_model=library.models_ready)
     return FOUND if answer.answerable else NOT_FOUND
+
+
+app.command()(serve)  # help lists the commands in this order: what a newcomer needs stands first
+app.command("install")(install)
 
 
 @app.command()
@@ -158,6 +155,8 @@ def forget(
         if not opening.folder and not yes:
             roots = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in library.folders)
             raise UsageError(f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes.")
+        if watched := library.watched():
+            raise IndexBusyError(f"Nothing was deleted: a server watches {', '.join(watched)} and would build the index again. End it first.")
         folders = library.forget()
     if as_json:
         print_json(status_payload(folders))
@@ -166,8 +165,13 @@ def forget(
     return FOUND
 
 
+app.command()(why)
+app.command("doctor")(doctor)
+app.add_typer(duplicates, name="duplicates")
+app.command("tune")(tune)
 app.command("eval")(evaluate_queries)
-app.command()(serve)
+app.command("token")(token)
+app.add_typer(bench, name="bench")
 app.command(hidden=True)(work)
 
 

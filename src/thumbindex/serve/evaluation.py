@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thumbindex.config import changed, resolve_folders
+from thumbindex.config import changed
 from thumbindex.errors import UsageError
 from thumbindex.serve.opening import WITH_VOCABULARY, Opening
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
@@ -119,7 +119,11 @@ def _sources(
 
     Without a set each folder is asked what its own notes hold.
     """
-    folders = dict(resolve_folders(opening.load(), opening.folder))
+    # Imported here: `--help` must not pay for the rooms behind it.
+    from thumbindex.library.folders import find_folders
+
+    config = opening.load()
+    folders = dict(find_folders(config, opening.folder, str(opening.index or config.index.directory)))
     with ExitStack() as opened:
         libraries: dict[str, Library] = {}
         sources = []

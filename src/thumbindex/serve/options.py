@@ -17,6 +17,9 @@ from thumbindex.serve.opening import Opening, open_library
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
+MOST_PASSAGES = 100
+"""That a question may ask for: more is a listing, not an answer."""
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON; docs/schema describes it.")]
 
 SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="One setting; repeatable.")]
@@ -59,3 +62,9 @@ def read_since(written: str | None) -> date | None:
         return date.fromisoformat(written) if written else None
     except ValueError as error:
         raise UsageError(f"--since {written}: not a date: write it as 2026-01-31.") from error
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise UsageError for a `--limit` that is out of range."""
+    if limit is not None and not 1 <= limit <= MOST_PASSAGES:
+        raise UsageError(f"--limit {limit}: ask for 1 to {MOST_PASSAGES} passages.")

@@ -53,7 +53,7 @@ _BIN_SECONDS = 0.05
 _WIDEST_BAR = 60
 
 
-def print_answer(answer: Answer, explain: bool = False, several: bool = False, narrowed: Sequence[str] = ()) -> None:
+def print_answer(answer: Answer, explain: bool = False, several: bool = False, narrowed: Sequence[str] = (), has_model: bool = True) -> None:
     """Print the passages, best first, with the lines that matched marked by `>`, and what the answer stood on; `several` folders are named."""
     if answer.corrected:
         _say(f"Searched for: {answer.corrected}", "italic")
@@ -66,7 +66,7 @@ def print_answer(answer: Answer, explain: bool = False, several: bool = False, n
         _say("A score compares the passages of one answer with each other; how far to trust them is what confidence says.", "dim")
     if lacking := up_to_date(answer.freshness, several):
         _say(lacking, "bold")
-    _say(foot(answer), "dim")
+    _say(foot(answer, model="loaded" if has_model else "none"), "dim")
     if lacking := without_vectors(answer.index):
         _say(lacking, "yellow")
 
@@ -231,7 +231,7 @@ def _print_explanation(found: Explanation) -> None:
 
 def print_why(found: Why, several: bool = False) -> None:
     """Print what became of a note, where it stood after each stage, and how far each retriever was from it."""
-    _say(fate(found, several), "bold")
+    _say(one_line(fate(found, several)), "bold")
     if found.standpoints:
         _say("")
         table = _table("stage", "rank", "score", "line")
@@ -251,7 +251,7 @@ def print_why(found: Why, several: bool = False) -> None:
             )
         _console().print(table)
     for line in why_rest(found):
-        _say(line)
+        _say(one_line(line))
 
 
 def _number(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexState, Passage, Place, Progress, Step
 
@@ -62,12 +63,19 @@ def without_vectors(state: IndexState) -> str:
     return f"To find {missing} by meaning, too, run `thumbindex index`: `query` makes no vectors." if state.pending else ""
 
 
-def foot(answer: Answer, progress: Sequence[Progress] = ()) -> str:
-    """Say what an answer stood on, whether that is all that is on disk, and what is being indexed."""
+_WITHOUT_MODEL = {
+    "loading": "; keywords only this time: the model is not loaded (yet)",
+    "none": "; keywords only: the model could not be loaded",
+    "loaded": "",  # a filter lets nothing through that has a vector
+}
+
+
+def foot(answer: Answer, progress: Sequence[Progress] = (), model: Literal["loading", "none", "loaded"] = "loading") -> str:
+    """Say what an answer stood on, whether that is all that is on disk, and what is being indexed; one `loading` may come with the next answer."""
     fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
     doing = f"; {indexing(progress)}" if progress else ""
     unasked = answer.index.vectors and any(step.stage == "search_vector" and not step.size_out for step in answer.trace)
-    words = "; keywords only this time: the model is not loaded (yet)" if unasked else ""
+    words = _WITHOUT_MODEL[model] if unasked else ""
     return f"{stood_on(answer.index)}{words}{fresh}{doing}"
 
 

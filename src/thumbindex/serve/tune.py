@@ -43,8 +43,9 @@ def tune(
     with open_for(ctx, opening.over(_UNTUNED)) as library:
         folder = _only_folder(library)
     found = _tune(ctx, opening.over(_UNTUNED), folder, given)
-    _keep(folder, found)
-    payload = {"folder": folder.name, "location": str(folder.places.tuned), **tuning_payload(found)}
+    if found.tried:  # else nothing was decided, and what was found before holds
+        _keep(folder, found)
+    payload = {"folder": folder.name, "location": str(folder.places.tuned) if found.tried else None, **tuning_payload(found)}
     if as_json:
         print_json(payload)
     else:
@@ -133,4 +134,6 @@ def print_tuning(found: Tuning, folder: Folder) -> None:
     for key, value in found.settings.items():
         console.print(plain(f"  {key} = {as_written(value)}"))
     kept = f"kept in {folder.places.tuned}; `thumbindex tune --undo` deletes it; {found.seconds:.0f} s"
+    if not found.tried:
+        kept = f"nothing was decided: {'what was kept before stays' if folder.places.tuned.exists() else 'nothing is kept'}"
     console.print(plain(kept), style="dim", soft_wrap=True)

@@ -12,7 +12,7 @@ import typer
 from thumbindex.errors import ModelError, UnknownPathError, UsageError
 from thumbindex.serve.explained import why_payload
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.options import JsonOption, open_for, read_since, takes_opening
+from thumbindex.serve.options import JsonOption, check_limit, open_for, read_since, takes_opening
 from thumbindex.serve.outcome import FOUND, reported, say_error
 from thumbindex.serve.render import print_json, print_why
 from thumbindex.serve.tools import replace_surrogates
@@ -28,13 +28,14 @@ def why(
     opening: Opening,
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question that it should answer, in quotes or not.")],
-    limit: Annotated[int | None, typer.Option("--limit", min=1, max=100, metavar="N", help="Passages that were asked for.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="As in `query`; repeatable.")] = None,
     glob: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="As in `query`; repeatable.")] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="As in `query`.")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Tell why a note is, or is not, among the answers to a question; indexes nothing."""
+    check_limit(limit)
     day, text = read_since(since), replace_surrogates(" ".join(words))
     with open_for(ctx, opening) as library:
         _load_models(library)

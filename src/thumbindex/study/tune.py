@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -111,7 +112,7 @@ def tune(library: Library, config: Config, given: Sequence[LabeledQuery] = (), p
     own = queries_from_links(notes, MOST_TELLING, TELLING)
     deciding = (*own, *(replace(each, id=f"{GIVEN}-{each.id}", kind=GIVEN) for each in given))
     model = library.status()[0].state.model
-    if reason := _nothing_to_tune(config, len(deciding)):
+    if reason := _nothing_to_tune(config, deciding):
         return Tuning({}, reason, len(deciding), len(set(group_by_document(deciding).tolist())), model, seconds=perf_counter() - began)
     patient = library.answering_with(replace(library.config.query, rerank=replace(library.config.query.rerank, enabled=True))).remembering()
     names = queries_from_links(notes, MOST_NAMES, tuple(kind for kind in KINDS if kind not in TELLING))
@@ -120,10 +121,15 @@ def tune(library: Library, config: Config, given: Sequence[LabeledQuery] = (), p
     return replace(decide(measure, watch, config, deciding, names), model=model, seconds=perf_counter() - began)
 
 
-def _nothing_to_tune(config: Config, queries: int) -> str:
+def _nothing_to_tune(config: Config, deciding: Sequence[LabeledQuery]) -> str:
     """Say why there is nothing to measure; empty where there is something."""
-    if queries < LEAST_QUERIES:
-        return f"The notes hold {queries} {'query' if queries == 1 else 'queries'} to tune by, fewer than {LEAST_QUERIES}: the defaults stay."
+    if len(deciding) < LEAST_QUERIES:
+        counts = Counter(query.kind for query in deciding)
+        of_kinds = ", ".join(f"{kind} {counts[kind]}" for kind in (*TELLING, *sorted(counts.keys() - {*TELLING})))
+        return (
+            f"There {'is 1 query' if len(deciding) == 1 else f'are {len(deciding)} queries'} to tune by ({of_kinds}; headings and titles do not "
+            f"decide), fewer than {LEAST_QUERIES}: the defaults stay. More come from a file of your own: --queries FILE."
+        )
     return "" if any(open_axes(config)) else "The configuration itself states all that the grid would change: nothing is left to tune."
 
 
