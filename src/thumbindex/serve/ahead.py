@@ -25,7 +25,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _DEEPEST = 150
 """Lists and objects within each other: the package drops what is nested deeper than about 200 without a word."""
 
-_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]')
 
 LINES_READ = 64
 """Messages that are read before somebody takes them: a client that sends more is kept waiting."""
