@@ -121,11 +121,12 @@ def test_the_second_typescript_sdk_is_served(options: list[str], url: str, versi
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_the_inspector_is_served(options: list[str], url: str, era: str, transport: str) -> None:
     def inspect(*asked: str) -> Any:
-        program = [str(MODULES / ".bin" / "mcp-inspector"), "--cli", "--protocol-era", era, "--format", "json", "-e", f"PYTHONPATH={path}"]
+        program = [str(MODULES / ".bin" / "mcp-inspector"), "--cli", "--protocol-era", era, "--format", "json", *given]
         target = ["--", sys.executable, *options] if transport == "stdio" else ["--transport", "http", url]
         return json.loads(run(*program, "--method", *asked, *target))["result"]
 
-    path = os.environ.get("PYTHONPATH", "")
+    # it hands on no environment of its own, and takes no empty value
+    given = [each for path in [os.environ.get("PYTHONPATH")] if path for each in ("-e", f"PYTHONPATH={path}")]
     assert len(inspect("tools/list", "--strict")["tools"]) == 5
     answer = inspect("tools/call", "--tool-name", "query", "--tool-arg", "query=which note wins when two devices edit")
     assert answer["structuredContent"]["results"][0]["path"] == "sync.md"
