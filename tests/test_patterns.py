@@ -50,10 +50,6 @@ WORST = [
 ]
 
 
-BOUNDED = {"query.reading": 4_000, "query.sketch": 4_000}
-"""Modules whose patterns see no more characters than the longest chunk that the configuration allows (`corpus.chunk.child_max`)."""
-
-
 def modules() -> Iterator[Any]:
     for found in pkgutil.walk_packages([str(SOURCE)], "thumbindex."):
         # what studies our own measurements, and what people install apart, is fed by nobody else
@@ -89,11 +85,10 @@ def methods_of(path: Path) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class Known:
-    """A pattern, how it is asked, and the longest text that it sees."""
+    """A pattern, and how it is asked."""
 
     pattern: re.Pattern[str]
     anchored: bool = False
-    longest: int = LONG
 
 
 def all_patterns() -> dict[str, Known]:
@@ -103,12 +98,10 @@ def all_patterns() -> dict[str, Known]:
         for name, value in vars(module).items():
             for found in inside(value):
                 anchored = bool(methods.get(name)) and methods[name] <= {"match", "fullmatch"}
-                longest = BOUNDED.get(module.__name__.removeprefix("thumbindex."), LONG)
-                kept.setdefault(found.pattern, Known(found, anchored, longest))
+                kept.setdefault(found.pattern, Known(found, anchored))
     for where, node in written():
         if isinstance(node.args[0], ast.Constant) and node.args[0].value not in kept and not where.startswith("config.py"):
-            longest = next((most for name, most in BOUNDED.items() if where.startswith(name.replace(".", "/"))), LONG)
-            kept[node.args[0].value] = Known(re.compile(node.args[0].value), node.func.attr in {"match", "fullmatch"}, longest)
+            kept[node.args[0].value] = Known(re.compile(node.args[0].value), node.func.attr in {"match", "fullmatch"})
     return kept
 
 
@@ -176,7 +169,6 @@ def test_a_pattern_takes_linear_time_for_100_kilobytes_of_its_worst_input(name: 
     known = PATTERNS[name]
     for took, unit, around in worst(known):
         for size in (SHORT, 4 * SHORT, LONG) if took > 0.001 else (LONG,):  # what grows with the square is found before it takes minutes
-            size = min(size, known.longest)
             assert seconds(known, fill(unit, size, around)) < SECONDS * max(size / LONG, 0.1), (name, unit, around)
 
 
