@@ -36,6 +36,21 @@ def compute_on_one_thread() -> None:
         os.environ.setdefault(name, "1")
 
 
+def cores() -> int:
+    """Count the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+SWITCH_SECONDS = 0.001
+"""Between threads: at Python's own 5 ms a question waits as long after each of its reads, while another thread opens a new generation, and an
+edit at each file that is looked at, while a large one is parsed."""
+
+
+def take_short_turns() -> None:
+    """Have threads of this process take turns often."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+
+
 FREED_BYTES = 1 << 20
 """More than this that is free at the end of the heap, or was one piece, goes back to the system at once."""
 

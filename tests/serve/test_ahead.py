@@ -92,6 +92,14 @@ def test_the_package_is_given_every_message_and_what_it_answers_again_is_not_sen
     assert [pipes.answer().get("id"), pipes.answer().get("id")] == [None, 3]
 
 
+def test_an_answer_of_the_client_is_passed_on_whatever_method_it_names(pipes: Pipes) -> None:
+    answer = {"jsonrpc": "2.0", "id": 4, "result": {}, "method": []}
+    pipes.tell(initialize(), answer, LIST_TOOLS)
+    pipes.leave()
+    taken = [json.loads(line) for line in iter(pipes.ahead.readline, "")]
+    assert (taken[1], pipes.answer()["id"], pipes.answer()["id"]) == (answer, 1, "two")
+
+
 @pytest.mark.parametrize(
     "first",
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from thumbindex.encode.export import RECIPE, open_graph
 from thumbindex.encode.models import cache_folder, find_model
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Vector
-from thumbindex.process import forbid_telemetry
+from thumbindex.process import cores, forbid_telemetry
 from thumbindex.settings import EmbedSettings
 
 MOST_WORKERS = 4
@@ -46,8 +45,7 @@ def open_embedder(settings: EmbedSettings, *, offline: bool) -> Embedder:
 
 def default_workers() -> int:
     """Return one worker a core that this process may use, at most four."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MOST_WORKERS, cores)
+    return min(MOST_WORKERS, cores())
 
 
 def _gpu_is_there() -> bool:

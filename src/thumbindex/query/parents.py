@@ -45,8 +45,9 @@ def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog
 
 def _descending(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """Return the passages, the score of one that says nothing no higher than what stands before it."""
-    least = min((each.score for each in passages if says_something(each.text)), default=1.0)
-    return tuple(each if says_something(each.text) else replace(each, score=min(each.score, least)) for each in passages)
+    speaking = [says_something(each.text) for each in passages]
+    least = min((each.score for each, speaks in zip(passages, speaking, strict=True) if speaks), default=1.0)
+    return tuple(each if speaks else replace(each, score=min(each.score, least)) for each, speaks in zip(passages, speaking, strict=True))
 
 
 def says_something(text: str) -> bool:

@@ -63,21 +63,32 @@ class Ahead:
     def _listen(self) -> None:
         with self._incoming:
             for line in self._incoming:
-                message = line.decode("utf-8", errors="replace")
-                if refusal := _refusal(message):
-                    self._send(refusal)
-                elif message.strip():
-                    message = _whole(message)
-                    if self._is_ahead:
-                        self._answer(message)
-                    self._lines.put(message)
+                if line.strip():
+                    self._hear(line.decode("utf-8", errors="replace"))
         self._lines.put("")
 
-    def _answer(self, line: str) -> None:
+    def _hear(self, line: str) -> None:
+        """Refuse a line that is no message, and pass on all others."""
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            self._send(_error(None, _NO_JSON, f"not JSON ({error}): send one message a line, in UTF-8"))
+            return
+        if refusal := _refusal(message, line):
+            self._send(refusal)
+            return
+        if _HALF.search(line):
+            line = _without_halves(message)
+            message = json.loads(line)
+        if self._is_ahead:
+            self._answer(message)
+        self._lines.put(line)
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
         """Answer a request where that can be; the first one that cannot ends it, so that answers come in the order of the requests."""
-        number, method, asked = _read(line)
-        if method and number is None:
-            return  # a notification is the package's
+        if _is_answer(message) or "id" not in message:
+            return  # an answer and a notification are the package's
+        number, method, asked = message["id"], message["method"], message.get("params") or {}
         answer = self._answers[method](asked) if method in self._answers and (self._is_greeted or method == "initialize") else None
         if answer is None:
             self._is_ahead = False
@@ -101,17 +112,11 @@ class Ahead:
         return True
 
 
-def _refusal(line: str) -> Mapping[str, Any] | None:
+def _refusal(message: Any, line: str) -> Mapping[str, Any] | None:
     """Return the answer to a line that is no message: the package drops it without a word, and whoever sent it would wait. None for all others."""
-    if not line.strip():
-        return None
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return _error(None, _NO_JSON, f"not JSON ({error}): send one message a line, in UTF-8")
     if not isinstance(message, dict):
         return _error(None, _NO_MESSAGE, "not a message of JSON-RPC: send one object a line, no batch")
-    if {"result", "error"} & message.keys():
+    if _is_answer(message):
         return None  # answering an answer could go on forever
     number = message.get("id")
     known = number if isinstance(number, (int, str)) and not isinstance(number, bool) else None
@@ -122,11 +127,13 @@ def _refusal(line: str) -> Mapping[str, Any] | None:
     return _error(known, _NO_MESSAGE, 'not a message of JSON-RPC: it needs "jsonrpc": "2.0", a method, and an id of text or digits')
 
 
-def _whole(line: str) -> str:
-    """Return a message without halves of characters, which clients send that cut a text within one: the package drops it without a word."""
-    if not _HALF.search(line):
-        return line
-    return json.dumps(json.loads(line), ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "\n"
+def _is_answer(message: Mapping[str, Any]) -> bool:
+    return not {"result", "error"}.isdisjoint(message)
+
+
+def _without_halves(message: Any) -> str:
+    """Write a message without halves of characters, which clients send that cut a text within one: the package drops it without a word."""
+    return json.dumps(message, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "\n"
 
 
 def _is_too_deep(line: str) -> bool:
@@ -138,14 +145,3 @@ def _is_too_deep(line: str) -> bool:
 
 def _error(number: int | str | None, code: int, message: str) -> Mapping[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
-
-
-def _read(line: str) -> tuple[int | str | None, str, Mapping[str, Any]]:
-    """Return a message's id, method and parameters; no method where it is none that is answered here."""
-    try:
-        message = json.loads(line)
-        number, method, asked = message.get("id"), message["method"], message.get("params") or {}
-    except (ValueError, KeyError, AttributeError, RecursionError):
-        return None, "", {}
-    well_formed = isinstance(asked, dict) and isinstance(method, str) and ("id" not in message or isinstance(number, (int, str)))
-    return (number, method, asked) if well_formed else (None, "", {})

@@ -149,7 +149,7 @@ class Background:
 
         With `only`, these folders' words are waited for and told of.
         """
-        library = self.library() if only is None else self.library().only(only)
+        library = _within(self.library(), only)
         until, count_at = time.monotonic() + seconds, time.monotonic() + _COUNT_SECONDS
         while time.monotonic() < until and not library.indexed:
             if interrupted() or (self._child is not None and not self._child.is_running):

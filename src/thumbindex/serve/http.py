@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from thumbindex.config import configured_roots
 from thumbindex.errors import ConfigError
-from thumbindex.process import compute_on_one_thread, give_memory_back
+from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.answers import Observed, as_json_line, refusal
 from thumbindex.serve.background import Background
 from thumbindex.serve.calls import Calls
@@ -43,7 +43,7 @@ from thumbindex.serve.opening import Opening
 from thumbindex.serve.outcome import say_error
 from thumbindex.serve.rights import EVERYONE, Rights, checked_rights, nested
 from thumbindex.serve.sight import Sight
-from thumbindex.serve.stdio import SWITCH_SECONDS, claim_output, named_folders, names_allowed
+from thumbindex.serve.stdio import claim_output, named_folders, names_allowed
 from thumbindex.serve.token_file import TokenFile
 from thumbindex.settings import Config, HttpSettings
 
@@ -190,7 +190,7 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     outgoing = claim_output()
     compute_on_one_thread()  # the child that indexes, too
     give_memory_back()
-    sys.setswitchinterval(SWITCH_SECONDS)
+    take_short_turns()
     config = opening.load()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
     folders = named_folders(opening)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
+
+from thumbindex import process
 
 _PAUSE_SECONDS = 0.05
 """How soon a pause between vectors ends when words are due."""
@@ -20,7 +21,7 @@ class Share:
         clock: Callable[[], float] = time.monotonic,
         used: Callable[[], float] = time.process_time,
     ) -> None:
-        self._allowed = share * (cores or _cores())
+        self._allowed = share * (cores or process.cores())
         self._is_bound = share < 1
         self._clock, self._used = clock, used
         self._began, self._before = clock(), used()
@@ -51,7 +52,3 @@ class Turn:
             self._share.begin()
         self.was_cut_short = self._is_due()
         return self.was_cut_short
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

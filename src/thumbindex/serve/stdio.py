@@ -12,20 +12,17 @@ from typing import IO
 
 from thumbindex.config import resolve_folders, with_folder_file
 from thumbindex.errors import UnknownFolderError
-from thumbindex.process import compute_on_one_thread, give_memory_back
+from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.ahead import Ahead
 from thumbindex.serve.greeting import MayName, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening
-
-SWITCH_SECONDS = 0.001
-"""Between threads: at Python's own 5 ms a question waits as long after each of its reads, while another thread opens a new generation."""
 
 
 def serve_stdio(opening: Opening) -> int:
     """Serve one client until its end of standard input closes; the process ends here."""
     outgoing = claim_output()
     compute_on_one_thread()  # the child that indexes, too
-    sys.setswitchinterval(SWITCH_SECONDS)
+    take_short_turns()
     folders = named_folders(opening)
     # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):

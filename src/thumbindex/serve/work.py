@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from thumbindex.process import take_short_turns
 from thumbindex.serve.child import REPAIR
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-
-_SWITCH_SECONDS = 0.001
-"""Between threads of the child: at Python's own 5 ms an edit waits as long at each file that is looked at, while a large one is parsed."""
 
 
 def work_for_server(open_it: Callable[[], Library]) -> None:
@@ -29,7 +27,7 @@ def work_for_server(open_it: Callable[[], Library]) -> None:
     library = open_it()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave_on_signal)
-    sys.setswitchinterval(_SWITCH_SECONDS)
+    take_short_turns()
     if library.config.serve.watch.enabled:
         live = Live(library, _say)
         wished.append(live.again)

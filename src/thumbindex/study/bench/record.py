@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from thumbindex.errors import UsageError
+from thumbindex.process import cores
 from thumbindex.study.bench.row import WORDS, Row
 from thumbindex.study.report import ReportTable
 
@@ -26,11 +27,6 @@ def machine() -> dict[str, Any]:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     about = {"python": platform.python_version(), "system": platform.system(), "processor": platform.machine()}
     return {"version": version("thumbindex"), "made": _now(), **about, "cores": cores(), "load": load}
-
-
-def cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def bench_record(rows: Sequence[Row], about: Mapping[str, Any]) -> dict[str, Any]:
