@@ -1,12 +1,12 @@
 import pytest
 
 from thumbindex.model import QueryKind
-from thumbindex.query.classify import factors, kind_of, names_by_length
+from thumbindex.query.classify import Names, factors, kind_of
 from thumbindex.settings import ClassifySettings
 from thumbindex.testing import document
 
 FACTUAL, NAVIGATIONAL, EXPLORATORY = QueryKind.FACTUAL, QueryKind.NAVIGATIONAL, QueryKind.EXPLORATORY
-NAMES = names_by_length([document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",)).document])
+NAMES = Names([document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",)).document])
 
 
 @pytest.mark.parametrize(

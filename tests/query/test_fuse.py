@@ -22,6 +22,11 @@ def test_convex_adds_shares_of_each_retrievers_best():
     assert convex({"a": {1: 4.0, 2: 2.0}, "b": {2: 10.0}}, {"a": 0.6, "b": 0.4}) == {1: 0.6, 2: pytest.approx(0.7)}
 
 
+def test_convex_of_some_takes_their_shares_of_the_best_of_all():
+    rankings, weights = {"a": {1: 4.0, 2: 2.0}, "b": {2: 10.0, 3: 5.0}}, {"a": 0.6, "b": 0.4}
+    assert convex(rankings, weights, frozenset((2, 3, 4))) == {n: score for n, score in convex(rankings, weights).items() if n != 1}
+
+
 def test_a_rank_starts_at_1():
     assert reciprocal_ranks({"a": {7: 0.9, 8: 0.1}}, {"a": 1.0}, k=10) == {7: 1.0, 8: pytest.approx(11 / 12)}
 

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -20,6 +20,14 @@ def test_scores_lie_between_0_and_1(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo")])
     search = Search(Query("x"), "x", candidates=candidates(snapshot, 7.0, -1.0))
     assert [each.score for each in normalize(search, Tools(snapshot)).candidates] == [1.0, 0.0]
+
+
+def test_with_another_score_a_candidate_is_otherwise_as_it_was(candidates) -> None:
+    (first, second) = candidates(memory_snapshot([document("a.md", "one\n\ntwo")]))
+    pair = ((second.id, "other words"),)
+    given = replace(first, sources={"search_code": 3}, also_in=(second.id,), cluster_size=2, disagrees=pair, variants=pair, reranked=0.7)
+    assert all(getattr(given, each.name) != each.default for each in fields(given))
+    assert given.scored(0.25) == replace(given, score=0.25)
 
 
 def test_the_ceiling_counts_recency_s_gain_only_where_it_is_on() -> None:

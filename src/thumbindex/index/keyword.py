@@ -24,6 +24,9 @@ from thumbindex.text import words
 Stems = tuple[str, ...]
 """Under what a word is kept: English's stem first, then that of each other language which the index holds; a form of code alone."""
 
+_NOWHERE = tuple(Column(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32), whole) for whole in (False, True))
+"""The columns of words that stand nowhere: most do not in most fields."""
+
 COLUMNS_KEPT = 2_000
 """Terms whose columns one snapshot keeps: composing one again from its segments' postings takes well under a millisecond."""
 
@@ -155,12 +158,16 @@ class WhooshKeywordIndex:
 
     def _composed(self, name: str, text: str) -> Column:
         """Make a term's column of its postings in all segments."""
-        found = [(offset, segment.postings(name, text)) for segment, offset in zip(self._segments, self._offsets, strict=False)]
-        rows = self._position[_joined([offset + numbers for offset, (numbers, _) in found if len(numbers)], np.int64)]
+        held = ((offset, segment) for segment, offset in zip(self._segments, self._offsets, strict=False) if name in segment.fields)
+        found = [
+            (offset + numbers, frequencies) for offset, segment in held for numbers, frequencies in (segment.postings(name, text),) if len(numbers)
+        ]
+        if not found:
+            return _NOWHERE[name in DOCUMENT_FIELDS]
+        rows = self._position[np.concatenate([numbers for numbers, _ in found])]
         order = np.argsort(rows, kind="stable")
         order = order[rows[order] >= 0]
-        frequencies = _joined([frequencies for _, (_, frequencies) in found if len(frequencies)], np.float32)
-        return Column(rows[order], frequencies[order], whole=name in DOCUMENT_FIELDS)
+        return Column(rows[order], np.concatenate([frequencies for _, frequencies in found])[order], whole=name in DOCUMENT_FIELDS)
 
     def _length(self, name: str) -> Lengths:
         """Return a field's lengths in words, aligned with chunks or documents."""

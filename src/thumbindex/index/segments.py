@@ -47,6 +47,7 @@ class Segment:
         self._words: Mapping[str, int] | None = None
         self._languages: frozenset[str] | None = None
         self.deleted = deleted_numbers(reader.segment())
+        self.fields = frozenset[str](reader.indexed_field_names())  # that hold any word
         self.rows: Numbers = number_column(reader, "row", ">i8").astype(np.int64)
 
     def postings(self, name: str, text: str) -> Postings:

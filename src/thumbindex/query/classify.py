@@ -20,9 +20,6 @@ _PLACED = frozenset("page section reference manual introduction overview".split(
 """Words that name one only at the end of a query, or before one of `_ABOUT`; elsewhere they are things that people work with."""
 
 _ABOUT = frozenset("about on for to of in".split())
-NamesByLength = Mapping[int, Sequence[str]]
-"""What documents are called, by the number of characters: a query is compared with those that it may be."""
-
 _INDEFINITE = frozenset("a an my your each every any another one".split())
 _KEYWORDS = 3
 """The most words of a query that is keywords, not a sentence: a mixed-case word in a sentence is rather a brand."""
@@ -35,16 +32,29 @@ def classify(search: Search, tools: Tools) -> Search:
     return replace(search, kind=kind, weights=factors(kind, tools.settings.classify))
 
 
-def names_by_length(documents: Iterable[Document]) -> NamesByLength:
-    """Return what documents are called: titles and aliases."""
-    found: dict[int, list[str]] = {}
-    for document in documents:
-        for name in (document.title, *document.aliases):
-            found.setdefault(len(name), []).append(name)
-    return found
+class Names:
+    """What documents are called, titles and aliases, by the number of characters: a query is compared with those that it may be.
+
+    Those of a length are folded when they are first compared with: all of a hundred thousand would take a snapshot's first query half a second.
+    """
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._written: dict[int, list[str]] = {}
+        self._folded: dict[int, frozenset[str]] = {}
+        for document in documents:
+            for name in (document.title, *document.aliases):
+                self._written.setdefault(len(name), []).append(name)
+
+    def of(self, length: int) -> frozenset[str]:
+        """Return the names of so many characters, folded."""
+        if length not in self._written:
+            return frozenset()
+        if length not in self._folded:
+            self._folded[length] = frozenset(map(folded, self._written[length]))
+        return self._folded[length]
 
 
-def kind_of(text: str, names: NamesByLength) -> QueryKind:
+def kind_of(text: str, names: Names) -> QueryKind:
     """Return factual, navigational or exploratory: the first whose signs the text shows, else exploratory."""
     if is_factual(text):
         return QueryKind.FACTUAL
@@ -78,12 +88,12 @@ def is_navigational(text: str) -> bool:
     return any(word in _NAMED or (word in _PLACED and _is_placed(found, at)) for at, word in enumerate(found))
 
 
-def is_name(text: str, names: NamesByLength) -> bool:
+def is_name(text: str, names: Names) -> bool:
     """Tell whether a text is a document's title or alias, punctuation and case aside."""
     text = composed(text)
     wanted = folded(text)
     lengths = range(min(len(wanted), len(text)), len(text) + len(wanted))
-    return bool(wanted) and any(folded(name) == wanted for length in lengths for name in names.get(length, ()))
+    return bool(wanted) and any(wanted in names.of(length) for length in lengths)
 
 
 def _is_placed(found: Sequence[str], at: int) -> bool:
@@ -92,4 +102,4 @@ def _is_placed(found: Sequence[str], at: int) -> bool:
     return at == len(found) - 1 or found[at + 1] in _ABOUT
 
 
-_names = once_a_catalog(lambda catalog: names_by_length(catalog.documents))
+_names = once_a_catalog(lambda catalog: Names(catalog.documents))

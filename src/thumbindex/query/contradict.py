@@ -67,7 +67,7 @@ def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     raised: list[Candidate] = []
     for each in ordered:
         least = raised[-1].score if raised and any(n == raised[-1].id for n, _ in each.disagrees) else each.score
-        raised.append(replace(each, score=max(each.score, least)))
+        raised.append(each.scored(max(each.score, least)))
     return tuple(raised)
 
 

@@ -64,4 +64,4 @@ def in_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Can
     """Return candidates in a new order, none with a higher score than the one before it: later stages go by scores."""
     moved = [candidates[at] for at in order]
     scores = accumulate((each.score for each in moved), min)
-    return tuple(replace(each, score=score) for each, score in zip(moved, scores, strict=True))
+    return tuple(each.scored(score) for each, score in zip(moved, scores, strict=True))

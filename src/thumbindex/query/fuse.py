@@ -133,7 +133,7 @@ def fuse_lists(
     chunk_scores = {chunk: score * raised if chunk in pending else score for chunk, score in chunk_scores.items()}
     if not settings.aggregate.enabled:
         return chunk_scores
-    document_scores: dict[DocumentId, float] = fusion({name: found.documents for name, found in lists.items()}, weights)
+    document_scores: dict[DocumentId, float] = fusion({name: found.documents for name, found in lists.items()}, weights, frozenset(of.values()))
     for document in {of[chunk] for chunk in pending} - {of[chunk] for chunk in of.keys() - pending}:
         document_scores[document] = document_scores.get(document, 0.0) * raised
     best: dict[DocumentId, float] = {}
@@ -155,16 +155,16 @@ def gain_of_others(weights: Mapping[str, float]) -> float:
 
 
 def _fusion(method: str, k: int) -> Callable[..., dict[Item, float]]:
-    return convex if method == "convex" else lambda rankings, weights: reciprocal_ranks(rankings, weights, k)
+    return convex if method == "convex" else lambda rankings, weights, only=None: reciprocal_ranks(rankings, weights, k)
 
 
-def convex(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, float]) -> dict[Item, float]:
-    """Add each retriever's scores, as shares of its highest, by weight."""
+def convex(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, float], only: AbstractSet[Item] | None = None) -> dict[Item, float]:
+    """Add each retriever's scores, as shares of its highest, by weight; of all items, or of some."""
     fused: dict[Item, float] = defaultdict(float)
     for name, scores in rankings.items():
-        highest = max(scores.values(), default=0.0)
-        for item, score in scores.items():
-            fused[item] += weights.get(name, 0.0) * max(score / highest, 0.0) if highest > 0 else 0.0
+        weight, highest = weights.get(name, 0.0), max(scores.values(), default=0.0)
+        for item in scores if only is None else scores.keys() & only:
+            fused[item] += weight * max(scores[item] / highest, 0.0) if highest > 0 else 0.0
     return dict(fused)
 
 

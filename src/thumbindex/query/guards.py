@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from rapidfuzz.distance import OSA
+from rapidfuzz.distance import OSA, Indel
 
 from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Chunk
@@ -17,6 +17,7 @@ from thumbindex.query.reading import (
     NAME,
     NUMBER,
     POLAR,
+    READINGS,
     STATE,
     STATES,
     UNIT,
@@ -48,12 +49,19 @@ __all__ = [
 _SPELLED = 8
 """The fewest letters of words in which a spelling mistake is seen: many shorter ones are one letter from another word (upload, unload)."""
 
+STEMS = 20_000
+"""Words whose stems are remembered: most words of a question's candidates were those of the last one's."""
+
 _ENDINGS = ("ing", "ed", "es", "ly", "s", "d", "e")
 
 _ARTICLES = frozenset(("a", "an", "the"))
 
 _LIKENESS = 0.65
 """The least share of tokens that texts have in common, in order, for a difference to be a contradiction."""
+
+_ROUNDING = 1e-9
+
+_VALUES = frozenset((NUMBER, UNIT, DATE, STATE))
 
 _SHORT_NEGATION = 4
 """Words with a negation that one text has more than the other: beyond so many they say something of their own."""
@@ -122,8 +130,7 @@ def contradiction(first: str, second: str) -> str:
     one has a sentence more.
     """
     left, right = reading(first), reading(second)
-    mine, yours = _outline(left), _outline(right)
-    if (mine or yours) and SequenceMatcher(None, mine, yours, autojunk=False).ratio() < _LIKENESS:
+    if not _may_contradict(left, right) or not _are_like(_outline(first), _outline(second)):
         return ""
     matcher = SequenceMatcher(None, left.folded(), right.folded(), autojunk=False)
     found = []
@@ -157,6 +164,7 @@ def is_variant(first: str, second: str) -> bool:
     return min(len(first), len(second)) >= _SPELLED and OSA.distance(first, second) <= 1
 
 
+@lru_cache(maxsize=STEMS)
 def stem(word: str) -> str:
     """Return a word without its ending; a function word as it is."""
     ending = next((each for each in _ENDINGS if word.endswith(each) and len(word) - len(each) > 2), "")
@@ -246,9 +254,32 @@ def _replaced(left: Counter[str], right: Counter[str]) -> str | None:
 # ------------------------------------------------------------------ what contradicts
 
 
-def _outline(each: Reading) -> list[str]:
+def _may_contradict(left: Reading, right: Reading) -> bool:
+    """Tell whether there is anything in two texts that could: values in both, or a word that turns a sentence round. Most near copies have none."""
+    mine, yours = set(left.sorts), set(right.sorts)
+    if (mine & _VALUES and yours & _VALUES) or not (mine | yours).isdisjoint((POLAR, STATE)):
+        return True
+    return not (_negated_in(left.tokens).isdisjoint(right.tokens) and _negated_in(right.tokens).isdisjoint(left.tokens))
+
+
+def _negated_in(tokens: Sequence[str]) -> set[str]:
+    """Return what words would be without what makes them the opposite."""
+    return {each.removeprefix(prefix) for each in tokens if each.startswith(NEGATING) for prefix in NEGATING if each.startswith(prefix)}
+
+
+@lru_cache(maxsize=READINGS)
+def _outline(text: str) -> tuple[str, ...]:
     """Return the stems with one for all values, words that turn a sentence round left out: what texts share that contradict each other."""
-    return ["\0" if s in (NUMBER, UNIT, DATE, STATE) else stem(fold(t)) for s, t in _pairs(each) if s != POLAR and t not in STOP_WORDS]
+    pairs = _pairs(reading(text))
+    return tuple("\0" if sort in _VALUES else stem(fold(token)) for sort, token in pairs if sort != POLAR and token not in STOP_WORDS)
+
+
+def _are_like(mine: Sequence[str], yours: Sequence[str]) -> bool:
+    """Tell whether texts have enough in common, in order; what is in common at the most, which costs a tenth, rules out most."""
+    if not mine and not yours:
+        return True
+    at_most = Indel.normalized_similarity(mine, yours, score_cutoff=_LIKENESS - _ROUNDING)
+    return at_most > 0 and SequenceMatcher(None, mine, yours, autojunk=False).ratio() >= _LIKENESS
 
 
 def _cut(each: Reading, start: int, end: int) -> list[_Token]:
@@ -270,7 +301,7 @@ def _opposite(left: Sequence[str], right: Sequence[str]) -> bool:
 def _disagreements(left: Reading, right: Reading, ends: Sequence[int]) -> list[str]:
     """Name what contradicts in one replacement, removal or addition."""
     mine, yours = _cut(left, *ends[:2]), _cut(right, *ends[2:])
-    values = [[token for token in side if token[0] in (NUMBER, UNIT, DATE, STATE)] for side in (mine, yours)]
+    values = [[token for token in side if token[0] in _VALUES] for side in (mine, yours)]
     if all(values):
         return [f"{_quoted(_whole(left, *ends[:2]))} against {_quoted(_whole(right, *ends[2:]))}"]
     polar = [[token for token in side if token[0] in (POLAR, STATE)] for side in (mine, yours)]
@@ -288,7 +319,7 @@ def _whole(each: Reading, start: int, end: int) -> list[_Token]:
         start -= 1
     if end < len(each.sorts) and each.sorts[end] == UNIT:
         end += 1
-    return [token for token in _cut(each, start, end) if token[0] in (NUMBER, UNIT, DATE, STATE)]
+    return [token for token in _cut(each, start, end) if token[0] in _VALUES]
 
 
 def _quoted(tokens: Sequence[_Token]) -> str:

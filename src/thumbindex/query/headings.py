@@ -51,7 +51,8 @@ def raised(
         return list(candidates)
     shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
     totals = [share + weight * covers for share, covers in zip(shares, covered, strict=True)]
-    return [replace(each, score=best * (total / max(totals)) ** spread) for each, total in zip(candidates, totals, strict=True)]
+    highest = max(totals)
+    return [each.scored(best * (total / highest) ** spread) for each, total in zip(candidates, totals, strict=True)]
 
 
 def held_above(asked: Mapping[str, str], tools: Tools) -> Mapping[str, Mask]:

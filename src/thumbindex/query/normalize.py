@@ -11,7 +11,7 @@ from thumbindex.settings import QuerySettings
 def normalize(search: Search, tools: Tools) -> Search:
     """Bring scores to 0 to 1 without stretching them: a weak best hit stays weak."""
     ceiling = attainable(tools.settings)
-    return replace(search, candidates=tuple(replace(each, score=min(max(each.score / ceiling, 0.0), 1.0)) for each in search.candidates))
+    return replace(search, candidates=tuple(each.scored(min(max(each.score / ceiling, 0.0), 1.0)) for each in search.candidates))
 
 
 def attainable(settings: QuerySettings) -> float:

@@ -139,6 +139,8 @@ def size(search: Search) -> int:
 
 def moved(before: Search, after: Search) -> int:
     """Count the chunks whose place among those that stayed is another one: a gap that closes moves nobody."""
+    if before.candidates is after.candidates:
+        return 0
     was, now = _ids(before), _ids(after)
     stayed = set(was) & set(now)
     pairs = zip([n for n in was if n in stayed], [n for n in now if n in stayed], strict=True)

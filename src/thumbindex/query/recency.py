@@ -17,8 +17,7 @@ _AHEAD = timedelta(days=366)
 def recency(search: Search, tools: Tools) -> Search:
     """Raise scores by age, counted from the newest document: the same corpus gives the same answer on any day."""
     catalog = tools.snapshot.catalog
-    day = _days(catalog)
-    newest = max(day, default=date.min)
+    day, newest = _days(catalog)
     raised = (raise_score(each, (newest - day[each.document]).days, tools.settings.recency) for each in search.candidates)
     return replace(search, candidates=best_first(raised))
 
@@ -34,7 +33,7 @@ def days(documents: Sequence[Document]) -> list[date]:
 
 def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
     """Multiply a score by 1 + bias · 2^(−age / half-life), age in days."""
-    return replace(candidate, score=candidate.score * (1 + settings.bias * 2 ** (-age / settings.half_life_days)))
+    return candidate.scored(candidate.score * (1 + settings.bias * 2 ** (-age / settings.half_life_days)))
 
 
 def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -42,4 +41,8 @@ def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
 
 
-_days = once_a_catalog(lambda catalog: days(catalog.documents))
+def _with_newest(found: Sequence[date]) -> tuple[Sequence[date], date]:
+    return found, max(found, default=date.min)
+
+
+_days = once_a_catalog(lambda catalog: _with_newest(days(catalog.documents)))

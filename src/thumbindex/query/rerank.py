@@ -32,4 +32,4 @@ def blend(top: Sequence[Candidate], scores: Sequence[float], rest: Sequence[Cand
         for each, score in zip(top, scores, strict=True)
     )
     lowest = blended[-1].score
-    return (*blended, *(replace(each, score=min(each.score, lowest)) for each in rest))
+    return (*blended, *(each.scored(min(each.score, lowest)) for each in rest))
