@@ -124,7 +124,7 @@ def _repeats(order: Sequence[int], chunks: Sequence[Chunk], matrix: Matrix, simi
 
 def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
     """Tell whether a segment may be left out for another one: it has no word of its own, since nobody would find that any more."""
-    mine, yours = ({stem(word) for word in reading(chunk.text).content()} for chunk in (keeper, other))
+    mine, yours = ({stem(word) for word in reading(chunk.text).content} for chunk in (keeper, other))
     return yours <= mine and _numbers(keeper) == _numbers(other) and kept_apart(keeper, other) is None
 
 

@@ -96,7 +96,7 @@ def differing(first: str, second: str) -> str | None:
     if first == second:
         return None
     left, right = reading(first), reading(second)
-    return _marks_apart(left, right) or _code_apart(left, right) or _replaced(left.content(), right.content())
+    return _marks_apart(left, right) or _code_apart(left, right) or _replaced(left.content, right.content)
 
 
 def equal(first: str, second: str) -> bool:
@@ -117,9 +117,9 @@ def same_wording(first: str, second: str) -> bool:
 
 def only_in_one(first: str, second: str) -> str:
     """Say which words one text has and the other has not, or that they stand in another order."""
-    left, right = Counter(reading(first).folded()), Counter(reading(second).folded())
+    left, right = Counter(reading(first).folded), Counter(reading(second).folded)
     more = (left - right) + (right - left)
-    told = " ".join(dict.fromkeys(token for token in reading(first).folded() + reading(second).folded() if token in more))
+    told = " ".join(dict.fromkeys(token for token in reading(first).folded + reading(second).folded if token in more))
     return f"only one says `{told}`" if told else "the same words in another order"
 
 
@@ -132,7 +132,7 @@ def contradiction(first: str, second: str) -> str:
     left, right = reading(first), reading(second)
     if not _may_contradict(left, right) or not _are_like(_outline(first), _outline(second)):
         return ""
-    matcher = SequenceMatcher(None, left.folded(), right.folded(), autojunk=False)
+    matcher = SequenceMatcher(None, left.folded, right.folded, autojunk=False)
     found = []
     for operation, *ends in matcher.get_opcodes():
         if operation != "equal":
@@ -233,7 +233,7 @@ def _code_apart(left: Reading, right: Reading) -> str | None:
 
 def _negated(left: Reading, right: Reading) -> set[str]:
     """Return the words of which one text has the opposite: supported, unsupported."""
-    mine, yours = set(left.folded()), set(right.folded())
+    mine, yours = set(left.folded), set(right.folded)
     mine, yours = mine - yours, yours - mine
     words_of = {prefix + word: word for some in (mine, yours) for word in some for prefix in NEGATING}
     opposites = {word: words_of[word] for word in mine | yours if words_of.get(word) in (yours if word in mine else mine)}
@@ -259,12 +259,7 @@ def _may_contradict(left: Reading, right: Reading) -> bool:
     mine, yours = set(left.sorts), set(right.sorts)
     if (mine & _VALUES and yours & _VALUES) or not (mine | yours).isdisjoint((POLAR, STATE)):
         return True
-    return not (_negated_in(left.tokens).isdisjoint(right.tokens) and _negated_in(right.tokens).isdisjoint(left.tokens))
-
-
-def _negated_in(tokens: Sequence[str]) -> set[str]:
-    """Return what words would be without what makes them the opposite."""
-    return {each.removeprefix(prefix) for each in tokens if each.startswith(NEGATING) for prefix in NEGATING if each.startswith(prefix)}
+    return not (left.opposites.isdisjoint(right.tokens) and right.opposites.isdisjoint(left.tokens))
 
 
 @lru_cache(maxsize=READINGS)

@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from html import unescape
 
 from thumbindex.query.vocabulary import (
@@ -18,6 +18,7 @@ from thumbindex.query.vocabulary import (
     FENCE_LANGUAGES,
     LAYOUT_LANGUAGES,
     MONTHS,
+    NEGATING,
     PHRASES,
     POLARITY,
     TAGS,
@@ -81,7 +82,7 @@ _PHRASE = re.compile(rf"(?i)\b(?:{'|'.join(sorted((re.escape(each) for each in P
 _NAME_BEFORE = re.compile(r"[a-z,;] \Z")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is worked out of a text is kept with it, since a question compares each with many others
 class Reading:
     """A text as guards see it; tokens and sorts go together."""
 
@@ -92,12 +93,20 @@ class Reading:
     languages: tuple[str, ...]  # of the code blocks
     tables: tuple[tuple[int, int], ...]  # rows and columns of each
 
+    @cached_property
     def folded(self) -> tuple[str, ...]:
-        """Return the tokens with code folded too: what stands in backticks in one text may stand in none in the other."""
+        """The tokens with code folded too: what stands in backticks in one text may stand in none in the other."""
         return tuple(fold(token) for token in self.tokens)
 
+    @cached_property
+    def opposites(self) -> frozenset[str]:
+        """What words would be without what makes them the opposite."""
+        negated = (token for token in self.tokens if token.startswith(NEGATING))
+        return frozenset(token.removeprefix(prefix) for token in negated for prefix in NEGATING if token.startswith(prefix))
+
+    @cached_property
     def content(self) -> Counter[str]:
-        """Count the words that carry a subject."""
+        """The words that carry a subject, counted."""
         return Counter(t for t, sort in zip(self.tokens, self.sorts, strict=True) if sort in (WORD, NAME) and t not in STOP_WORDS)
 
 
