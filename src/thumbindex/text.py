@@ -160,11 +160,18 @@ def looks_like_code(token: str) -> bool:
 
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return each code-like token in order, folded, with its parts; a plain word comes without parts, and as `words` gives it."""
-    return [found for token in _CODE.findall(spaced(text)) for found in _read_token(token)]
+    return [found for token in code_tokens(text) for found in read_token(token)]
+
+
+def code_tokens(text: str) -> list[str]:
+    """Return each code-like token in order, as it is written."""
+    found: list[str] = _CODE.findall(spaced(text))
+    return found
 
 
 @lru_cache(maxsize=65536)
-def _read_token(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def read_token(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what is searched of a token: mostly one name, folded, with its parts."""
     if not token.isascii():
         return tuple((word, ()) for word in words(token))
     if _VERSION.match(token):

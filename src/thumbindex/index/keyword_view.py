@@ -100,9 +100,9 @@ class KeywordView:
             for number in gone:
                 writer.delete_document(number)
             for row, document in documents:
-                writer.add_document(row=row, **document_words(document))
+                writer.add_row(row, document_words(document))
             for row, chunk, language in chunks:
-                writer.add_document(row=row, **chunk_words(chunk, language))
+                writer.add_row(row, chunk_words(chunk, language))
         except BaseException:
             writer.cancel()
             raise
