@@ -23,7 +23,7 @@ from whoosh.lang.snowball.swedish import SwedishStemmer
 
 from thumbindex.language import SUFFIXED, prose_language
 from thumbindex.model import BlockKind, Chunk, Document
-from thumbindex.text import STOP_WORDS, code_tokens, fold, placed_words, read_token, visible, words
+from thumbindex.text import STOP_WORDS, code_tokens, fold, placed_words, read_token, visible
 
 VIEW_VERSION = "7"
 """Changes when the analysis or the files' format changes: a view of another version is built anew."""
@@ -179,22 +179,18 @@ def _stemmed(texts: Mapping[str, str], language: str) -> RowWords:
 
     English's stems stay in a text of another language: such texts are full of English names, and a language told wrongly loses nothing.
     """
+    languages = (language,) if language in SUFFIXED else ()
     found: dict[str, tuple[Sequence[str], Sequence[int]]] = {}
     lengths = {}
     for name, text in texts.items():
-        terms, places = _plain(text) if text.isascii() and language not in SUFFIXED else _placed(text, language)
+        terms, places = placed_words(text)
         if terms:
-            found[name], lengths[name] = (terms, places), places[-1] + 1
+            found[name], lengths[name] = _every_stem(terms, places, languages), places[-1] + 1
     return RowWords(found, lengths)
 
 
-def _plain(text: str) -> tuple[Sequence[str], Sequence[int]]:
-    """Return one stem a word: most texts have no others, and no language that marks its own."""
-    terms = list(map(stem, words(text)))
-    return terms, range(len(terms))
-
-
-def _placed(text: str, language: str) -> tuple[Sequence[str], Sequence[int]]:
-    languages = (language,) if language in SUFFIXED else ()
-    found = [(stemmed, place) for place, word in placed_words(text) for stemmed in stems(word, languages)]
+def _every_stem(terms: Sequence[str], places: Sequence[int], languages: Collection[str]) -> tuple[Sequence[str], Sequence[int]]:
+    if not languages:
+        return list(map(stem, terms)), places
+    found = [(stemmed, place) for word, place in zip(terms, places, strict=True) for stemmed in stems(word, languages)]
     return [stemmed for stemmed, _ in found], [place for _, place in found]
