@@ -120,6 +120,14 @@ def test_what_memory_has_no_place_for_is_written_all_the_same(index, tmp_path):
     assert index.postings() == Written(str(tmp_path / "in memory")).add(*texts).postings()
 
 
+def test_more_words_than_are_sorted_at_once_are_found_where_they_stand(index):
+    index.add(*(" ".join(f"word{n % 997}" for n in range(start, start + 100_000)) for start in range(4)))
+    assert index.postings()["body", "word5"][1] == (1, 101.0, list(range(4, 100_000, 997)))
+    assert index.asked(Phrase("body", ["word996", "word0"])) == [0, 1, 2, 3]
+    before = index.postings()
+    assert index.add(merge=True).postings() == before
+
+
 def test_an_index_without_words_has_no_terms(index):
     index.add("")
     with index.reader() as reader:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.index.postings import columns_of, places_of, run_of, runs_of, sorted_columns
+from thumbindex.index.postings import columns_of, places_of, run_of, runs_of, slices, sorted_columns
 from thumbindex.index.varints import packed, unpacked
 
 LARGE = 2**32 - 1
@@ -56,10 +56,18 @@ def test_a_term_is_read_alone_as_it_is_read_with_all(field):
 
 
 @pytest.mark.parametrize("with_places", [True, False])
-def test_more_postings_than_are_packed_at_once_come_back(with_places):
+def test_thousands_of_postings_come_back(with_places):
     field = [{number: [number % 300] * (1 + (number % 7 == 0)) for number in range(0, 90_000, step)} for step in (1, 1, 2, 50_000)]
     gathered = columns(field, with_places)
     assert values(columns_of(runs_of(gathered))) == values(gathered)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2**19)))
+def test_slices_leave_out_no_item_and_hold_one_too_many_at_most(sizes):
+    found = list(slices(np.array(sizes, dtype=np.int64)))
+    assert [n for each in found for n in range(each.start, each.stop)] == list(range(len(sizes)))
+    assert all(sum(sizes[each][1:]) < 2**18 for each in found)
 
 
 def test_a_rare_term_takes_as_many_bytes_as_its_document_needs():

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from thumbindex.index.postings import Columns, sorted_columns
+from thumbindex.index.postings import Columns, slices, sorted_columns
 from thumbindex.index.varints import Narrow, Numbers
 
-TermPostings = tuple[str, list[bytes], Columns]
-"""A field, its terms in order and their postings."""
+Part = tuple[list[bytes], Columns]
+"""Terms, ascending, and their postings."""
 
 _KIND, _BYTES = "I", 4
 
@@ -35,13 +35,11 @@ class Gathered:
         self._make_room(int(columns.counts.sum()))
         self._fields[name].add_columns(terms, columns)
 
-    def iter_postings(self) -> Iterator[TermPostings]:
-        """Give away what was gathered, a field at a time."""
+    def iter_postings(self) -> Iterator[tuple[str, Iterator[Part]]]:
+        """Give away what was gathered, a field at a time, some terms at a time."""
         while self._fields:
             name = next(iter(self._fields))
-            terms, columns = self._fields.pop(name).sorted()
-            if terms:
-                yield name, terms, columns
+            yield name, self._fields.pop(name).parts()
 
     def cleanup(self) -> None:
         """Drop what was gathered."""
@@ -94,18 +92,25 @@ class _Field:
                 column.tofile(file)
             del column[:]
 
-    def sorted(self) -> tuple[list[bytes], Columns]:
+    def parts(self) -> Iterator[Part]:
+        texts = [term.encode() for term in self._terms]
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        rank = np.empty(len(texts), dtype=np.uint32)
+        rank[order] = np.arange(len(texts), dtype=np.uint32)
+        occurrences, places, documents, lengths = self._taken()
+        terms, documents = rank[occurrences], np.repeat(documents, lengths)
+        del occurrences, lengths
+        for some in slices(np.bincount(terms, minlength=len(texts))):
+            those = slice(None) if some.stop - some.start == len(texts) else np.flatnonzero((terms >= some.start) & (terms < some.stop))
+            columns = sorted_columns(terms[those] - np.uint32(some.start), documents[those], places[those] if self._with_places else None)
+            yield [texts[number] for number in order[some]], columns
+
+    def _taken(self) -> list[Narrow]:
+        """Give away the columns, those that were set aside too."""
         if self._paths[0].exists():
             self.set_aside()
-            occurrences, places, documents, lengths = (np.fromfile(path, dtype=np.uint32) for path in self._paths)
-        else:
-            occurrences, places, documents, lengths = (np.array(column, dtype=np.uint32) for column in self._columns)
-        terms = [term.encode() for term in self._terms]
-        order = sorted(range(len(terms)), key=terms.__getitem__)
-        rank = np.empty(len(terms), dtype=np.uint32)
-        rank[order] = np.arange(len(terms), dtype=np.uint32)
-        columns = sorted_columns(rank[occurrences], np.repeat(documents, lengths), places if self._with_places else None)
-        return [terms[number] for number in order], columns
+            return [np.fromfile(path, dtype=np.uint32) for path in self._paths]
+        return [np.frombuffer(column, dtype=np.uint32) for column in self._columns]
 
 
 def _extend(values: array[int], numbers: Numbers | Narrow) -> None:

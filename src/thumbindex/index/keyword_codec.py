@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from whoosh.codec.whoosh3 import W3Codec
 from whoosh.writing import SegmentWriter
 
 from thumbindex.index.analysis import RowWords
-from thumbindex.index.gathered import Gathered, TermPostings
+from thumbindex.index.gathered import Gathered, Part
 from thumbindex.index.keyword_terms import TermColumns
-from thumbindex.index.postings import Columns, runs_of
+from thumbindex.index.postings import Columns, Runs, joined, runs_of
 from thumbindex.index.varints import Numbers, packed
 
 
@@ -71,16 +71,20 @@ class _ColumnsWriter(FieldWriter):  # type: ignore[misc]
         self._parts: list[bytes] = []
         self.is_closed = False
 
-    def add_postings(self, schema: Any, lengths: None, postings: Iterable[TermPostings]) -> None:
+    def add_postings(self, schema: Any, lengths: None, postings: Iterable[tuple[str, Iterable[Part]]]) -> None:
         """Write each field's postings, and keep its terms until all fields are there."""
-        for name, terms, columns in postings:
-            runs = runs_of(columns)
-            facts = (np.array([len(term) for term in terms], dtype=np.int64), runs.sizes, runs.lengths, runs.place_lengths)
-            parts = [b"".join(terms), *(b"" if each is None else packed(each)[0] for each in facts)]
-            self._layout[name] = [*map(len, parts), len(runs.data), len(runs.places)]
-            self._parts += parts
-            self._postings.write(runs.data)
-            self._postings.write(runs.places)
+        for name, parts in postings:
+            written = [(terms, runs_of(columns)) for terms, columns in parts]
+            if written:
+                self._add_field(name, [term for terms, _ in written for term in terms], joined([runs for _, runs in written]))
+
+    def _add_field(self, name: str, terms: Sequence[bytes], runs: Runs) -> None:
+        facts = (np.array([len(term) for term in terms], dtype=np.int64), runs.sizes, runs.lengths, runs.place_lengths)
+        parts = [b"".join(terms), *(b"" if each is None else packed(each)[0] for each in facts)]
+        self._layout[name] = [*map(len, parts), len(runs.data), len(runs.places)]
+        self._parts += parts
+        self._postings.write(runs.data)
+        self._postings.write(runs.places)
 
     def close(self) -> None:
         """Write the terms and finish both files."""

@@ -24,8 +24,8 @@ from thumbindex.index.keyword_files import KeepsFiles, counted_files
 from thumbindex.index.stamp import Stamp, clear, is_verified, read_stamp, sweep, write_stamp
 from thumbindex.model import Chunk, Document, Pause
 
-WRITER_MEGABYTES = 128
-"""What Whoosh gathers in memory before it writes a run to disk: more than any group of files needs, so that only merges do."""
+WRITER_MEGABYTES = 32
+"""What a commit gathers in memory before it sets it aside on disk: more than any group of files needs, so that only merges do."""
 
 FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
 """Segments that are left alone when there is time to merge, and those from which on a commit merges the smallest."""

@@ -6,15 +6,15 @@ once; then, for those, how often less two. Its places stand apart, for only phra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from thumbindex.index.varints import Narrow, Numbers, last_bytes, packed, unpacked
 
-_AT_ONCE = 1 << 17
-"""Postings that are packed or read at once: a hundred bytes each meanwhile."""
+_AT_ONCE = 1 << 18
+"""Occurrences that are sorted and packed, or postings that are read at once: each takes a hundred bytes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +48,35 @@ def sorted_columns(terms: Narrow, documents: Narrow, places: Narrow | None) -> C
 
 
 def runs_of(columns: Columns) -> Runs:
-    """Write postings of terms 0, 1, 2 and so on, none of them without a document; some terms at a time, for it takes a hundred bytes a posting."""
+    """Write postings of terms 0, 1, 2 and so on, none of them without a document."""
     starts = np.flatnonzero(_differs(columns.terms))
-    firsts = np.cumsum(columns.counts, dtype=np.int64) - columns.counts  # of the occurrences of each posting
-    ends = np.append(starts, len(columns.terms))
-    parts = []
-    for some in slices(np.diff(ends)):
-        begin, end = int(ends[some.start]), int(ends[some.stop])
-        places = None
-        if columns.places is not None:
-            places = columns.places[firsts[begin] : firsts[end] if end < len(firsts) else None].astype(np.int64)
-        parts.append(_runs(starts[some] - begin, columns.documents[begin:end].astype(np.int64), columns.counts[begin:end], places))
-    return _joined(parts, with_places=columns.places is not None)
+    sizes = np.diff(starts, append=len(columns.terms))
+    often = columns.counts > 1
+    tails = _sums(often.astype(np.int64), starts)
+    numbers = np.zeros(len(columns.terms) + int(tails.sum()), dtype=np.int64)
+    ends = np.cumsum(sizes + tails)
+    heads = _heads(ends, tails)
+    numbers[heads] = _steps(columns.documents, starts) << 1 | often
+    numbers[~heads] = columns.counts[often] - 2
+    data, lengths = packed(numbers)
+    run_lengths = _sums(lengths, ends - sizes - tails)
+    if columns.places is None:
+        return Runs(sizes, run_lengths, None, data, b"")
+    firsts = np.cumsum(columns.counts) - columns.counts
+    places, lengths = packed(_steps(columns.places, firsts))
+    return Runs(sizes, run_lengths, _sums(lengths, firsts[starts]), data, places)
+
+
+def joined(parts: Sequence[Runs]) -> Runs:
+    """Return the runs of some terms and of others as one."""
+    place_lengths = [each.place_lengths for each in parts if each.place_lengths is not None]
+    return Runs(
+        np.concatenate([each.sizes for each in parts]),
+        np.concatenate([each.lengths for each in parts]),
+        np.concatenate(place_lengths) if place_lengths else None,
+        b"".join(each.data for each in parts),
+        b"".join(each.places for each in parts),
+    )
 
 
 def slices(sizes: Numbers) -> Iterator[slice]:
@@ -67,35 +84,6 @@ def slices(sizes: Numbers) -> Iterator[slice]:
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _AT_ONCE)) + 1
     bounds = [0, *cuts.tolist(), len(sizes)] if len(sizes) else []
     yield from (slice(*bounds[n : n + 2]) for n in range(len(bounds) - 1))
-
-
-def _runs(starts: Numbers, documents: Numbers, counts: Numbers, places: Numbers | None) -> Runs:
-    sizes = np.diff(starts, append=len(documents))
-    often = counts > 1
-    tails = np.add.reduceat(often, starts, dtype=np.int64)
-    numbers = np.zeros(len(documents) + int(tails.sum()), dtype=np.int64)
-    ends = np.cumsum(sizes + tails)
-    heads = _heads(ends, tails)
-    numbers[heads] = _steps(documents, starts) << 1 | often
-    numbers[~heads] = counts[often] - 2
-    data, lengths = packed(numbers)
-    run_lengths = np.add.reduceat(lengths, ends - sizes - tails)
-    if places is None:
-        return Runs(sizes, run_lengths, None, data, b"")
-    firsts = np.cumsum(counts) - counts
-    place_data, lengths = packed(_steps(places, firsts))
-    return Runs(sizes, run_lengths, np.add.reduceat(lengths, firsts[starts]), data, place_data)
-
-
-def _joined(parts: list[Runs], *, with_places: bool) -> Runs:
-    none = np.zeros(0, dtype=np.int64)
-    return Runs(
-        np.concatenate([none, *(each.sizes for each in parts)]),
-        np.concatenate([none, *(each.lengths for each in parts)]),
-        np.concatenate([none, *(each.place_lengths for each in parts if each.place_lengths is not None)]) if with_places else None,
-        b"".join(each.data for each in parts),
-        b"".join(each.places for each in parts),
-    )
 
 
 def columns_of(runs: Runs) -> Columns:
@@ -144,8 +132,9 @@ def _ranges(starts: Numbers, lengths: Numbers) -> Numbers:
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
 
 
-def _steps(numbers: Numbers, starts: Numbers) -> Numbers:
+def _steps(values: Numbers | Narrow, starts: Numbers) -> Numbers:
     """Return how far each number is from the one before it, and the first of each group as it is."""
+    numbers = values.astype(np.int64)
     steps = np.diff(numbers, prepend=0)
     steps[starts] = numbers[starts]
     return steps
@@ -162,3 +151,7 @@ def _differs(numbers: Numbers | Narrow) -> np.ndarray[tuple[int], np.dtype[np.bo
     found = np.ones(len(numbers), dtype=np.bool_)
     np.not_equal(numbers[1:], numbers[:-1], out=found[1:])
     return found
+
+
+def _sums(numbers: Numbers, starts: Numbers) -> Numbers:
+    return np.add.reduceat(numbers, starts) if len(starts) else starts
