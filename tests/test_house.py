@@ -25,6 +25,7 @@ DOORS = {
         "index/keyword.py",
         "index/keyword_codec.py",
         "index/keyword_files.py",
+        "index/keyword_terms.py",
         "index/keyword_view.py",
         "index/segments.py",
         "study/bench/whoosh_alone.py",  # what ours is measured against

@@ -92,6 +92,7 @@ def _by_word() -> dict[str, tuple[str, ...]]:
 
 
 _LANGUAGES_OF: Mapping[str, tuple[str, ...]] = _by_word()
+_LONGER = frozenset(word for word in _LANGUAGES_OF if len(word) > 1)
 
 
 def language_of(text: str) -> str:
@@ -110,7 +111,9 @@ def prose_language(texts: Iterable[str]) -> str:
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
         return language
     found = words(text)
-    telling = [word for word in found if word in _LANGUAGES_OF and len(word) > 1]
+    telling = list(filter(_LONGER.__contains__, found))
+    if len(set(telling)) < _LEAST_FUNCTION_WORDS:
+        return ""
     language, count = _told_by(telling)
     different = sum(language in _LANGUAGES_OF[word] for word in set(telling))
     return language if different >= _LEAST_FUNCTION_WORDS and count >= _LEAST_WORDS * len(found) else ""
@@ -127,7 +130,10 @@ def beginning(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _told_by(found: Sequence[str]) -> tuple[str, int]:
-    counts = Counter(language for word in found for language in _LANGUAGES_OF.get(word, ()))
+    counts: Counter[str] = Counter()
+    for word, count in Counter(filter(_LANGUAGES_OF.__contains__, found)).items():
+        for each in _LANGUAGES_OF[word]:
+            counts[each] += count
     (language, most), (_, next_most) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
     return (language, most) if most >= _LEAST_FUNCTION_WORDS and most > _LEAST_LEAD * next_most else ("", 0)
 

@@ -339,7 +339,7 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
 
 def _characters(text: str) -> list[str]:
     """Return the characters of a text that are words of their own inside pairs; they stand behind its words, where no phrase runs into them."""
-    return [word for _, word in placed_words(text) if len(word) == 1 and has_cjk(word)]
+    return [word for word in placed_words(text)[0] if len(word) == 1 and has_cjk(word)]
 
 
 def _singular(word: str) -> str:

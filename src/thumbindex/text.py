@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import lru_cache
 
 STOP_WORDS = frozenset(
@@ -28,6 +28,7 @@ _HAS_CJK = re.compile(rf"[{_CJK}]")
 _CJK_RUN = re.compile(rf"[{_CJK}]+")
 _WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")  # half and full width, and radicals that stand for characters
 _PLAIN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # what _WORD finds where there is none of these, twice as fast
+_OWNED = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _bare: at the end of a word of _PLAIN
 _CODE = re.compile(
     r"--?[A-Za-z][\w-]*"  # --flags
     r"|[A-Za-z_@$][\w$]*(?:(?:\.|::|->|-|/)[A-Za-z_$][\w$]*)+(?:\(\))?"  # dotted.names, kebab-case, a/path, a::b
@@ -101,6 +102,8 @@ def words(text: str) -> list[str]:
     text = composed(text)
     if has_cjk(text):
         return [part for word in _WORD.findall(text) for part in _pairs(word)]
+    if text.isascii():
+        return _PLAIN.findall((_OWNED.sub("", text) if "'s" in text else text).lower())
     found = _PLAIN.findall(text)
     return [fold(_bare(word)) for word in found] if "'" in text or "’" in text else [fold(word) for word in found]
 
@@ -114,16 +117,20 @@ def form_key(text: str) -> str:
     return " ".join(found)
 
 
-def placed_words(text: str) -> Iterator[tuple[int, str]]:
-    """Yield what a text is found by, with its place: its words, and at a pair's place the characters of the pair, for a word of one character."""
+def placed_words(text: str) -> tuple[list[str], Sequence[int]]:
+    """Return what a text is found by, and the place of each: its words, and at a pair's place its characters, for a word of one character."""
     found = words(text)
     if text.isascii() or not any(map(has_cjk, found)):
-        yield from enumerate(found)
-        return
-    for place, (word, following) in enumerate(zip(found, (*found[1:], ""), strict=True)):
-        yield place, word
-        if len(word) > 1 and has_cjk(word):
-            yield from ((place, character) for character in (word[0], *([] if following.startswith(word[1]) else word[1])))
+        return found, range(len(found))
+    placed = [(each, place) for place, pair in enumerate(zip(found, (*found[1:], ""), strict=True)) for each in _with_characters(*pair)]
+    return [each for each, _ in placed], [place for _, place in placed]
+
+
+def _with_characters(word: str, following: str) -> tuple[str, ...]:
+    """Return a word; a pair with its characters, but for the last one where the next pair begins with it."""
+    if len(word) == 1 or not has_cjk(word):
+        return (word,)
+    return (word, word[0], *(() if following.startswith(word[1]) else word[1]))
 
 
 def has_cjk(text: str) -> bool:
@@ -160,11 +167,18 @@ def looks_like_code(token: str) -> bool:
 
 def identifiers(text: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return each code-like token in order, folded, with its parts; a plain word comes without parts, and as `words` gives it."""
-    return [found for token in _CODE.findall(spaced(text)) for found in _read_token(token)]
+    return [found for token in code_tokens(text) for found in read_token(token)]
+
+
+def code_tokens(text: str) -> list[str]:
+    """Return each code-like token in order, as it is written."""
+    found: list[str] = _CODE.findall(spaced(text))
+    return found
 
 
 @lru_cache(maxsize=65536)
-def _read_token(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def read_token(token: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what is searched of a token: mostly one name, folded, with its parts."""
     if not token.isascii():
         return tuple((word, ()) for word in words(token))
     if _VERSION.match(token):

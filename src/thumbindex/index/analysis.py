@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from whoosh import columns, fields, formats
@@ -22,9 +23,9 @@ from whoosh.lang.snowball.swedish import SwedishStemmer
 
 from thumbindex.language import SUFFIXED, prose_language
 from thumbindex.model import BlockKind, Chunk, Document
-from thumbindex.text import STOP_WORDS, fold, identifiers, placed_words, visible
+from thumbindex.text import STOP_WORDS, code_tokens, fold, placed_words, read_token, visible
 
-VIEW_VERSION = "6"
+VIEW_VERSION = "7"
 """Changes when the analysis or the files' format changes: a view of another version is built anew."""
 
 CHUNK_FIELDS = ("body", "headings", "code")
@@ -102,28 +103,29 @@ class Places(formats.Positions):  # type: ignore[misc]
         return len(value) // array("I").itemsize
 
 
+@dataclass(frozen=True, slots=True)
+class RowWords:
+    """What a chunk or a document is found by: by field the terms in order with the place of each, and how many words there are.
+
+    Code keeps no places.
+    """
+
+    fields: Mapping[str, tuple[Sequence[str], Sequence[int]]]
+    lengths: Mapping[str, int]
+
+
 class StemmedWords(fields.FieldType):  # type: ignore[misc]
-    """A field that is given as the places of each stem; lengths are kept beside it, for Whoosh's own scoring is not used."""
+    """A field of stems with their places; lengths are kept beside it, for Whoosh's own scoring is not used."""
 
     def __init__(self) -> None:
         super().__init__(Places(), analyzer=None)
 
-    def index(self, value: Mapping[str, Any], **_: Any) -> Iterator[tuple[bytes, int, float, bytes]]:
-        """Yield a posting a stem: as bytes, how often, its weight and where."""
-        for word, places in value.items():
-            yield word.encode(), len(places), float(len(places)), places.tobytes()
-
 
 class CodeWords(fields.FieldType):  # type: ignore[misc]
-    """A field that is given as how often each form stands in it; no places."""
+    """A field of forms, without places."""
 
     def __init__(self) -> None:
         super().__init__(formats.Existence(), analyzer=None)
-
-    def index(self, value: Mapping[str, int], **_: Any) -> Iterator[tuple[bytes, int, float, bytes]]:
-        """Yield a posting a form: as bytes, how often, its weight and nothing more."""
-        for word, count in value.items():
-            yield word.encode(), count, float(count), b""
 
 
 def schema() -> Any:
@@ -137,18 +139,17 @@ def schema() -> Any:
     )
 
 
-def chunk_words(chunk: Chunk, language: str = "") -> dict[str, Any]:
-    """Return the values of a chunk's fields and their lengths, nothing of a field that is empty; `language` is its document's."""
+def chunk_words(chunk: Chunk, language: str = "") -> RowWords:
+    """Return what a chunk is found by, nothing of a field that is empty; `language` is its document's."""
     body = visible(chunk.text)
     own = "" if chunk.kind is BlockKind.CODE else prose_language((body[:_TELLS],))
     found = _stemmed({"body": body, "headings": "\n".join(chunk.heading_path[1:])}, own or language)
-    if code := list(code_words("\n".join((*chunk.heading_path, chunk.text)))):
-        found["code"], found["length_code"] = Counter(code), len(code)
-    return found
+    code = code_words("\n".join((*chunk.heading_path, chunk.text)))
+    return RowWords({**found.fields, "code": (code, ())}, {**found.lengths, "code": len(code)}) if code else found
 
 
-def document_words(document: Document) -> dict[str, Any]:
-    """Return the values of a document's own fields and their lengths, which stand on each of its chunks."""
+def document_words(document: Document) -> RowWords:
+    """Return what a document itself is found by: its own fields, which stand on each of its chunks."""
     return _stemmed(
         {
             "title": document.title,
@@ -163,30 +164,33 @@ def document_words(document: Document) -> dict[str, Any]:
     )
 
 
-def code_words(value: str) -> Iterator[str]:
-    """Yield whole identifiers, their parts, and plain words (no stop words), folded."""
-    for whole, parts in identifiers(value):
-        if whole not in STOP_WORDS:
-            yield whole
-        yield from parts
+def code_words(value: str) -> list[str]:
+    """Return whole identifiers, their parts, and plain words (no stop words), folded."""
+    return list(chain.from_iterable(map(_forms, code_tokens(value))))
 
 
-def _stemmed(texts: Mapping[str, str], language: str) -> dict[str, Any]:
-    """Return the places of each stem, by field, and how many words there are.
+@lru_cache(maxsize=65536)
+def _forms(token: str) -> tuple[str, ...]:
+    return tuple(form for whole, parts in read_token(token) for form in (() if whole in STOP_WORDS else (whole,)) + parts)
+
+
+def _stemmed(texts: Mapping[str, str], language: str) -> RowWords:
+    """Return the stems of texts with their places, by field, and how many words there are.
 
     English's stems stay in a text of another language: such texts are full of English names, and a language told wrongly loses nothing.
     """
     languages = (language,) if language in SUFFIXED else ()
-    found: dict[str, Any] = {}
+    found: dict[str, tuple[Sequence[str], Sequence[int]]] = {}
+    lengths = {}
     for name, text in texts.items():
-        places: dict[str, array[int]] = {}
-        last = -1
-        for last, word in placed_words(text):
-            for stemmed in stems(word, languages) if languages else (stem(word),):
-                if stemmed in places:
-                    places[stemmed].append(last)
-                else:
-                    places[stemmed] = array("I", (last,))
-        if places:
-            found[name], found[f"length_{name}"] = places, last + 1
-    return found
+        terms, places = placed_words(text)
+        if terms:
+            found[name], lengths[name] = _every_stem(terms, places, languages), places[-1] + 1
+    return RowWords(found, lengths)
+
+
+def _every_stem(terms: Sequence[str], places: Sequence[int], languages: Collection[str]) -> tuple[Sequence[str], Sequence[int]]:
+    if not languages:
+        return list(map(stem, terms)), places
+    found = [(stemmed, place) for word, place in zip(terms, places, strict=True) for stemmed in stems(word, languages)]
+    return [stemmed for stemmed, _ in found], [place for _, place in found]

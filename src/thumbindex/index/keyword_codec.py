@@ -1,78 +1,104 @@
-"""How Whoosh writes the keyword index: its own format on disk, without the work that only its own scoring needs."""
+"""How the keyword index is written: Whoosh's segments and its commits, the terms and postings in them as columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import groupby
-from operator import itemgetter
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from whoosh.codec.whoosh3 import W3Codec, W3FieldWriter, W3PostingsWriter
-from whoosh.writing import PostingPool, SegmentWriter
+import numpy as np
+from whoosh.codec.base import FieldWriter
+from whoosh.codec.whoosh3 import W3Codec
+from whoosh.writing import SegmentWriter
 
-Posting = tuple[str, bytes, int, float, bytes | None]
-"""Field, word, document number, weight, places; None comes from segments that are merged, where a field keeps none."""
-
-_TUPLE_BYTES = 160
-"""What a posting takes in memory beside its word and its places, about."""
+from thumbindex.index.analysis import RowWords
+from thumbindex.index.gathered import Gathered, Part
+from thumbindex.index.keyword_terms import TermColumns
+from thumbindex.index.postings import Columns, Runs, joined, runs_of
+from thumbindex.index.varints import Numbers, packed
 
 
 class LeanWriter(SegmentWriter):  # type: ignore[misc]
-    """Whoosh's writer with a codec and a pool that check no types: a quarter of its time."""
+    """Whoosh's writer, which gathers and merges whole columns where Whoosh takes up posting after posting."""
 
     def __init__(self, index: Any, megabytes: int, timeout: float) -> None:
-        super().__init__(index, timeout=timeout, limitmb=megabytes, codec=LeanCodec())
-        self.pool = _LeanPool(self.temp_storage(), self.newsegment, limitmb=megabytes)
+        super().__init__(index, timeout=timeout, codec=LeanCodec())
+        fields = {name: field.format.supports("positions") for name, field in self.schema.items() if field.indexed}
+        self.pool = Gathered(fields, Path(self.temp_storage().folder), megabytes << 20)
 
+    def add_row(self, row: int, words: RowWords) -> None:
+        """Add a document: its row id, and what it is found by."""
+        self.perdocwriter.start_doc(self.docnum)
+        for name, value in (("row", row), *((f"length_{name}", length) for name, length in words.lengths.items())):
+            self.perdocwriter.add_column_value(name, self.schema[name].column_type, value)
+        self.perdocwriter.finish_doc()
+        for name, (terms, places) in words.fields.items():
+            self.pool.add(name, self.docnum, terms, places)
+        self._added = True
+        self.docnum += 1
 
-class _LeanPool(PostingPool):  # type: ignore[misc]
-    """Gathers postings to be sorted; on disk those that memory has no place for."""
-
-    def add(self, posting: Posting) -> None:
-        """Take in a posting."""
-        self.currentsize += _TUPLE_BYTES + len(posting[1]) + len(posting[4] or b"")
-        if self.currentsize > self.limit:
-            self.save()
-        self.current.append(posting)
+    def add_postings_to_pool(self, reader: Any, startdoc: int, docmap: Mapping[int, int] | None) -> None:
+        """Take in the postings of a segment, but for those of its deleted documents."""
+        numbers = np.arange(startdoc, startdoc + reader.doc_count_all())
+        if docmap is not None:
+            numbers = np.array([docmap.get(number, -1) for number in range(len(numbers))], dtype=np.int64)
+        for name in reader.indexed_field_names():
+            for terms, columns in reader._terms.columns(name):
+                self.pool.add_postings(name, terms, _renumbered(columns, numbers))
 
 
 class LeanCodec(W3Codec):  # type: ignore[misc]
-    """Whoosh's codec without lengths beside each posting: BM25F reads them from columns of ours."""
+    """Whoosh's codec with terms and postings of ours: BM25F reads lengths from columns, and wants postings as columns too."""
 
     length_stats = False
 
-    def postings_writer(self, dbfile: Any, byteids: bool = False) -> Any:
-        """Return what writes the postings of a word."""
-        return _LeanPostings(dbfile, self._blocklimit, byteids, self._compression, self._inlinelimit)
-
     def field_writer(self, storage: Any, segment: Any) -> Any:
-        """Return what writes the postings of a segment."""
-        return _LeanFieldWriter(self, storage, segment)
+        """Return what writes the terms of a segment."""
+        return _ColumnsWriter(segment.create_file(storage, self.TERMS_EXT), segment.create_file(storage, self.POSTS_EXT))
+
+    def terms_reader(self, storage: Any, segment: Any) -> Any:
+        """Return what reads the terms of a segment."""
+        return TermColumns(segment.open_file(storage, self.TERMS_EXT), segment.open_file(storage, self.POSTS_EXT))
 
 
-class _LeanFieldWriter(W3FieldWriter):  # type: ignore[misc]
-    def add_postings(self, schema: Any, lengths: None, postings: Iterable[Posting]) -> None:
-        """Write sorted postings, word by word."""
-        for name, of_field in groupby(postings, itemgetter(0)):
-            self.start_field(name, schema[name])
-            for word, of_word in groupby(of_field, itemgetter(1)):
-                self.start_term(word)
-                for _, _, number, weight, places in of_word:
-                    self.add(number, weight, places or b"", 0)
-                self.finish_term()
-            self.finish_field()
+class _ColumnsWriter(FieldWriter):  # type: ignore[misc]
+    """Writes fields one after the other; where the parts of each stand comes before all terms."""
+
+    def __init__(self, terms: Any, postings: Any) -> None:
+        self._terms, self._postings = terms, postings
+        self._layout: dict[str, list[int]] = {}
+        self._parts: list[bytes] = []
+        self.is_closed = False
+
+    def add_postings(self, schema: Any, lengths: None, postings: Iterable[tuple[str, Iterable[Part]]]) -> None:
+        """Write each field's postings, and keep its terms until all fields are there."""
+        for name, parts in postings:
+            written = [(terms, runs_of(columns)) for terms, columns in parts]
+            if written:
+                self._add_field(name, [term for terms, _ in written for term in terms], joined([runs for _, runs in written]))
+
+    def _add_field(self, name: str, terms: Sequence[bytes], runs: Runs) -> None:
+        facts = (np.array([len(term) for term in terms], dtype=np.int64), runs.sizes, runs.lengths, runs.place_lengths)
+        parts = [b"".join(terms), *(b"" if each is None else packed(each)[0] for each in facts)]
+        self._layout[name] = [*map(len, parts), len(runs.data), len(runs.places)]
+        self._parts += parts
+        self._postings.write(runs.data)
+        self._postings.write(runs.places)
+
+    def close(self) -> None:
+        """Write the terms and finish both files."""
+        layout = json.dumps(self._layout).encode()
+        self._terms.write_uint(len(layout))
+        self._terms.write(b"".join((layout, *self._parts)))
+        self._terms.close()
+        self._postings.close()
+        self.is_closed = True
 
 
-class _LeanPostings(W3PostingsWriter):  # type: ignore[misc]
-    _maxweight: float
-
-    def add_posting(self, number: int, weight: float, places: bytes, length: int | None = None) -> None:
-        """Add a posting to the block; where that is full, begin another one."""
-        if len(self._ids) >= self._blocklimit:
-            self._write_block()
-        self._ids.append(number)
-        self._weights.append(weight)
-        if weight > self._maxweight:
-            self._maxweight = weight
-        if places:
-            self._values.append(places)
+def _renumbered(columns: Columns, numbers: Numbers) -> Columns:
+    """Give documents other numbers, and leave out those that have none."""
+    documents = numbers[columns.documents]
+    kept = documents >= 0
+    places = None if columns.places is None else columns.places[np.repeat(kept, columns.counts)]
+    return Columns(columns.terms[kept], documents[kept], columns.counts[kept], places)

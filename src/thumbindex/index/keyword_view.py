@@ -24,8 +24,8 @@ from thumbindex.index.keyword_files import KeepsFiles, counted_files
 from thumbindex.index.stamp import Stamp, clear, is_verified, read_stamp, sweep, write_stamp
 from thumbindex.model import Chunk, Document, Pause
 
-WRITER_MEGABYTES = 128
-"""What Whoosh gathers in memory before it writes a run to disk: more than any group of files needs, so that only merges do."""
+WRITER_MEGABYTES = 32
+"""What a commit gathers in memory before it sets it aside on disk: more than any group of files needs, so that only merges do."""
 
 FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
 """Segments that are left alone when there is time to merge, and those from which on a commit merges the smallest."""
@@ -100,9 +100,9 @@ class KeywordView:
             for number in gone:
                 writer.delete_document(number)
             for row, document in documents:
-                writer.add_document(row=row, **document_words(document))
+                writer.add_row(row, document_words(document))
             for row, chunk, language in chunks:
-                writer.add_document(row=row, **chunk_words(chunk, language))
+                writer.add_row(row, chunk_words(chunk, language))
         except BaseException:
             writer.cancel()
             raise

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from whoosh import columns
-from whoosh.codec.whoosh3 import W3LeafMatcher
 from whoosh.filedb.filestore import FileStorage
 from whoosh.query import Phrase
 from whoosh.reading import SegmentReader
@@ -75,8 +74,7 @@ class Segment:
         """Return every word form with the number of documents that hold it."""
         with self._lock:
             if self._words is None:
-                lexicon = ((term.decode("utf-8"), term) for term in self._reader.lexicon("code"))
-                self._words = {word: int(self._reader.doc_frequency("code", term)) for word, term in lexicon if word.isalpha()}
+                self._words = {word: count for word, count in self._reader._terms.counted("code") if word.isalpha()}
             return self._words
 
     def languages(self) -> frozenset[str]:
@@ -141,16 +139,6 @@ def _shown(storage: FileStorage, contents: Any, segment: Any, known: Mapping[str
 
 
 def _decoded(reader: SegmentReader, name: str, text: str) -> Postings:
-    """Read a term's postings a block at a time, those of deleted documents too: Whoosh gives them one by one, by three calls each."""
-    numbers: list[int] = []
-    frequencies: list[float] = []
-    if (name, text.encode()) in reader:
-        matcher = reader._terms.matcher(name, text.encode(), reader.schema[name].format)
-        while matcher.is_active():
-            matcher.id(), matcher.weight()  # loads a block
-            numbers.extend(matcher._ids)
-            frequencies.extend(matcher._weights)
-            if not isinstance(matcher, W3LeafMatcher):
-                break  # few enough to stand beside the term
-            matcher._next_block()
-    return np.array(numbers, dtype=np.int64), np.array(frequencies, dtype=np.float32)
+    """Read a term's postings, those of deleted documents too."""
+    numbers, counts = reader._terms.found(name, text.encode())
+    return numbers, counts.astype(np.float32)

@@ -12,7 +12,7 @@ from whoosh.index import create_in
 from thumbindex.model import Chunk
 
 WRITER_MEGABYTES = 128
-"""What ours gathers in memory too."""
+"""More than the texts take, so that it sorts them in memory, as ours does."""
 
 Text = dict[str, str]
 """A chunk's fields by name."""
