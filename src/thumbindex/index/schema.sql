@@ -83,9 +83,9 @@ CREATE TABLE decisions ( -- of the owner, about texts wherever they stand
 );
 
 CREATE TABLE vectors (
-    model BLOB NOT NULL, -- short for its fingerprint, so that five rows of 384 dimensions fit a page
+    model BLOB NOT NULL, -- short for its fingerprint, so that nine rows of 384 dimensions fit a page
     key BLOB NOT NULL,
     sum INTEGER NOT NULL, -- before the blob: counting needs no vector
-    vector BLOB NOT NULL, -- float16
+    vector BLOB NOT NULL, -- int8, the largest 127; its length is 1
     UNIQUE (model, key)
 );
