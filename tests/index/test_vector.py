@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.index.vector import LATE_ROWS, VectorView
+from thumbindex.index.vector import HELD, LATE_ROWS, VectorView
 
 DIMENSIONS = 4
 
 
 def unit(row: int) -> bytes:
+    """Return a vector of length 1, as near as halves come to it: what is held is then what was added."""
     vector = np.random.default_rng(row).normal(size=DIMENSIONS).astype(np.float32)
-    return (vector / np.linalg.norm(vector)).astype(np.float32).tobytes()
+    return (vector / np.linalg.norm(vector)).astype(HELD).astype(np.float32).tobytes()
 
 
 def add(view: VectorView, rows: list[int]) -> dict[int, bytes]:
