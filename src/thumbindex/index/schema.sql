@@ -15,20 +15,22 @@ CREATE TABLE documents (
 CREATE TABLE sections (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, text TEXT NOT NULL,
-    sum INTEGER NOT NULL,
+    sum INTEGER NOT NULL, -- of the columns so far
+    heading_path TEXT, -- of its first chunk
     UNIQUE (document, ordinal)
 );
 
 CREATE TABLE chunks (
     id INTEGER PRIMARY KEY,
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
-    ordinal INTEGER NOT NULL, section INTEGER NOT NULL, kind TEXT NOT NULL, heading_path TEXT NOT NULL,
-    start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, text TEXT NOT NULL, salience REAL NOT NULL, language TEXT NOT NULL,
+    ordinal INTEGER NOT NULL, section INTEGER NOT NULL, kind TEXT NOT NULL, heading_path TEXT, -- NULL where it is its section's
+    start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
+    at INTEGER, size INTEGER, text TEXT, -- where it stands in its section's text, in characters; its own text where it is no piece of that
+    salience REAL NOT NULL, language TEXT NOT NULL,
     key BLOB NOT NULL, -- digest of the exact text that is embedded
-    sum INTEGER NOT NULL,
+    sum INTEGER NOT NULL, -- of the text and the heading path that it has, wherever they stand, instead of the columns that say where
     UNIQUE (document, ordinal)
 );
-CREATE INDEX chunks_by_key ON chunks (key);
 
 CREATE TABLE links (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,

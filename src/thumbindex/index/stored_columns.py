@@ -42,12 +42,7 @@ class StoredColumns(Database):
             return
         summed = [(*row, row_sum(*row)) for row in rows]
         self._write_all(f"INSERT INTO {table} VALUES ({', '.join('?' * len(summed[0]))})", summed)
-        if table == "documents":
-            self._counting.add(table, [row[-1:] for row in summed])
-        elif table == "chunks":
-            self._counting.add(table, [row[:3] for row in rows])
-            self._counting.add("keys", [(as_number(row[-1]),) for row in rows])
-        elif table in SUMMED:
+        if table == "documents" or table in SUMMED:
             self._counting.add(table, [row[-1:] for row in summed])
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
