@@ -48,10 +48,9 @@ CREATE INDEX problems_by_path ON problems (path);
 CREATE TABLE digests ( -- of chunks that were looked at
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
     exact BLOB NOT NULL, -- of the text as it stands
-    plain BLOB NOT NULL, -- of its words, kind and language: equal ones are looked at as copies, whatever their vectors say
+    plain BLOB NOT NULL, -- half of that of its words, kind and language: equal ones are looked at as copies, whatever their vectors say
     sum INTEGER NOT NULL
 );
-CREATE INDEX digests_by_exact ON digests (exact);
 CREATE INDEX digests_by_plain ON digests (plain);
 
 CREATE TABLE repeats ( -- chunks that repeat another one of their document
