@@ -7,7 +7,7 @@ CREATE TABLE documents (
     path TEXT NOT NULL UNIQUE,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL,
     title TEXT NOT NULL, modified REAL NOT NULL,
-    facts TEXT NOT NULL, -- JSON: the rest of model.Document
+    facts TEXT NOT NULL, -- JSON: the rest of model.Document, without what is empty
     ctime_ns INTEGER NOT NULL,
     sum INTEGER NOT NULL
 );
