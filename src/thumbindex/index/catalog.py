@@ -149,8 +149,9 @@ def _facts_since(last: StoreCatalog, now: Store) -> list[Facts]:
 
 
 def _columns(rows: Sequence[tuple[int, int, int, bytes, float]]) -> Columns:
-    numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    return numbers, np.frombuffer(b"".join(row[3] for row in rows), dtype=KEY), np.array([row[4] for row in rows], dtype=np.float64)
+    ids, of, ordinals, keys, salience = zip(*rows, strict=True) if rows else ((),) * 5
+    numbers = np.array([ids, of, ordinals], dtype=np.int64).T
+    return numbers, np.frombuffer(b"".join(keys), dtype=KEY), np.array(salience, dtype=np.float64)
 
 
 def _columns_since(last: StoreCatalog, documents: Positions, now: Store) -> Columns:
