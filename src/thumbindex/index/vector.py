@@ -140,7 +140,9 @@ class VectorView:
         """Return row ids and cosines of the best `limit` among `rows` (all where None), best first, ties in any order."""
         parameters = None
         if rows is not None:
-            selector = self._faiss.IDSelectorBatch(np.ascontiguousarray(rows, dtype=np.int64))
+            allowed = np.zeros(int(rows.max(initial=0)) + 1, dtype=np.bool_)  # a bit a row is looked up in half the time of a set
+            allowed[rows] = True
+            selector = self._faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
             parameters = self._faiss.SearchParameters(sel=selector)
         found, scores = zip(*(self._search(index, query, limit, parameters) for index in (self._base, self._late)), strict=True)
         ids, cosines = np.concatenate(found), np.concatenate(scores)
