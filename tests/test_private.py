@@ -11,7 +11,7 @@ import pytest
 
 from thumbindex.config import load_config
 from thumbindex.errors import UnknownPathError
-from thumbindex.index.stored_vectors import STORED
+from thumbindex.index.stored_vectors import packed
 from thumbindex.library import Library
 from thumbindex.serve.payload import status_payload
 from thumbindex.serve.resources import complete, list_page
@@ -230,7 +230,7 @@ def test_a_note_that_is_renamed_and_made_private_leaves_nothing_in_any_file(vaul
 
 def as_stored(text: str) -> list[bytes]:
     """Return a text's vector as the index keeps it."""
-    return [vector.astype(STORED).tobytes() for vector in FakeEmbedder().embed_passages([text])]
+    return [vector.tobytes() for vector in packed(FakeEmbedder().embed_passages([text]))]
 
 
 def found_in(folder: Path, traces: list[str | bytes]) -> list[bool]:

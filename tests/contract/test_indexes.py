@@ -169,15 +169,19 @@ def test_characters_without_spaces_are_found_alone_in_pairs_and_in_phrases(maker
     assert sorted(found(MAKERS[maker](documents, FakeEmbedder(), tmp_path), term)) == chunks
 
 
+HALF = 2**-12
+"""By how much of itself a number may differ in half precision: a vector's length by no more than that."""
+
+
 class TestVectorIndex:
     def test_a_vector_is_nearest_to_itself_at_one(self, snapshot: Snapshot) -> None:
         own = snapshot.vector.vectors([3])[0]  # type: ignore[list-item]
         hit = snapshot.vector.search(own, 1)[0]
-        assert (hit.chunk, hit.document, hit.rank, hit.score) == (3, TREES, 1, pytest.approx(1.0, abs=1e-5))
+        assert (hit.chunk, hit.document, hit.rank, hit.score) == (3, TREES, 1, pytest.approx(1.0, abs=2 * HALF))
 
     def test_every_chunk_has_one_vector_of_length_one(self, snapshot: Snapshot) -> None:
         rows = snapshot.vector.vectors(range(len(snapshot.catalog)))  # type: ignore[arg-type]
-        assert (len(snapshot.vector), np.linalg.norm(rows, axis=1).tolist()) == (5, pytest.approx([1.0] * 5, abs=1e-5))
+        assert (len(snapshot.vector), np.linalg.norm(rows, axis=1).tolist()) == (5, pytest.approx([1.0] * 5, abs=HALF))
 
     def test_scores_are_cosines_best_first(self, snapshot: Snapshot) -> None:
         query = FakeEmbedder().embed_query("tree in spring")

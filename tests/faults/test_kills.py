@@ -17,7 +17,8 @@ from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.snapshot import Opened, Places, open_snapshot
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
-from thumbindex.index.stored_vectors import STORED, model_id, unpacked
+from thumbindex.index.stored_vectors import model_id, packed, unpacked
+from thumbindex.index.vector import HELD
 from thumbindex.library.indexing import growing
 from thumbindex.model import ChunkId, DocumentId, FileState, Term
 from thumbindex.ports import KeywordWeights
@@ -167,7 +168,8 @@ def check_vectors(store: Store, opened: Opened) -> None:
     texts = {row: embedded_text(chunks[at[row]].heading_path, chunks[at[row]].text) for row in rows}  # a row of no chunk fails here
     right = EMBEDDER.embed_passages([texts[row] for row in rows])
     if rows:
-        assert np.array_equal(unpacked([vector.tobytes() for vector in right.astype(STORED)]), opened.vectors.matrix())
+        kept = unpacked([vector.tobytes() for vector in packed(right)])
+        assert np.array_equal(kept.astype(HELD), opened.vectors.matrix())
 
 
 @pytest.mark.parametrize("update", [False, True], ids=["building", "updating"])

@@ -25,6 +25,13 @@ FIRST_SCHEMA = Path(__file__).with_name("first_schema.sql")
 TABLES = ("documents", "sections", "chunks", "links", "problems")
 
 
+WHOLE_CHUNKS = (
+    "UPDATE now.chunks AS c SET heading_path = coalesce(c.heading_path, s.heading_path), text = coalesce(c.text, substr(s.text, c.at + 1, c.size))"
+    " FROM now.sections s WHERE s.document = c.document AND s.ordinal = c.section"
+)
+"""What chunks leave to their sections, they had themselves."""
+
+
 def make_first(store: Path) -> None:
     """Put a store of the first schema in place of one of today's: the same rows, as far as it had columns for them."""
     now = store.with_name("now")
@@ -32,6 +39,7 @@ def make_first(store: Path) -> None:
     with closing(sqlite3.connect(store)) as first:
         first.executescript(FIRST_SCHEMA.read_text(encoding="utf-8"))
         first.execute("ATTACH ? AS now", (str(now),))
+        first.execute(WHOLE_CHUNKS)
         for table in (*TABLES, "meta"):
             columns = ", ".join(row[1] for row in first.execute(f"PRAGMA main.table_info({table})"))
             first.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM now.{table}")

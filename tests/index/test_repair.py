@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from thumbindex.errors import IndexDamagedError, IndexOutdatedError, StorageError
-from thumbindex.index.checksum import row_sum
+from thumbindex.index.checksum import row_sum, vector_sums
 from thumbindex.index.database import SCHEMA_VERSION
 from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.repair import mend, open_store, put_aside
@@ -18,6 +18,7 @@ from thumbindex.index.salvage import salvage
 from thumbindex.index.snapshot import Places
 from thumbindex.index.stamp import read_stamp, verify
 from thumbindex.index.store import Store
+from thumbindex.index.stored_vectors import model_id
 from thumbindex.index.writer import Writer
 
 FACTS = {"fingerprint": "m", "dimensions": "2", "model": "m"}
@@ -49,7 +50,7 @@ def vectors_of(path: Path) -> int:
         ("documents", "title = 'B' || title"),
         ("chunks", "start_line = start_line + 1"),
         ("sections", "text = 'b'"),
-        ("vectors", "vector = x'003c0038'"),
+        ("vectors", "vector = x'7f40'"),
         ("meta", "value = value || '1'"),
     ],
 )
@@ -75,7 +76,7 @@ def test_a_whole_index_is_left_alone(build, note, tmp_path):
 
 def test_a_damaged_store_is_kept_aside_and_its_whole_vectors_are_taken_over(build, note, tmp_path):
     places = with_vectors(build, note, tmp_path)
-    execute(places.store, "UPDATE vectors SET vector = x'003c0038' WHERE rowid = 2")
+    execute(places.store, "UPDATE vectors SET vector = x'7f40' WHERE rowid = 2")
     sentence = mend(places)
     assert ("2 vectors were kept" in sentence, len(put_aside(places)), vectors_of(places.store)) == (True, 1, 2)
     assert {key: Store(places.store).meta(key) for key in FACTS} == FACTS
@@ -133,6 +134,24 @@ def test_an_index_of_the_first_schema_is_migrated_with_its_vectors_as_far_as_the
         Store(places.store, read_only=True)
     assert ("earlier version" in mend(places), vectors_of(places.store), put_aside(places)) == (True, 1, ())
     assert Store(places.store).meta("model") == "m"
+
+
+def test_an_index_of_the_sixth_schema_is_migrated_with_its_vectors_in_a_quarter_of_the_bytes(build, note, tmp_path):
+    places = with_vectors(build, note, tmp_path)
+    with closing(Store(places.store)) as store:
+        keys = [key for key, _ in store.pending("no model")]
+    before = np.array([[0.6, 0.8], [1.0, 0.0], [-0.8, 0.6]])
+    sums = vector_sums(model_id("m").hex(), keys, before.astype("<f2"))
+    halves = zip(before.astype("<f2"), sums, keys, strict=True)
+    execute(
+        places.store,
+        *(f"UPDATE vectors SET vector = x'{row.tobytes().hex()}', sum = {check} WHERE key = x'{key.hex()}'" for row, check, key in halves),
+    )
+    execute(places.store, f"UPDATE meta SET value = '6', sum = {row_sum('schema', '6')} WHERE key = 'schema'", "PRAGMA user_version = 6")
+    assert "3 vectors were kept" in mend(places)
+    with closing(Store(places.store)) as store:
+        assert np.stack([store.vectors("m", keys)[key] for key in keys]) == pytest.approx(before, abs=0.5 / 127)
+        store.scrub()
 
 
 def test_it_tells_how_far_a_migration_is_and_of_a_repair_that_it_is_one(build, note, tmp_path):

@@ -1,12 +1,17 @@
 """The store keeps all of a transaction or nothing, and never mixes models."""
 
+import json
 import sqlite3
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from thumbindex.errors import IndexDamagedError, IndexTooNewError
-from thumbindex.index.store import Store
+from thumbindex.index.store import Store, document_from_row
+from thumbindex.index.stored_vectors import packed, unpacked
+from thumbindex.model import Abbreviation
 from thumbindex.text import embedded_text, text_key
 
 
@@ -152,3 +157,27 @@ def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):
         f"{tmp_path / 'index.sqlite3'} is damaged (its pages do not hold together): "
         "run `thumbindex index`, which keeps it aside and rebuilds it from the notes."
     )
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.floats(-1, 1, width=32), min_size=3, max_size=3), min_size=1, max_size=5))
+def test_a_vector_that_was_stored_is_stored_as_the_same_again_and_hardly_turned(rows):
+    matrix = np.array(rows, dtype=np.float32) + np.float32(0.001)
+    kept = packed(matrix)
+    units = unpacked([row.tobytes() for row in kept])
+    right = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    assert np.array_equal(packed(kept), kept)
+    assert np.array_equal(packed(units), kept)
+    assert np.abs(units - right).max() <= 1 / 127
+
+
+def test_a_documents_facts_are_those_that_it_has_and_are_read_as_they_were(tmp_path, note):
+    store = Store(tmp_path / "s")
+    plain, full = note("a.md", "text"), note("b.md", "text", aliases=("B",), tags=("t",), language="de", abbreviations=(Abbreviation("AB", "a b"),))
+    with store.transaction():
+        store.add_document(*plain)
+        store.add_document(*full)
+    rows = store.documents()
+    assert [rows[0][4], *json.loads(rows[1][4])] == ["{}", "abbreviations", "aliases", "language", "tags"]
+    assert [document_from_row(*row[1:], "") for row in rows] == [parsed.document for _, parsed in (plain, full)]
+    assert [each.aliases for each in store.names()] == [(), ("B",)]

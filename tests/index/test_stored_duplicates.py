@@ -16,6 +16,7 @@ from thumbindex.index.repair import mend
 from thumbindex.index.salvage import salvage
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
+from thumbindex.index.stored_duplicates import Looked
 from thumbindex.model import Decision
 from thumbindex.text import text_key
 
@@ -134,3 +135,12 @@ def test_an_index_of_the_second_schema_is_migrated_with_its_vectors(tmp_path):
     assert "earlier version" in mend(places)
     with closing(Store(places.store)) as store:
         assert (store.count_vectors("m"), store.decisions(), store.meta("model")) == (1, (), "m")
+
+
+def test_chunks_of_other_documents_with_the_same_words_are_found_newest_first(store):
+    words, others = text_key("apples"), text_key("pears")
+    with store.transaction():
+        store.keep_looked(Looked("mark 6", [(2, b"a" * 16, words), (3, b"b" * 16, others), (5, b"a" * 16, words), (6, b"c" * 16, words)]))
+    assert (store.rows_of_words(words, 1, 9), store.rows_of_words(words, 1, 1), store.rows_of_words(others, 1, 9)) == ([6, 5], [6], [])
+    assert store.rows_of_texts([(b"a" * 16).hex(), (b"z" * 16).hex()]) == {2: "61" * 16, 5: "61" * 16}
+    store.scrub()

@@ -2,17 +2,18 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.index.vector import LATE_ROWS, VectorView
+from thumbindex.index.vector import HELD, LATE_ROWS, VectorView
 
 DIMENSIONS = 4
 
 
 def unit(row: int) -> bytes:
+    """Return a vector of length 1, as near as halves come to it: what is held is then what was added."""
     vector = np.random.default_rng(row).normal(size=DIMENSIONS).astype(np.float32)
-    return (vector / np.linalg.norm(vector)).astype(np.float32).tobytes()
+    return (vector / np.linalg.norm(vector)).astype(HELD).astype(np.float32).tobytes()
 
 
 def add(view: VectorView, rows: list[int]) -> dict[int, bytes]:
@@ -25,6 +26,7 @@ def held(view: VectorView) -> dict[int, bytes]:
     return {row: vector.tobytes() for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)}
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sets(st.integers(1, 40), max_size=8)), max_size=8), st.booleans())
 def test_copies_hold_what_was_added_and_not_what_was_removed(steps: list[tuple[bool, set[int]]], merged: bool) -> None:
     view, wanted = VectorView(DIMENSIONS), dict[int, bytes]()

@@ -46,10 +46,10 @@ class StoreCatalog:
         self.store: Store = store
         self.lost: frozenset[ChunkId] = frozenset()  # that were asked for and whose texts are nowhere any more
         self._folder = folder
-        self._facts = sorted(now.documents() if last is None else _facts_since(last, now), key=lambda each: each[1])
+        rows = sorted(now.documents() if last is None else _facts_since(last, now), key=lambda each: each[1])
         known = {} if last is None else dict(zip(last.document_rows.tolist(), last.documents, strict=True))
-        self.documents: Sequence[Document] = tuple(self._document(facts, known.get(facts[0])) for facts in self._facts)  # by path
-        self.document_rows: Positions = np.array([row[0] for row in self._facts], dtype=np.int64)
+        self.documents: Sequence[Document] = tuple(self._document(facts, known.get(facts[0])) for facts in rows)  # by path
+        self.document_rows: Positions = np.array([row[0] for row in rows], dtype=np.int64)
         chunks, keys, salience = _columns(now.chunk_facts()) if last is None else _columns_since(last, self.document_rows, now)
         of = positions_of(self.document_rows, chunks[:, 1])
         order = np.lexsort((chunks[:, 2], of))
@@ -57,7 +57,7 @@ class StoreCatalog:
         self.salience: Salience = salience[order]  # without boosts
         self.chunk_rows: Positions = np.ascontiguousarray(self._chunks[:, 0])
         self.document_ids: Positions = of[order]
-        self._first: Positions = np.searchsorted(self.document_ids, np.arange(len(self._facts) + 1))
+        self._first: Positions = np.searchsorted(self.document_ids, np.arange(len(rows) + 1))
 
     def __len__(self) -> int:
         """Count the chunks."""
@@ -72,7 +72,7 @@ class StoreCatalog:
     @cached_property
     def paths(self) -> Sequence[str]:
         """Each document's path."""
-        return tuple(facts[1] for facts in self._facts)
+        return tuple(document.path for document in self.documents)
 
     @cached_property
     def _by_row(self) -> Positions:
@@ -143,13 +143,15 @@ class StoreCatalog:
 def _facts_since(last: StoreCatalog, now: Store) -> list[Facts]:
     """Return what the store says of every document, read only where it is new."""
     times = now.document_times()
-    kept = [(row, path, title, times[row], rest) for row, path, title, _, rest in last._facts if row in times]
+    known = zip(last.document_rows.tolist(), last.documents, strict=True)
+    kept = [(row, document.path, document.title, times[row], "") for row, document in known if row in times]  # the rest is in the record
     return kept + now.documents(sorted(times.keys() - {facts[0] for facts in kept}))
 
 
 def _columns(rows: Sequence[tuple[int, int, int, bytes, float]]) -> Columns:
-    numbers = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    return numbers, np.frombuffer(b"".join(row[3] for row in rows), dtype=KEY), np.array([row[4] for row in rows], dtype=np.float64)
+    ids, of, ordinals, keys, salience = zip(*rows, strict=True) if rows else ((),) * 5
+    numbers = np.array([ids, of, ordinals], dtype=np.int64).T
+    return numbers, np.frombuffer(b"".join(keys), dtype=KEY), np.array(salience, dtype=np.float64)
 
 
 def _columns_since(last: StoreCatalog, documents: Positions, now: Store) -> Columns:

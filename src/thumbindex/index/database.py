@@ -16,8 +16,8 @@ from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexOutdatedEr
 from thumbindex.index.checksum import Census, row_sum
 from thumbindex.index.locking import mark_of
 
-SCHEMA_VERSION = 6
-"""1 had no checksums, 2 knew nothing of duplicates, 3 of when a file's facts had changed, 4 of abbreviations."""
+SCHEMA_VERSION = 7
+"""1 had no checksums, 2 knew nothing of duplicates, 3 of when a file's facts had changed, 4 of abbreviations, 5 kept float32, 6 float16."""
 
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""

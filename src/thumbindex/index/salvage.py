@@ -22,8 +22,11 @@ KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibratio
 KEPT_TABLES = ("decisions",)
 """Tables that only the user can make again. Each has a column `sum`, the last, and its rows are taken over one by one."""
 
-_TABLES_SINCE, _HALVES_SINCE = 3, 6
-"""The first schemas that had tables to keep, and that kept vectors in float16, under a model's id."""
+_TABLES_SINCE, _MODELS_SINCE = 3, 6
+"""The first schemas that had tables to keep, and that kept vectors under a model's id."""
+
+_NUMBERS = {6: np.dtype("<f2")}
+"""How schemas kept the numbers of a vector that did so neither as the first ones nor as today's does."""
 
 _LAST_ROW = 2**40
 """More rows than any table has: where the last one cannot be asked for, they are looked for up to here."""
@@ -93,8 +96,8 @@ def _take_vectors(old: sqlite3.Connection, store: Store, version: int, facts: di
     taken = seen = 0
     total = _number_of(old, "vectors")
     batch: dict[str | bytes, dict[bytes, bytes]] = {}
-    numbers = STORED if version >= _HALVES_SINCE else np.dtype("<f4")
-    columns = f"{'model' if version >= _HALVES_SINCE else 'fingerprint'}, key, vector{', sum' if version > 1 else ''}"
+    numbers = _NUMBERS.get(version, np.dtype("<f4") if version < _MODELS_SINCE else STORED)
+    columns = f"{'model' if version >= _MODELS_SINCE else 'fingerprint'}, key, vector{', sum' if version > 1 else ''}"
     count(0, total)
     for seen, row in enumerate(_readable(old, "vectors", columns), 1):
         if _is_vector(row, facts, numbers):

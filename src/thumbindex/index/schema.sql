@@ -7,7 +7,7 @@ CREATE TABLE documents (
     path TEXT NOT NULL UNIQUE,
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL,
     title TEXT NOT NULL, modified REAL NOT NULL,
-    facts TEXT NOT NULL, -- JSON: the rest of model.Document
+    facts TEXT NOT NULL, -- JSON: the rest of model.Document, without what is empty
     ctime_ns INTEGER NOT NULL,
     sum INTEGER NOT NULL
 );
@@ -15,20 +15,22 @@ CREATE TABLE documents (
 CREATE TABLE sections (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, text TEXT NOT NULL,
-    sum INTEGER NOT NULL,
+    sum INTEGER NOT NULL, -- of the columns so far
+    heading_path TEXT, -- of its first chunk
     UNIQUE (document, ordinal)
 );
 
 CREATE TABLE chunks (
     id INTEGER PRIMARY KEY,
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
-    ordinal INTEGER NOT NULL, section INTEGER NOT NULL, kind TEXT NOT NULL, heading_path TEXT NOT NULL,
-    start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, text TEXT NOT NULL, salience REAL NOT NULL, language TEXT NOT NULL,
+    ordinal INTEGER NOT NULL, section INTEGER NOT NULL, kind TEXT NOT NULL, heading_path TEXT, -- NULL where it is its section's
+    start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
+    at INTEGER, size INTEGER, text TEXT, -- where it stands in its section's text, in characters; its own text where it is no piece of that
+    salience REAL NOT NULL, language TEXT NOT NULL,
     key BLOB NOT NULL, -- digest of the exact text that is embedded
-    sum INTEGER NOT NULL,
+    sum INTEGER NOT NULL, -- of the text and the heading path that it has, wherever they stand, instead of the columns that say where
     UNIQUE (document, ordinal)
 );
-CREATE INDEX chunks_by_key ON chunks (key);
 
 CREATE TABLE links (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
@@ -46,10 +48,9 @@ CREATE INDEX problems_by_path ON problems (path);
 CREATE TABLE digests ( -- of chunks that were looked at
     chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
     exact BLOB NOT NULL, -- of the text as it stands
-    plain BLOB NOT NULL, -- of its words, kind and language: equal ones are looked at as copies, whatever their vectors say
+    plain BLOB NOT NULL, -- half of that of its words, kind and language: equal ones are looked at as copies, whatever their vectors say
     sum INTEGER NOT NULL
 );
-CREATE INDEX digests_by_exact ON digests (exact);
 CREATE INDEX digests_by_plain ON digests (plain);
 
 CREATE TABLE repeats ( -- chunks that repeat another one of their document
@@ -83,9 +84,9 @@ CREATE TABLE decisions ( -- of the owner, about texts wherever they stand
 );
 
 CREATE TABLE vectors (
-    model BLOB NOT NULL, -- short for its fingerprint, so that five rows of 384 dimensions fit a page
+    model BLOB NOT NULL, -- short for its fingerprint, so that nine rows of 384 dimensions fit a page
     key BLOB NOT NULL,
     sum INTEGER NOT NULL, -- before the blob: counting needs no vector
-    vector BLOB NOT NULL, -- float16
+    vector BLOB NOT NULL, -- int8, the largest 127; its length is 1
     UNIQUE (model, key)
 );

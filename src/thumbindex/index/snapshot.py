@@ -153,7 +153,8 @@ def stored_vectors(store: Store) -> VectorView:
     fingerprint = store.meta("fingerprint")
     view = VectorView(int(store.meta("dimensions", "1")))
     if fingerprint:
-        view.add(*store.chunk_matrix(fingerprint, store.vector_rows(fingerprint)))
+        rows = store.vector_rows(fingerprint)
+        view.fill(len(rows), store.chunk_matrices(fingerprint, rows))
     return view
 
 

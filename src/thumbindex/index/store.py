@@ -16,7 +16,13 @@ from thumbindex.text import embedded_text, text_key
 
 _FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title", "folder", "modified"})
 
-_CHUNK = "id, document, ordinal, section, kind, heading_path, start_line, end_line, text, salience, language, key"
+_CHUNK = (
+    "SELECT c.id, c.document, c.ordinal, c.section, c.kind, coalesce(c.heading_path, s.heading_path), c.start_line, c.end_line,"
+    " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key, c.sum"
+    " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section"
+)
+"""Chunks as they were before their texts were left to their sections: of these values a chunk's checksum is."""
+
 _SECTION = "document, ordinal, start_line, end_line, text"
 _LINK = "document, ordinal, kind, target, fragment, text, line"
 
@@ -87,14 +93,14 @@ class Store(StoredDuplicates):
         """Put a document in place of the one at its path."""
         self.remove_documents([state.path])
         document = parsed.document
-        facts = json.dumps({name: getattr(document, name) for name in _FACTS}, ensure_ascii=False, sort_keys=True)
+        facts = json.dumps({name: value for name in _FACTS if (value := getattr(document, name))}, ensure_ascii=False, sort_keys=True)
         row, keys = self.last_row + 1, parsed.keys or digests(parsed)
         modified = float(document.modified)
         values = (row, state.path, state.size, state.mtime_ns, _signed(state.inode), state.digest, document.title, modified, facts, state.ctime_ns)
         self._insert("documents", [values])
-        self._insert("sections", [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections])
-        self._insert(
-            "chunks", [(row + n, row, *_chunk_values(chunk), key) for n, (chunk, key) in enumerate(zip(parsed.chunks, keys, strict=True), 1)]
+        self._insert_texts(
+            [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections],
+            [(row + n, row, *_chunk_values(chunk), key) for n, (chunk, key) in enumerate(zip(parsed.chunks, keys, strict=True), 1)],
         )
         self.set_meta("last_row", str(row + len(parsed.chunks)))
         links = [(row, n, link.kind, link.target, link.fragment, link.text, link.line) for n, link in enumerate(parsed.links)]
@@ -102,6 +108,21 @@ class Store(StoredDuplicates):
         self._counting.add("links", [(edge,) for _, edge in edges])
         self._write_all("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [(*v, row_sum(*v), *e) for v, e in zip(links, edges, strict=True)])
         self.add_problems(parsed.problems)
+
+    def _insert_texts(self, sections: Sequence[Row], chunks: Sequence[Row]) -> None:
+        """Insert a document's sections and chunks: what a chunk says as its section says it is there once."""
+        texts, paths = {row[1]: row[4] for row in sections}, {row[3]: row[5] for row in reversed(chunks)}
+        summed = [(*row, row_sum(*row), paths.get(row[1])) for row in sections]
+        self._write_all("INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)", summed)
+        rows = [
+            (*row[:5], None if row[5] == paths[row[3]] and row[3] in texts else row[5], *row[6:8], *_place(row[8], texts.get(row[3], "")), *row[9:])
+            for row in chunks
+        ]
+        self._write_all(
+            f"INSERT INTO chunks VALUES ({', '.join('?' * 15)})", [(*row, row_sum(*whole)) for row, whole in zip(rows, chunks, strict=True)]
+        )
+        self._counting.add("chunks", [row[:3] for row in chunks])
+        self._counting.add("keys", [(as_number(row[-1]),) for row in chunks])
 
     def touch_document(self, state: FileState, modified: float) -> None:
         """Refresh the file state of a document whose text is as it was."""
@@ -150,7 +171,7 @@ class Store(StoredDuplicates):
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
         """Load chunks by row id; those that are gone are missing."""
         found = {}
-        for part in self._in(f"SELECT {_CHUNK}, sum FROM chunks WHERE id IN ({{}})", rows):
+        for part in self._in(f"{_CHUNK} WHERE c.id IN ({{}})", rows):
             found.update({row[0]: _chunk(row[2:-2]) for row in self._whole(part, "a chunk")})
         if len(found) < len(set(rows)):
             self._verify_chunks_once()
@@ -231,7 +252,7 @@ class Store(StoredDuplicates):
 
 def _aliases(facts: str) -> tuple[str, ...]:
     """Return the aliases among a document's facts; most have none: to read the facts of a thousand to find that out costs an edit 10 ms."""
-    return () if '"aliases": []' in facts else tuple(json.loads(facts)["aliases"])
+    return tuple(json.loads(facts).get("aliases", ())) if '"aliases": ' in facts else ()
 
 
 def _state(row: Row) -> FileState:
@@ -242,6 +263,12 @@ def _state(row: Row) -> FileState:
 def _signed(inode: int) -> int:
     """Return an inode of 64 bits as SQLite counts."""
     return inode - 2**64 if inode >= 2**63 else inode
+
+
+def _place(text: str, of: str) -> tuple[int | None, int | None, str | None]:
+    """Return where a text stands in its section's, or the text itself; what comes after a NUL SQLite does not count."""
+    at = of.find(text) if "\0" not in of else -1
+    return (at, len(text), None) if at >= 0 else (None, None, text)
 
 
 def _chunk_values(chunk: Chunk) -> tuple[Any, ...]:
@@ -257,5 +284,5 @@ def _chunk(row: tuple[Any, ...]) -> Chunk:
 def document_from_row(path: str, title: str, modified: float, facts: str, folder: str) -> Document:
     """Build a document's record from its row."""
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(facts).items()}
-    values["abbreviations"] = tuple(Abbreviation(*each) for each in values["abbreviations"])
+    values["abbreviations"] = tuple(Abbreviation(*each) for each in values.get("abbreviations", ()))
     return Document(path=path, title=title, folder=folder, modified=modified, **values)

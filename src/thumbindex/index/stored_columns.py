@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from thumbindex.index.checksum import as_number, row_sum
 from thumbindex.index.database import Database, Row
@@ -29,8 +29,11 @@ class StoredColumns(Database):
         return rows
 
     def _verify_count(self, table: str, rows: Sequence[Sequence[int]]) -> None:
+        self._verify_sums(table, len(rows), list(zip(*rows, strict=True)))
+
+    def _verify_sums(self, table: str, count: int, columns: Sequence[Iterable[int]]) -> None:
         try:
-            numbers = [len(rows), *map(sum, zip(*rows, strict=True))] if rows else None
+            numbers = [count, *map(sum, columns)] if count else None
         except TypeError:  # a flipped byte can make something else of a number
             numbers = [-1]
         known = self._known_census()
@@ -42,20 +45,15 @@ class StoredColumns(Database):
             return
         summed = [(*row, row_sum(*row)) for row in rows]
         self._write_all(f"INSERT INTO {table} VALUES ({', '.join('?' * len(summed[0]))})", summed)
-        if table == "documents":
-            self._counting.add(table, [row[-1:] for row in summed])
-        elif table == "chunks":
-            self._counting.add(table, [row[:3] for row in rows])
-            self._counting.add("keys", [(as_number(row[-1]),) for row in rows])
-        elif table in SUMMED:
+        if table == "documents" or table in SUMMED:
             self._counting.add(table, [row[-1:] for row in summed])
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
         """Return row id, document's row id and ordinal of every chunk."""
         with self.reading():
-            rows = self._rows("SELECT id, document, ordinal FROM chunks")
+            rows: list[tuple[int, int, int]] = self._rows("SELECT id, document, ordinal FROM chunks")
             self._verify_count("chunks", rows)
-        return [(a, b, c) for a, b, c in rows]
+        return rows
 
     def documents_between(self, after: int, last: int) -> list[tuple[int, int]]:
         """Return row id and document's row id of the chunks whose row ids come after one, up to another, ascending."""
@@ -77,10 +75,11 @@ class StoredColumns(Database):
         if documents is not None:
             return [(a, b, c, d, e) for part in self._in(f"{sql} WHERE document IN ({{}})", documents) for a, b, c, d, e in part]
         with self.reading():
-            rows = self._rows(f"{sql} NOT INDEXED")
-            self._verify_count("chunks", [row[:3] for row in rows])
-            self._verify_count("keys", [(as_number(row[3]),) for row in rows])
-        return [(a, b, c, d, e) for a, b, c, d, e in rows]
+            rows: list[tuple[int, int, int, bytes, float]] = self._rows(f"{sql} NOT INDEXED")
+            ids, of, ordinals, keys, _ = zip(*rows, strict=True) if rows else ((),) * 5
+            self._verify_sums("chunks", len(rows), [ids, of, ordinals])
+            self._verify_sums("keys", len(rows), [map(as_number, keys)])
+        return rows
 
     def rows_by_key(self, paths: Sequence[str]) -> dict[tuple[str, bytes], int]:
         """Return the row id of each text of the documents at these paths, by path and key; of equal texts the first one's."""

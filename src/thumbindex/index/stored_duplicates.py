@@ -14,6 +14,9 @@ from thumbindex.model import Decision
 Alike = tuple[int, int, float, str, str, str]
 """Two chunks' row ids, the lesser first, their cosine, zone, rule, and what differs."""
 
+PLAIN = 8
+"""Bytes that are kept of a digest of words: where two of millions are equal by chance, their texts are compared and differ."""
+
 _ALIKE = "first, second, cosine, zone, rule, differs"
 _DECISION = "first, second, verdict, note, made, first_place, second_place"
 
@@ -138,12 +141,12 @@ class StoredDuplicates(StoredVectors):
             "SELECT d.chunk FROM digests d JOIN chunks c ON c.id = d.chunk WHERE d.plain = ? AND c.document <> ?"
             " AND d.chunk NOT IN (SELECT chunk FROM repeats) ORDER BY d.chunk DESC LIMIT ?"
         )
-        return [row for (row,) in self._rows(sql, (plain, document, limit))]
+        return [row for (row,) in self._rows(sql, (plain[:PLAIN], document, limit))]
 
     def keep_looked(self, looked: Looked) -> None:
         """Keep what was found out about chunks; of those that are gone meanwhile nothing is kept."""
         there = self.documents_of([row for row, *_ in looked.digests])
-        self._insert("digests", [row for row in looked.digests if row[0] in there])
+        self._insert("digests", [(row, exact, plain[:PLAIN]) for row, exact, plain in looked.digests if row in there])
         self._insert("repeats", [row for row in looked.repeats if row[0] in there])
         self._insert("boosts", [row for row in looked.boosts if row[0] in there])
         self.put_alike(looked.alike)

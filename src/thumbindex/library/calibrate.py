@@ -37,12 +37,11 @@ def calibration(store: Store, embedder: Embedder, view: VectorView, titles: Sequ
 
     Medians, so that a vault about cooking, which answers some of the probes, is not misled.
     """
-    matrix = view.matrix()
     off_topic, own = _vectors(store, embedder, probes()), _vectors(store, embedder, titles)
-    if not (len(matrix) and len(own)):
+    if not (len(view.rows()) and len(own)):
         return ""
-    noise = float(np.median((off_topic @ matrix.T).max(axis=1)))
-    signal = float(np.median((own @ matrix.T).max(axis=1)))
+    noise = float(np.median(view.highest(off_topic)))
+    signal = float(np.median(view.highest(own)))
     return json.dumps({"noise_cosine": round(noise, 4), "signal_cosine": round(max(signal, noise), 4)}, sort_keys=True)
 
 
