@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from thumbindex.process import compute_on_one_thread
+from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread
 
 STAYING = {"serve", "work"}
 """Commands for which a client waits: they are imported without the others."""
@@ -12,15 +12,19 @@ STAYING = {"serve", "work"}
 
 def main() -> None:
     """Run the command line."""
+    collect_rarely()
+    stays = bool(sys.argv[1:2]) and sys.argv[1] in STAYING
     try:
         # Imported here: an interruption while modules are being read is one, too.
-        if sys.argv[1:2] and sys.argv[1] in STAYING:
+        if stays:
             from thumbindex.serve.server import app
         else:
             from thumbindex.serve.cli import app
     except KeyboardInterrupt:
         sys.exit(130)
     compute_on_one_thread()
+    if not stays:  # those open their indexes before
+        collect_as_usual()
     app()
 
 

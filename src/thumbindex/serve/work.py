@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from thumbindex.process import take_short_turns
+from thumbindex.process import collect_as_usual, take_short_turns
 from thumbindex.serve.child import REPAIR
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def work_for_server(open_it: Callable[[], Library]) -> None:
     from thumbindex.serve.live import Live
 
     library = open_it()
+    collect_as_usual()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave_on_signal)
     take_short_turns()
