@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from rapidfuzz.distance import OSA
-
 from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Chunk
 from thumbindex.query.reading import (
@@ -154,7 +152,12 @@ def is_variant(first: str, second: str) -> bool:
         return False
     if stem(first) == stem(second):
         return True
-    return min(len(first), len(second)) >= _SPELLED and OSA.distance(first, second) <= 1
+    if min(len(first), len(second)) < _SPELLED:
+        return False
+    # Imported here: few questions come so far.
+    from rapidfuzz.distance import OSA
+
+    return OSA.distance(first, second) <= 1
 
 
 def stem(word: str) -> str:
