@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,5 +17,8 @@ def __getattr__(name: str) -> Any:
 
         return Library
     if name == "__version__":
+        # Imported here: every part of the package passes here, and few ask.
+        from importlib.metadata import version
+
         return version("thumbindex")
     raise AttributeError(f"module 'thumbindex' has no attribute {name!r}")

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import sys
 
-from thumbindex.process import compute_on_one_thread
+from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread
 
-STAYING = {"serve", "work"}
-"""Commands for which a client waits: they are imported without the others."""
+STAYING = "serve"
+"""The command for which a client waits: it is imported without the others."""
 
 
 def main() -> None:
     """Run the command line."""
+    collect_rarely()
+    stays = sys.argv[1:2] == [STAYING]
     try:
         # Imported here: an interruption while modules are being read is one, too.
-        if sys.argv[1:2] and sys.argv[1] in STAYING:
+        if stays:
             from thumbindex.serve.server import app
         else:
             from thumbindex.serve.cli import app
     except KeyboardInterrupt:
         sys.exit(130)
     compute_on_one_thread()
+    if not stays:  # a server opens its indexes before
+        collect_as_usual()
     app()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Mapping
@@ -49,6 +50,24 @@ edit at each file that is looked at, while a large one is parsed."""
 def take_short_turns() -> None:
     """Have threads of this process take turns often."""
     sys.setswitchinterval(SWITCH_SECONDS)
+
+
+_AT_START = 1_000_000
+"""New objects before Python looks for cycles among them, while a program starts."""
+
+_LATER = gc.get_threshold()
+
+
+def collect_rarely() -> None:
+    """Have Python look for cycles only once a start has made very many objects: nearly all of them stay, and each look goes through all."""
+    gc.set_threshold(_AT_START)
+
+
+def collect_as_usual() -> None:
+    """End what `collect_rarely` began: look for cycles as ever, but not among what the start has made. Where it began nothing, do nothing."""
+    if gc.get_threshold()[0] == _AT_START:
+        gc.freeze()
+        gc.set_threshold(*_LATER)
 
 
 FREED_BYTES = 1 << 20

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,16 @@ from mcp.server.stdio import stdio_server
 from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from thumbindex.library import Library
 from thumbindex.serve.ahead import Ahead
+from thumbindex.serve.background import Background
+from thumbindex.serve.first import answer_first
 from thumbindex.serve.greeting import VERSIONS, answer_initialize, answer_list
+from thumbindex.serve.opening import Opening
 
 CLIENT = {"name": "test", "version": "1"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": "two", "method": "tools/list"}
+CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "query", "arguments": {"query": "press the green button"}}}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
@@ -34,12 +40,12 @@ def initialize(version: str = "2025-06-18", **other: Any) -> dict[str, Any]:
 class Pipes:
     """A client at one end; at the other, messages as the package would be given them."""
 
-    def __init__(self, folders: tuple[tuple[str, Path], ...]) -> None:
+    def __init__(self, folders: tuple[tuple[str, Path], ...], answer_call: Callable[..., Any] = lambda *_: None) -> None:
         (incoming, self._asks), (answers, outgoing) = os.pipe(), os.pipe()
         self.answers = os.fdopen(answers)
         answered = {"initialize": partial(answer_initialize, folders=folders), "tools/list": answer_list}
         self._outgoing = os.fdopen(outgoing, "w")
-        self.ahead = Ahead(os.fdopen(incoming, "rb"), self._outgoing, answered)
+        self.ahead = Ahead(os.fdopen(incoming, "rb"), self._outgoing, answered, answer_call)
         self._is_here = True
 
     def tell(self, *messages: Any) -> None:
@@ -90,6 +96,54 @@ def test_the_package_is_given_every_message_and_what_it_answers_again_is_not_sen
     pipes.ahead.flush()
     assert taken == [initialize(), LIST_TOOLS, asked]
     assert [pipes.answer().get("id"), pipes.answer().get("id")] == [None, 3]
+
+
+def test_a_first_call_is_answered_before_the_package_is_there_and_not_a_second_time(folders: tuple[tuple[str, Path], ...]) -> None:
+    pipes = Pipes(folders, lambda asked, greeting: {"asked": asked["name"], "version": greeting["protocolVersion"]})
+    pipes.tell(initialize(), INITIALIZED, LIST_TOOLS, CALL, {**CALL, "id": 8})
+    sent = [pipes.answer() for _ in range(3)]
+    pipes.ahead.await_call()
+    taken = [json.loads(pipes.ahead.readline()) for _ in range(5)]
+    for number in (7, 8):
+        pipes.ahead.write(json.dumps({"jsonrpc": "2.0", "id": number, "result": "of the package"}) + "\n")
+    pipes.ahead.flush()
+    assert (sent[2]["id"], sent[2]["result"]) == (7, {"asked": "query", "version": "2025-06-18"})
+    assert (taken[3:], pipes.answer()["id"]) == ([CALL, {**CALL, "id": 8}], 8)
+    pipes.close()
+
+
+def test_a_call_that_the_package_has_answered_meanwhile_is_not_answered_again(folders: tuple[tuple[str, Path], ...]) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def answer_late(*_: Any) -> dict[str, Any]:
+        begun.set()
+        go_on.wait(10)
+        return {"result": "late"}
+
+    pipes = Pipes(folders, answer_late)
+    pipes.tell(initialize(), INITIALIZED, CALL)
+    assert pipes.answer()["id"] == 1
+    assert begun.wait(10)
+    pipes.ahead.write(json.dumps({"jsonrpc": "2.0", "id": 7, "result": "of the package"}) + "\n")
+    go_on.set()
+    pipes.ahead.await_call()
+    pipes.ahead.write(json.dumps({"jsonrpc": "2.0", "id": 8, "result": "next"}) + "\n")
+    pipes.ahead.flush()
+    assert [pipes.answer()["result"], pipes.answer()["result"]] == ["of the package", "next"]
+    pipes.close()
+
+
+@pytest.mark.parametrize("before", [(), (initialize(),), (initialize(), {"jsonrpc": "2.0", "id": 3, "method": "ping"}, INITIALIZED)])
+def test_a_call_is_left_to_the_package_before_hands_are_shaken_and_after_what_only_it_can_answer(
+    folders: tuple[tuple[str, Path], ...], before: tuple[Any, ...]
+) -> None:
+    called: list[Any] = []
+    pipes = Pipes(folders, lambda *given: called.append(given))
+    pipes.tell(*before, CALL)
+    pipes.leave()
+    pipes.ahead.await_call()
+    assert (called, json.loads([*iter(pipes.ahead.readline, "")][-1])) == ([], CALL)
+    pipes.close()
 
 
 def test_an_answer_of_the_client_is_passed_on_whatever_method_it_names(pipes: Pipes) -> None:
@@ -168,6 +222,35 @@ async def test_the_package_answers_the_same(server: Server, folders: tuple[tuple
         with anyio.fail_after(20):
             await server.run(incoming, outgoing, server.create_initialization_options())
     assert lines.answers == [answer_initialize(initialize(version)["params"], folders), answer_list({})]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_package_answers_a_first_call_the_same(server: Server, library: Library, version: str) -> None:
+    lines = Written([initialize(version), INITIALIZED, CALL])
+    async with stdio_server(stdin=anyio.wrap_file(lines), stdout=anyio.wrap_file(lines)) as (incoming, outgoing):
+        with anyio.fail_after(20):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    found = answer_first(Background(Opening(), lambda opening: library, command=[]), CALL["params"], version)
+    assert lines.answers[1] == found
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"name": "status", "arguments": {}},
+        {"name": "query", "arguments": {}},
+        {"name": "query", "arguments": {"query": "button", "wait_fresh": 1}},
+        {"name": "query", "arguments": {"query": "button"}, "_meta": {"progressToken": 1}},
+    ],
+)
+def test_other_tools_mistakes_and_waits_that_are_told_of_are_left_to_the_package(library: Library, asked: dict[str, Any]) -> None:
+    assert answer_first(Background(Opening(), lambda opening: library, command=[]), asked, VERSIONS[-1]) is None
+
+
+def test_where_there_are_no_words_yet_the_package_waits_for_them(vault: Path, tmp_path: Path) -> None:
+    background = Background(Opening(), lambda opening: Library.open([vault], index=tmp_path / "none"), command=[])
+    assert answer_first(background, CALL["params"], VERSIONS[-1]) is None
 
 
 class Written:

@@ -107,8 +107,18 @@ def test_waiting_for_words_never_probes_the_writers_lock(vault: Path, tmp_path: 
 
 def test_the_child_is_started_with_the_same_options_and_imports_nothing_from_the_working_directory() -> None:
     opening = Opening(("notes", "-odd"), Path("/ix"), Path("/c.toml"), ("query.limit=3",))
-    assert child_command(opening)[1:5] == ["-P", "-m", "thumbindex", "work"]
+    command = child_command(opening, [Path("/ix/watch.lock")])
+    assert command[1:7] == [
+        "-P",
+        "-m",
+        "thumbindex.serve.turn",
+        "/ix/watch.lock",
+        "--",
+        "--folder=notes",
+    ]
     assert opening.arguments() == ["--folder=notes", "--folder=-odd", "--set=query.limit=3", "--index=/ix", "--config=/c.toml"]
+    assert Opening.from_arguments(opening.arguments()) == opening
+    assert Opening.from_arguments(()) == Opening()
 
 
 def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(vault: Path, tmp_path: Path) -> None:

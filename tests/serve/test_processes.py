@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -39,8 +39,11 @@ def seconds_until(is_so: Callable[[], bool], most: float = 20.0) -> float:
 
 
 def children(server: ServerProcess) -> list[int]:
-    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
-    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    found: list[int] = []
+    for task in Path(f"/proc/{server.process.pid}/task").iterdir():
+        with suppress(OSError):  # a thread that has just ended
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def is_alive(pid: int) -> bool:

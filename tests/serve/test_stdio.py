@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -275,7 +275,9 @@ def children_of(parent: int) -> list[int]:
     found: list[int] = []
     until = time.monotonic() + 10
     while not found and time.monotonic() < until:
-        found = [int(each) for task in Path(f"/proc/{parent}/task").iterdir() for each in (task / "children").read_text().split()]
+        for task in Path(f"/proc/{parent}/task").iterdir():
+            with suppress(OSError):  # a thread that has just ended
+                found += map(int, (task / "children").read_text().split())
     assert found
     return found
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
 from itertools import pairwise
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
-from mdit_py_plugins.footnote import footnote_plugin
+from typing import TYPE_CHECKING
 
 from thumbindex.corpus.inline import Environment, add_inline_rules, read_inline, visible_heading, without_anchor
 from thumbindex.model import BlockKind, Link
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _NESTING = 40  # open blocks at once; what lies deeper is text of the block around it
 _LANGUAGE = re.compile(r"[\s{.]*([\w+#-]+)")
@@ -79,6 +80,10 @@ _KINDS = {
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
+    # Imported here: neither a server that answers nor a child that finds nothing to index parses a text.
+    from markdown_it import MarkdownIt
+    from mdit_py_plugins.footnote import footnote_plugin
+
     md = MarkdownIt("commonmark", {"maxNesting": _NESTING}).enable(["table", "strikethrough"]).use(footnote_plugin, inline=False, move_to_end=False)
     add_inline_rules(md)
     md.core.ruler.enableOnly(["block"])  # inline text is parsed by read_inline, which needs positions

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline, image, link
-from markdown_it.token import Token
-
 from thumbindex.model import Link, LinkKind
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+    Rule = Callable[[StateInline, bool], bool]
 
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
 
@@ -32,12 +35,14 @@ _HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*[:#.][^{}]*\}\s*$|\s\^[\w-]+\s*$")
 _PIECE = 5_000  # characters parsed at once: the inline parser's worst cases grow with the square of a paragraph
 _BRACKETS = 800  # in one piece; more are no links, and nested ones cost that square
 
-Rule = Callable[[StateInline, bool], bool]
 Environment = MutableMapping[str, Any]
 
 
 def add_inline_rules(md: MarkdownIt) -> None:
     """Teach a parser wikilinks and tags, and let every link's token say where it began (`meta["at"]`)."""
+    # Imported here, as the parser is.
+    from markdown_it.rules_inline import image, link
+
     md.inline.ruler.before("link", "wikilink", _wikilink)
     md.inline.ruler.before("link", "tag", _tag)
     md.inline.ruler.at("link", _marked(link, "link_open"))

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from math import inf, isinf
 from typing import Any
-
-import yaml
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 MOST_CHARACTERS = 200_000
 _MOST_NODES = 20_000  # aliases counted as often as they are used
@@ -40,9 +37,10 @@ def read_yaml(block: str) -> YamlFields:
     """
     if len(block) > MOST_CHARACTERS:
         raise FrontMatterError(f"more than {MOST_CHARACTERS:,} characters", 1)
+    yaml = _package()
     try:
         _refuse_bombs(block)
-        root = yaml.compose(block, Loader=_Loader)
+        root = yaml.compose(block, Loader=_loader())
     except (yaml.YAMLError, ValueError) as error:
         if isinstance(error, FrontMatterError):
             raise
@@ -63,8 +61,8 @@ def _refuse_bombs(block: str) -> None:
     """Count the nodes that the block stands for before any of them is made ("billion laughs")."""
     sizes: dict[str, int] = {}
     open_nodes: list[tuple[str | None, int]] = []
-    total = 0
-    for event in yaml.parse(block, Loader=_Loader):
+    total, yaml = 0, _package()
+    for event in yaml.parse(block, Loader=_loader()):
         line = _line(event)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
@@ -86,11 +84,24 @@ def _refuse_bombs(block: str) -> None:
             raise FrontMatterError(f"more than {_MOST_NODES:,} values or {DEEPEST} levels", line)
 
 
+@lru_cache(maxsize=1)
+def _package() -> Any:
+    # Imported here: neither a server that answers nor a child that finds nothing to index reads front matter.
+    import yaml
+
+    return yaml
+
+
+def _loader() -> Any:
+    return getattr(_package(), "CSafeLoader", _package().SafeLoader)
+
+
 def _line(place: Any) -> int:
     return int(place.start_mark.line) + 2  # the block begins at the file's second line
 
 
-def _value(node: yaml.Node) -> Any:
+def _value(node: Any) -> Any:
+    yaml = _package()
     if isinstance(node, yaml.MappingNode):
         return {_key(key): _value(value) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
@@ -99,8 +110,8 @@ def _value(node: yaml.Node) -> Any:
     return text if getattr(node, "style", None) else _scalar(text)
 
 
-def _key(node: yaml.Node) -> str:
-    return str(node.value if isinstance(node, yaml.ScalarNode) else _value(node))
+def _key(node: Any) -> str:
+    return str(node.value if isinstance(node, _package().ScalarNode) else _value(node))
 
 
 def _scalar(text: str) -> Any:

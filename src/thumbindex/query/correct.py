@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby, islice
 
-from rapidfuzz.distance import OSA
-from rapidfuzz.process import extract
-
 from thumbindex.model import ChunkId, Term
 from thumbindex.ports import KeywordWeights
 from thumbindex.query.search_keyword import FIELDS
@@ -111,6 +108,10 @@ def closest(word: str, lexicon: Mapping[str, int], two_edits_from: int, frequenc
     near = [known for known in lexicon if -limit <= len(known) - len(word) <= limit]
     if len(word) < _FIRST_LETTER_UNSURE:
         near = [known for known in near if known[0] == word[0]]
+    # Imported here: only for a word that no text holds.
+    from rapidfuzz.distance import OSA
+    from rapidfuzz.process import extract
+
     found = extract(word, near, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None)
     ranked = sorted((int(distance), known[0] != word[0], known) for known, distance, _ in found)
     for (distance, _), equals in groupby(ranked, key=lambda each: each[:2]):

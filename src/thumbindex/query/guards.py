@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
-from rapidfuzz.distance import OSA, Indel
-
 from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Chunk
 from thumbindex.query.reading import (
@@ -161,7 +159,12 @@ def is_variant(first: str, second: str) -> bool:
         return False
     if stem(first) == stem(second):
         return True
-    return min(len(first), len(second)) >= _SPELLED and OSA.distance(first, second) <= 1
+    if min(len(first), len(second)) < _SPELLED:
+        return False
+    # Imported here: few questions come so far.
+    from rapidfuzz.distance import OSA
+
+    return OSA.distance(first, second) <= 1
 
 
 @lru_cache(maxsize=STEMS)
@@ -273,6 +276,9 @@ def _are_like(mine: Sequence[str], yours: Sequence[str]) -> bool:
     """Tell whether texts have enough in common, in order; what is in common at the most, which costs a tenth, rules out most."""
     if not mine and not yours:
         return True
+    # Imported here: few questions come so far.
+    from rapidfuzz.distance import Indel
+
     at_most = Indel.normalized_similarity(mine, yours, score_cutoff=_LIKENESS - _ROUNDING)
     return at_most > 0 and SequenceMatcher(None, mine, yours, autojunk=False).ratio() >= _LIKENESS
 

@@ -13,8 +13,17 @@ from itertools import accumulate
 from queue import Queue
 from typing import IO, Any
 
+CALL_SECONDS = 0.1
+"""How long a first call is waited for before the package is imported: a client that starts a server to ask it something asks at once."""
+
+ANSWER_SECONDS = 3.0
+"""The longest that the package is put off for the answer to it: words and model are there in less, or the answer takes long anyway."""
+
 Answers = Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any] | None]]
 """What is answered to a method's parameters, the method named; None where that is left to the package."""
+
+CallAnswer = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any] | None]
+"""What is answered to a call's parameters, in a thread, given those with which the client shook hands; None as above."""
 
 _NO_JSON, _NO_MESSAGE = -32700, -32600
 """Codes of JSON-RPC 2.0, section 5.1."""
@@ -34,11 +43,14 @@ LINES_READ = 64
 class Ahead:
     """Standard input and output, a line a message, as the package is given them. Its writer is one thread's, its reader another one's."""
 
-    def __init__(self, incoming: IO[bytes], outgoing: IO[str], answers: Answers) -> None:
-        self._incoming, self._outgoing, self._answers = incoming, outgoing, answers
+    def __init__(self, incoming: IO[bytes], outgoing: IO[str], answers: Answers, answer_call: CallAnswer = lambda *_: None) -> None:
+        self._incoming, self._outgoing, self._answers, self._answer_call = incoming, outgoing, answers, answer_call
         self._lines: Queue[str] = Queue(LINES_READ)
-        self._is_ahead, self._is_greeted = True, False
+        self._is_ahead, self._is_welcome = True, False
+        self._greeting: Mapping[str, Any] = {}
         self._answered: set[str] = set()  # ids as they are written
+        self._at_work = ""  # the id of the call that is being answered here
+        self._called, self._is_done = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._listener = threading.Thread(target=self._listen, name="client's messages", daemon=True)
         self._listener.start()
@@ -48,10 +60,15 @@ class Ahead:
         self._is_ahead = False
         return self._lines.get()
 
+    def await_call(self) -> None:
+        """Wait a moment for a first call, and for its answer: whoever imports the package now would take the processor from it."""
+        if self._called.wait(CALL_SECONDS):
+            self._is_done.wait(ANSWER_SECONDS)
+
     def write(self, line: str) -> int:
         """Send a message, but for an answer that was sent already."""
         with self._lock:
-            if not (self._answered and self._is_answered(line)):
+            if not ((self._answered or self._at_work) and self._is_answered(line)):
                 self._outgoing.write(line)
         return len(line)
 
@@ -65,7 +82,14 @@ class Ahead:
             for line in self._incoming:
                 if line.strip():
                     self._hear(line.decode("utf-8", errors="replace"))
+        self._end()
         self._lines.put("")
+
+    def _end(self) -> None:
+        """Leave to the package what comes from now on."""
+        self._is_ahead = False
+        self._is_done.set()
+        self._called.set()
 
     def _hear(self, line: str) -> None:
         """Refuse a line that is no message, and pass on all others."""
@@ -87,16 +111,36 @@ class Ahead:
     def _answer(self, message: Mapping[str, Any]) -> None:
         """Answer a request where that can be; the first one that cannot ends it, so that answers come in the order of the requests."""
         if _is_answer(message) or "id" not in message:
+            self._is_welcome = self._is_welcome or message.get("method") == "notifications/initialized"
             return  # an answer and a notification are the package's
         number, method, asked = message["id"], message["method"], message.get("params") or {}
-        answer = self._answers[method](asked) if method in self._answers and (self._is_greeted or method == "initialize") else None
-        if answer is None:
-            self._is_ahead = False
+        if method == "tools/call" and self._greeting and self._is_welcome:
+            self._is_ahead, self._at_work = False, json.dumps(number)
+            threading.Thread(target=self._take_call, args=(number, asked), name="first call", daemon=True).start()
+            self._called.set()
             return
-        self._is_greeted = True
+        answer = self._answers[method](asked) if method in self._answers and (self._greeting or method == "initialize") else None
+        if answer is None:
+            self._end()
+            return
+        self._greeting = self._greeting or asked
         with self._lock:
             self._answered.add(json.dumps(number))
         self._send({"jsonrpc": "2.0", "id": number, "result": answer})
+
+    def _take_call(self, number: int | str, asked: Mapping[str, Any]) -> None:
+        """Answer a call, unless the package does before; it is given the call, too."""
+        try:
+            answer = self._answer_call(asked, self._greeting)
+            with self._lock:
+                is_first = answer is not None and bool(self._at_work)
+                self._answered |= {self._at_work} if is_first else set()
+                self._at_work = ""
+            if is_first:
+                self._send({"jsonrpc": "2.0", "id": number, "result": answer})
+        finally:
+            self._at_work = ""
+            self._is_done.set()
 
     def _send(self, message: Mapping[str, Any]) -> None:
         with self._lock:
@@ -106,6 +150,8 @@ class Ahead:
     def _is_answered(self, line: str) -> bool:
         message = json.loads(line)
         number = json.dumps(message.get("id"))
+        if number == self._at_work and "method" not in message:
+            self._at_work = ""
         if "method" in message or number not in self._answered:
             return False
         self._answered.remove(number)

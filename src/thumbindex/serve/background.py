@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError, UsageError
@@ -69,7 +70,7 @@ class Background:
         self.follower = Follower()
         self._opening = opening
         self._open = open_it
-        self._command = child_command(opening) if command is None else list(command)
+        self._given, self._command = command, list(command or ())
         self._library: Future[Library] = Future()
         self._child: Child | None = None
         self._model_note = ""
@@ -104,7 +105,6 @@ class Background:
                 return
             if folder:
                 self._opening = replace(self._opening, folder=tuple(folder))
-                self._command = self._command and child_command(self._opening)
             self._root_notes = tuple(notes)
             self._settled.set()
 
@@ -216,12 +216,14 @@ class Background:
             # The current folder is often the very one that was refused.
             self._library.set_exception(UsageError(" ".join(("No folder is served.", *self._root_notes))))
             return
-        if self._command:
-            self._child = Child(self._command)
-            threading.Thread(target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True).start()
         library = self._opened()
         if library is None:
             return
+        if self._given is None:
+            self._command = child_command(self._opening, [each.places.watch for each in library.opened] if library.config.serve.watch.enabled else [])
+        if self._command:
+            self._child = Child(self._command)
+            threading.Thread(target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True).start()
         self._model_until = time.monotonic() + MODEL_SECONDS
         self._library.set_result(library)
         self.follower.start(library)
@@ -270,10 +272,10 @@ class Background:
             self._stopping.wait(_MODEL_POLL_SECONDS)
 
 
-def child_command(opening: Opening) -> list[str]:
-    """Return how to start the child that indexes what an opening describes."""
+def child_command(opening: Opening, locks: Sequence[Path] = ()) -> list[str]:
+    """Return how to start the child that indexes what an opening describes, once one of the locks is free; without locks at once."""
     # -P: the server's working directory is often a vault, whose files must never be imported.
-    return [sys.executable, "-P", "-m", "thumbindex", "work", *opening.arguments()]
+    return [sys.executable, "-P", "-m", "thumbindex.serve.turn", *map(str, locks), "--", *opening.arguments()]
 
 
 def _within(library: Library, only: Collection[str] | None) -> Library:

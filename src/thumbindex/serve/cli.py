@@ -23,7 +23,7 @@ from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.payload import answer_payload, report_payload, status_payload
 from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_answer, print_forgotten, print_json, print_report, print_status
-from thumbindex.serve.server import ABOUT, HELP_NAMES, serve, work
+from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
 from thumbindex.serve.token import token
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.tune import tune
@@ -172,7 +172,6 @@ app.command("tune")(tune)
 app.command("eval")(evaluate_queries)
 app.command("token")(token)
 app.add_typer(bench, name="bench")
-app.command(hidden=True)(work)
 
 
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from thumbindex.errors import ThumbindexError
+from thumbindex.process import collect_as_usual
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -59,6 +60,7 @@ class Follower:
             else:
                 # Opening a large index takes its time: while one commit follows another, at most half of it.
                 pause = max(self._pause, time.monotonic() - began)
+            collect_as_usual()  # the first time: the start is over, and what it opened stays
             self._stopped.wait(pause)
 
     def within(self, folders: Collection[str]) -> Following:

@@ -17,9 +17,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.serve.background import Background
 from thumbindex.serve.budget import Reply
+from thumbindex.serve.first import WITHOUT_LINKS, ask
 from thumbindex.serve.greeting import NAME, MayName, instructions, tools
 from thumbindex.serve.outcome import unforeseen
-from thumbindex.serve.replies import reply_outline, reply_query, reply_read, reply_related, reply_status
+from thumbindex.serve.replies import reply_outline, reply_read, reply_related, reply_status
 from thumbindex.serve.resources import MIME, TEMPLATE, complete, list_page, parse_uri, resource_uri
 from thumbindex.serve.roots import ask_roots, taken_roots
 from thumbindex.serve.seat import Seat, Seats, seated
@@ -33,9 +34,6 @@ _LOG = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 PROMPT = "answer_from_notes"
-
-_WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
-"""Versions of the protocol that know no links to resources: a strict client would refuse the answer."""
 
 
 class NotesServer(Server[Seats]):
@@ -129,7 +127,7 @@ class _Desk:
         except Exception as error:  # a model that asked can tell its user more than a broken request could
             _LOG.exception("A tool failed")
             return types.CallToolResult(content=[types.TextContent(type="text", text=unforeseen(error))], is_error=True)
-        links = reply.links if ctx.session.protocol_version not in _WITHOUT_LINKS else ()
+        links = reply.links if ctx.session.protocol_version not in WITHOUT_LINKS else ()
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=reply.text), *map(types.ResourceLink.model_validate, links)]
         return types.CallToolResult(content=content, structured_content=reply.structured)
 
@@ -203,10 +201,7 @@ class _Desk:
             self._background.settle()  # there are no roots to wait for
 
     def _query(self, arguments: Mapping[str, Any], waiting: Waiting) -> Reply:
-        self._background.await_words(tell=waiting.tell, interrupted=waiting.is_over)
-        self._background.await_model(waiting.is_over)
-        background = self._background
-        return reply_query(background.library(), arguments, background.progress, waiting.tell, waiting.is_over, lambda: background.is_attended)
+        return ask(self._background, arguments, waiting.tell, waiting.is_over)
 
     def _over(self, reply: Callable[..., Reply]) -> Callable[[Mapping[str, Any], Waiting], Reply]:
         return lambda arguments, _: reply(self._background.library(), arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,15 @@ class Opening:
         given += [("--index", str(self.index))] if self.index else []
         given += [("--config", str(self.config))] if self.config else []
         return [f"{name}={value}" for name, value in given]
+
+    @classmethod
+    def from_arguments(cls, arguments: Sequence[str]) -> Opening:
+        """Return what `arguments` wrote."""
+        given: dict[str, list[str]] = {}
+        for name, _, value in (each.partition("=") for each in arguments):
+            given.setdefault(name, []).append(value)
+        (index, config) = (Path(given[name][-1]) if name in given else None for name in ("--index", "--config"))
+        return cls(tuple(given.get("--folder", ())), index, config, tuple(given.get("--set", ())))
 
     def over(self, group: Opening) -> Opening:
         """Return what this names, what a group of commands names where this names nothing."""

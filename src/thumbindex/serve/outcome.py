@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from thumbindex.errors import ThumbindexError, UsageError
 
 FOUND, NOT_FOUND, WRONG_USE, FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -23,15 +21,18 @@ def reported(command: Callable[..., int]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
-        for stream in (sys.stdout, sys.stderr):
-            _escape_unwritable(stream)
-        raise typer.Exit(_outcome(functools.partial(command, *args, **kwargs)))
+        # Imported here: the child of a server does without.
+        import typer
+
+        raise typer.Exit(outcome(functools.partial(command, *args, **kwargs)))
 
     return run
 
 
 def say_error(message: str) -> None:
     """Print one line on stderr."""
+    import typer
+
     typer.secho(" ".join(message.split("\n")), fg=typer.colors.RED, err=True)
 
 
@@ -41,7 +42,10 @@ def _escape_unwritable(stream: object) -> None:
         stream.reconfigure(errors="backslashreplace")
 
 
-def _outcome(command: Callable[[], int]) -> int:
+def outcome(command: Callable[[], int]) -> int:
+    """Return a command's exit code, with an error reported in one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        _escape_unwritable(stream)
     try:
         return command()
     except UsageError as error:

@@ -1,8 +1,7 @@
-"""The commands that stay: the server, and the child that indexes for it. A client waits for their start, so they can do without the others."""
+"""The command that stays: the server. A client waits for its start, so it can do without the others."""
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +9,9 @@ import typer
 
 from thumbindex.errors import UsageError
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.options import open_for, takes_opening
-from thumbindex.serve.outcome import FOUND, reported
+from thumbindex.serve.options import takes_opening
+from thumbindex.serve.outcome import reported
 from thumbindex.serve.stdio import serve_stdio
-from thumbindex.serve.work import work_for_server
 
 ABOUT = "Answer questions from folders of Markdown with the right passages, cited to the line."
 
@@ -44,19 +42,12 @@ def serve(
     return serve_stdio(opening)
 
 
-@reported
-@takes_opening
-def work(
-    ctx: typer.Context,
-    opening: Opening,
-) -> int:
-    """Index for a server until its end of our standard input closes."""
-    work_for_server(partial(open_for, ctx, opening))
-    return FOUND
-
-
 app = typer.Typer(name="thumbindex", help=ABOUT, add_completion=False, context_settings=HELP_NAMES, pretty_exceptions_enable=False)
-"""The program with these commands alone."""
+"""The program with this command alone."""
 
 app.command()(serve)
-app.command(hidden=True)(work)
+
+
+@app.callback()
+def program() -> None:
+    """Take commands by name: typer asks for no name where a program has but one command, unless something is said of the program itself."""

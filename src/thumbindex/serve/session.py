@@ -14,13 +14,11 @@ from thumbindex.serve.ahead import Ahead
 from thumbindex.serve.background import Background
 from thumbindex.serve.greeting import MayName
 from thumbindex.serve.mcp import build_server
-from thumbindex.serve.opening import Opening
 from thumbindex.serve.seat import Seats
 
 
-def serve_client(opening: Opening, folders: Sequence[tuple[str, Path]], may_name: MayName, lines: Ahead, takes_roots: bool) -> None:
+def serve_client(background: Background, folders: Sequence[tuple[str, Path]], may_name: MayName, lines: Ahead) -> None:
     """Serve until there are no more lines."""
-    background = Background(opening, takes_roots=takes_roots)
     try:
         anyio.run(_serve, build_server(background, folders, may_name), lines)
     finally:

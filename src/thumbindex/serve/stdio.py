@@ -6,14 +6,16 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from thumbindex.config import resolve_folders, with_folder_file
 from thumbindex.errors import UnknownFolderError
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.ahead import Ahead
+from thumbindex.serve.background import Background
 from thumbindex.serve.greeting import MayName, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening
 
@@ -30,15 +32,25 @@ def serve_stdio(opening: Opening) -> int:
     may_name = names_allowed(opening, folders)
     takes_roots = not opening.folder and not opening.load().folders
     greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots)
-    ahead = Ahead(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list})
+    background = Background(opening, takes_roots=takes_roots)
+    ahead = Ahead(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
     give_memory_back()
+    ahead.await_call()
     # Imported here: it brings the protocol's package, for which no client has to wait with its first requests.
     from thumbindex.serve.session import serve_client
 
-    serve_client(opening, folders, may_name, ahead, takes_roots)
+    serve_client(background, folders, may_name, ahead)
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)
+
+
+def answer_call(background: Background, asked: Mapping[str, Any], greeting: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the answer to a client's first call, where it need not wait for the protocol's package."""
+    # Imported here: the handshake must not pay for the forms of answers.
+    from thumbindex.serve.first import answer_first
+
+    return answer_first(background, asked, greeting["protocolVersion"])
 
 
 def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:

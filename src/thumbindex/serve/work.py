@@ -10,11 +10,25 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from thumbindex.process import take_short_turns
+from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread, take_short_turns
 from thumbindex.serve.child import REPAIR
+from thumbindex.serve.opening import Opening, open_library
+from thumbindex.serve.outcome import FOUND, outcome
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Index what `Opening.arguments` wrote, as `work_for_server` does; return the exit code. No user's command: no parser of options is imported."""
+    collect_rarely()
+    compute_on_one_thread()
+
+    def work() -> int:
+        work_for_server(lambda: open_library(Opening.from_arguments(arguments)))
+        return FOUND
+
+    return outcome(work)
 
 
 def work_for_server(open_it: Callable[[], Library]) -> None:
@@ -25,6 +39,7 @@ def work_for_server(open_it: Callable[[], Library]) -> None:
     from thumbindex.serve.live import Live
 
     library = open_it()
+    collect_as_usual()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave_on_signal)
     take_short_turns()

@@ -1,0 +1,52 @@
+"""A program that waits, in very little memory, until an index has nobody who tends it, and is then the child that does: `LOCK... -- ARGUMENT...`.
+
+It imports nothing but what waiting takes: each server has a child, and of those on one folder all but one only wait.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+from collections.abc import Sequence
+from typing import IO
+
+if sys.platform != "win32":
+    import fcntl
+
+PAUSE_SECONDS = 0.5
+"""How often one looks: the child then needs as long to start, and takes over within two seconds of the end of the one before."""
+
+REST = "--"
+"""Stands between the locks and the arguments."""
+
+
+def await_turn(locks: Sequence[str], wishes: IO[str]) -> None:
+    """Wait until one of the locks is free, or the server has a wish or is gone: both are the child's to hear. Without locks, do not wait."""
+    while locks and all(map(_is_held, locks)) and not select.select([wishes], [], [], PAUSE_SECONDS)[0]:
+        pass
+
+
+def _is_held(lock: str) -> bool:
+    """Tell whether a process holds a lock; where it is free it is shared for the moment of looking."""
+    if sys.platform == "win32":  # no pipe can be waited for there while a lock is looked at
+        return False
+    try:
+        with open(lock) as file:  # noqa: PTH123 - pathlib would be half of what is imported here
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no index yet, or none that can be read: the child says so
+        return False
+    return False
+
+
+if __name__ == "__main__":
+    at = sys.argv.index(REST)
+    try:
+        await_turn(sys.argv[1:at], sys.stdin)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    # Imported here: it is what waiting does without.
+    from thumbindex.serve.work import main
+
+    sys.exit(main(sys.argv[at + 1 :]))

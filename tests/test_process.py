@@ -1,0 +1,36 @@
+"""What is set in a process of our own, seen from within one."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+
+def told_by(program: str) -> Any:
+    """Run a program in a process of its own; return what it says last."""
+    done = subprocess.run([sys.executable, "-c", f"import gc, json, sys\n{program}"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_a_start_looks_for_no_cycles_and_later_not_among_what_it_has_made() -> None:
+    before, during, after, frozen = told_by(
+        "from thumbindex.process import collect_as_usual, collect_rarely\nbefore = gc.get_threshold()\n"
+        "collect_rarely()\nduring = gc.get_threshold()\ncollect_as_usual()\n"
+        "print(json.dumps([before, during, gc.get_threshold(), gc.get_freeze_count()]))"
+    )
+    assert (after == before, during[0] > 100 * before[0], frozen > 1000) == (True, True, True)
+
+
+def test_who_has_put_off_no_collection_has_nothing_frozen_by_its_end() -> None:
+    # a Library in somebody's own program: what lives there is not ours to keep
+    assert told_by("from thumbindex.process import collect_as_usual\ncollect_as_usual()\nprint(gc.get_freeze_count())") == 0
+
+
+def test_notes_without_links_bring_no_networkx_and_have_no_neighbors() -> None:
+    program = (
+        "from thumbindex.index.graph import NetworkxLinkGraph\nalone = NetworkxLinkGraph(['a.md', 'b.md'], {'a.md': '[\"a.md\"]'})\n"
+        "without = [alone.linked(0), alone.linking(0), 'networkx' in sys.modules]\n"
+        "linked = NetworkxLinkGraph(['a.md', 'b.md'], {'a.md': '[\"b.md\"]'}, alone)\n"
+        "print(json.dumps([without, linked.linked(0), linked.linking(1), 'networkx' in sys.modules]))"
+    )
+    assert told_by(program) == [[[], [], False], [1], [0], True]
