@@ -65,9 +65,12 @@ def write_seen(places: Places, state: SeenState) -> None:
     """Keep what was seen; where that is refused the next run compares as if there were nothing."""
     text = json.dumps(asdict(state))
     temporary = places.seen.with_name(f"{places.seen.name}.{os.getpid()}")
-    with suppress(OSError):
+    try:
         temporary.write_text(f"{crc32(text.encode())}\n{text}", encoding="utf-8")
         put_in_place(temporary, places.seen)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> SeenState | None:
