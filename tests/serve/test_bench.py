@@ -1,6 +1,11 @@
 """`thumbindex bench`: what it takes for granted, what it refuses, and what it writes."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import jsonschema
@@ -49,5 +54,20 @@ def test_the_other_benchmarks_keep_their_names() -> None:
 
 def test_a_cost_is_drawn_against_size(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    draw_lines(tmp_path / "a.png", "Time", "ms", [("p50", ((1_000, 1.0), (10_000, 2.0)))])
+    for name in ("a.svg", "b.svg", "a.png"):
+        draw_lines(tmp_path / name, "Time", "ms", [("p50", ((1_000, 1.0), (10_000, 2.0)))])
+    assert "<svg" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="nothing can be told to end gently there")
+def test_a_measurement_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "thumbindex", "bench", "together", "--made", "3", "--words-only"]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        end = time.monotonic() + 60
+        while not list(tmp_path.glob("thumbindex-bench-*/vault/*")) and time.monotonic() < end:
+            time.sleep(0.05)
+        running.terminate()
+        assert running.wait(30) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,8 @@ from thumbindex.model import Changes, FileState
 NOT_KEPT = -1
 """Stands for the time of a file that was written just before: it is no file's, so that the digest decides."""
 
-_FRESH_NS = 2_000_000_000  # the coarsest clock of a file system in use (FAT) ticks every two seconds
+FRESH_NS = 2_000_000_000
+"""The coarsest clock of a file system in use (FAT) ticks every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def find_changes(
     added, changed, touched = [], [], []
     for state in present:
         before = known.get(state.path)
-        kept = replace(state, mtime_ns=NOT_KEPT) if max(state.mtime_ns, state.ctime_ns) > now_ns - _FRESH_NS else state
+        kept = replace(state, mtime_ns=NOT_KEPT) if max(state.mtime_ns, state.ctime_ns) > now_ns - FRESH_NS else state
         if before is None:
             added.append(state.path)
         elif not verify and facts_of(before) == facts_of(state):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from thumbindex.corpus.listing import Listed, Pointed, Seen, list_folder, seen_in
 from thumbindex.corpus.private import is_private_path
 from thumbindex.corpus.read import inside, read_inside, too_large
 from thumbindex.errors import UnknownFolderError
@@ -46,7 +46,7 @@ class _Walk:
     exclude: GitIgnoreSpec
     files: dict[str, FileState] = field(default_factory=dict)  # by real path
     problems: list[Problem] = field(default_factory=list)
-    folders: set[str] = field(default_factory=set)  # real paths that were listed
+    folders: dict[str, Listed | None] = field(default_factory=dict)  # what was listed, by real path; None where it could not be
     links: list[tuple[str, str, Rules]] = field(default_factory=list)  # path in the folder, real path, rules: looked at last
     twice: list[tuple[str, str]] = field(default_factory=list)  # symlinks to notes that are listed by their real path, with that
     unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)  # globs that have met nothing so far, by setting and text
@@ -60,10 +60,28 @@ def walk(root: Path, settings: CorpusSettings) -> tuple[tuple[FileState, ...], t
     Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A symlink is followed where it leads inside
     the folder; a file that is reached twice is listed once, by its real path. Raises UnknownFolderError where there is no such folder.
     """
+    walked = walk_and_see(root, settings, 0)
+    return walked.files, walked.problems
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """What a walk found, and by what the next one can tell that it would find the same."""
+
+    files: tuple[FileState, ...]
+    problems: tuple[Problem, ...]
+    seen: Seen | None
+
+
+def walk_and_see(root: Path, settings: CorpusSettings, now_ns: int) -> Walked:
+    """Walk as `walk` does; `now_ns` is the clock when it begins, and 0 where nobody asks what it saw."""
     state = _Walk(_real(root), settings, _spec(settings.include), _spec(settings.exclude), unmatched=_globs(settings))
     _go(state)
     found = sorted(state.files.values(), key=lambda file: file.path)
-    return tuple(found), tuple(sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path))
+    problems = sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path)
+    listed = [each for each in state.folders.values() if each]
+    seen = seen_in(listed, now_ns) if now_ns and len(listed) == len(state.folders) else None
+    return Walked(tuple(found), tuple(problems), seen)
 
 
 def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
@@ -120,31 +138,37 @@ def _list(state: _Walk, prefix: str, real: str, rules: Rules) -> None:
         prefix, real, rules = waiting.pop()
         if real in state.folders:
             continue
-        state.folders.add(real)
-        entries = _entries(state, prefix, real)
-        rules = (*rules, *_own_rules(state, prefix, real, entries))
-        for entry in entries:
-            path = prefix + entry.name
+        listed = state.folders[real] = _listed(state, prefix, real)
+        if listed is None:
+            continue
+        below = real.rstrip(os.sep) + os.sep
+        names = [name for name in listed.names if _readable_name(state, prefix, name)]
+        rules = (*rules, *_own_rules(state, prefix, below, names))
+        for name in names:
+            path = prefix + name
             if state.asked is not None and path not in state.asked:
                 continue
             if state.unmatched:
-                _match(state, path, entry)
-            if entry.is_symlink():
-                _note_link(state, path, entry.path, rules)
-            elif entry.is_dir(follow_symlinks=False):
+                _match(state, path, is_folder=name in listed.folders or _is_folder(listed.links.get(name)))
+            if name in listed.links:
+                _note_link(state, path, listed.links[name], rules)
+            elif name in listed.folders:
                 if not _left_out(state, path + "/", rules):
-                    waiting.append((path + "/", entry.path, rules))
+                    waiting.append((path + "/", f"{below}{name}", rules))
             else:
-                _add(state, path, entry.path, rules, partial(entry.stat, follow_symlinks=False))
+                _add(state, path, f"{below}{name}", rules, listed.facts.get(name) or listed.failed.get(name))
 
 
-def _entries(state: _Walk, prefix: str, real: str) -> list[os.DirEntry[str]]:
+def _listed(state: _Walk, prefix: str, real: str) -> Listed | None:
     try:
-        with os.scandir(real) as found:
-            return [entry for entry in found if _readable_name(state, prefix, entry.name)]
+        return list_folder(real, state.settings)
     except OSError as error:
         state.problems.append(Problem(prefix.rstrip("/") or ".", None, f"folder cannot be listed: {error.strerror or error}"))
-        return []
+        return None
+
+
+def _is_folder(pointed: Pointed | None) -> bool:
+    return pointed is not None and pointed.facts is not None and stat.S_ISDIR(pointed.facts.st_mode)
 
 
 def _readable_name(state: _Walk, prefix: str, name: str) -> bool:
@@ -160,13 +184,12 @@ def _readable_name(state: _Walk, prefix: str, name: str) -> bool:
     return True
 
 
-def _own_rules(state: _Walk, prefix: str, real: str, entries: Sequence[os.DirEntry[str]]) -> Iterator[Rule]:
-    there = {entry.name: entry.path for entry in entries if entry.name in state.settings.ignore_files}
+def _own_rules(state: _Walk, prefix: str, below: str, names: Sequence[str]) -> Iterator[Rule]:
     lines: list[tuple[str, int, str]] = []
     for name in state.settings.ignore_files:
-        if name in there:
+        if name in names:
             # a symlink would make lines of any file known, a pipe would never end, and a device would fill the memory
-            found = read_inside(state.root, there[name], MOST_RULES)
+            found = read_inside(state.root, below + name, MOST_RULES)
             if not isinstance(found, bytes):
                 reason = found.removeprefix("cannot be read: ") if isinstance(found, str) else f"{found:,} bytes, more than {MOST_RULES:,}"
                 state.problems.append(Problem(prefix + name, None, f"ignore rules cannot be read: {reason}"))
@@ -177,20 +200,18 @@ def _own_rules(state: _Walk, prefix: str, real: str, entries: Sequence[os.DirEnt
         yield Rule(prefix, _spec([line for *_, line in lines]), tuple(lines))
 
 
-def _note_link(state: _Walk, path: str, link: str, rules: Rules) -> None:
-    try:
-        target = os.path.realpath(link)
-    except OSError:  # swapped for another just now
+def _note_link(state: _Walk, path: str, pointed: Pointed, rules: Rules) -> None:
+    if not pointed.target:
         return
-    own = inside(state.root, target)
+    own = inside(state.root, pointed.target)
     if own is None:
         _note_link_out(state, path, rules)
         return
-    folder = os.path.isdir(target)  # noqa: PTH112
+    folder = _is_folder(pointed)
     if _left_out(state, path + "/" if folder else path, rules) or not (folder or _is_document(state, path)) or is_private_path(own, state.settings):
         return
-    if os.path.exists(target):  # noqa: PTH110
-        state.links.append((path, target, rules))
+    if pointed.facts:
+        state.links.append((path, pointed.target, rules))
     else:
         state.problems.append(Problem(path, None, "symlink that leads nowhere"))
 
@@ -205,9 +226,16 @@ def _note_link_out(state: _Walk, path: str, rules: Rules) -> None:
 def _add_link(state: _Walk, path: str, target: str, rules: Rules) -> None:
     """List the file that a symlink leads to by the symlink's path, where it is not listed by its own."""
     if target not in state.files:
-        _add(state, path, target, rules, partial(os.stat, target))
+        _add(state, path, target, rules, _facts_at(target))
     elif _is_document(state, path) and not _left_out(state, path, rules):
         state.twice.append((path, state.files[target].path))
+
+
+def _facts_at(target: str) -> os.stat_result | OSError:
+    try:
+        return os.stat(target)  # noqa: PTH116
+    except OSError as error:
+        return error
 
 
 def _globs(settings: CorpusSettings) -> dict[tuple[str, str], GitIgnoreSpec]:
@@ -217,9 +245,8 @@ def _globs(settings: CorpusSettings) -> dict[tuple[str, str], GitIgnoreSpec]:
     return {(name, glob): _spec([glob.removeprefix("!")]) for name, glob in given}
 
 
-def _match(state: _Walk, path: str, entry: os.DirEntry[str]) -> None:
+def _match(state: _Walk, path: str, is_folder: bool) -> None:
     """Strike off the globs that an entry meets: `include` is about documents, `exclude` about whatever is there, hidden or not."""
-    is_folder = entry.is_dir()
     for (name, glob), spec in list(state.unmatched.items()):
         met = spec.match_file(f"{path}/" if is_folder else path) and (name == "corpus.exclude" or is_folder or _is_document(state, path))
         # a folder that is left out is not looked into
@@ -237,13 +264,11 @@ def _remarks(state: _Walk) -> Iterator[Problem]:
         yield Problem(f"{path} -> {real}", None, f"symlink to a note that is listed once, by its own path{others}")
 
 
-def _add(state: _Walk, path: str, real: str, rules: Rules, facts: Callable[[], os.stat_result]) -> None:
-    if real in state.files or not _is_document(state, path) or _left_out(state, path, rules):
+def _add(state: _Walk, path: str, real: str, rules: Rules, found: os.stat_result | OSError | None) -> None:
+    if real in state.files or not _is_document(state, path) or _left_out(state, path, rules) or found is None:
         return
-    try:
-        found = facts()
-    except OSError as error:
-        state.problems.append(Problem(path, None, f"cannot be read: {error.strerror or error}"))
+    if isinstance(found, OSError):
+        state.problems.append(Problem(path, None, f"cannot be read: {found.strerror or found}"))
         return
     if not stat.S_ISREG(found.st_mode):
         _note(state, path, "is no regular file")

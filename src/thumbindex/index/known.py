@@ -21,6 +21,7 @@ class Known:
     corpus: str  # how the files were cut
     problems: frozenset[Problem]  # about files that are no documents
     is_settled: bool  # links are resolved, the keyword view shows every row, and nothing is left to be wiped
+    generation: int  # in which all this was so
     withheld: Withheld = field(default_factory=Withheld)  # files that were read and are private: nothing else is kept of them
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
@@ -41,4 +42,4 @@ def known_of(store: Store, places: Places) -> Known:
         problems = frozenset(problem for problem in store.problems() if problem.path not in manifest)
         shown = KeywordView(places.keyword).is_whole(int(store.meta("words", "0")))
         settled = shown and store.meta("links") == "resolved" and is_wiped(store)
-        return Known(manifest, store.meta("corpus"), problems, settled, read_withheld(store))
+        return Known(manifest, store.meta("corpus"), problems, settled, store.generation, read_withheld(store))

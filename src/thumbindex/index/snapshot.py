@@ -54,6 +54,11 @@ class Places:
         return self.folder / "tuned.json"
 
     @property
+    def seen(self) -> Path:
+        """What the folder looked like when nothing was left to do."""
+        return self.folder / "seen"
+
+    @property
     def watch(self) -> Path:
         """The lock of the server's process that watches the folder."""
         return self.folder / "watch.lock"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from thumbindex.errors import StorageError
 from thumbindex.index.checksum import as_number, row_sum
 from thumbindex.index.database import Database, Row
 
@@ -22,6 +23,26 @@ class StoredColumns(Database):
             rows = self._whole(self._rows(f"SELECT {DOCUMENT}, sum FROM documents NOT INDEXED"), "a document")
             self._verify_count("documents", [(row[-1],) for row in rows])
         return rows
+
+    def verify_documents(self) -> None:
+        """Raise IndexDamagedError where a document is missing or another one than it was; SQLite adds up, rows are read where that does not agree."""
+        with self.reading():
+            if not self._adds_up("documents", "sum"):
+                self._document_rows()
+
+    def count_whole_chunks(self) -> int:
+        """Count the chunks; raise IndexDamagedError where one is missing, or is another than it was."""
+        with self.reading():
+            return self.count_chunks() if self._adds_up("chunks", "id", "document", "ordinal") else len(self.chunk_rows())
+
+    def _adds_up(self, table: str, *columns: str) -> bool:
+        """Tell whether a table has as many rows as were counted, and SQLite finds the same sums of these columns: a tenth of reading them."""
+        sums = ", ".join(f"coalesce(sum({column}), 0)" for column in columns)
+        try:
+            (numbers,) = self._rows(f"SELECT count(*), {sums} FROM {table} NOT INDEXED")
+        except StorageError:
+            return False  # a flipped number can be too large to be added; whoever reads the rows tells what is wrong
+        return self._known_census().agrees(table, numbers)
 
     def _whole(self, rows: list[Row], what: str) -> list[Row]:
         """Return rows whose last column is the checksum of the others, or raise IndexDamagedError."""

@@ -30,6 +30,7 @@ from thumbindex.library.reading import find_document, outline_documents, outline
 from thumbindex.library.remembered import RememberedQueries, RememberedScores
 from thumbindex.library.status import status_of
 from thumbindex.library.tokens import note_tokens
+from thumbindex.library.turns import Turns
 from thumbindex.library.why import why
 from thumbindex.library.written import Note, read_notes
 from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexState, OutlineEntry, Passage, Progress, Query, Related, Why
@@ -59,6 +60,7 @@ class Library(Kept, Duplicated):
         self._wait_for_models = wait_for_models
         self._for_indexing: dict[str, Embedder] = {}  # by the name that was asked for, and its own
         self._loading = threading.Lock()
+        self._turns = Turns()
 
     @classmethod
     def open(
@@ -215,7 +217,8 @@ class Library(Kept, Duplicated):
         if freshness:
             self.refresh()
         self._models_for_query()
-        found = answer(query, self._readers, self.config.query, self._embedder, self._reranker, explain=explain)
+        with self._turns:
+            found = answer(query, self._readers, self.config.query, self._embedder, self._reranker, explain=explain)
         return replace(found, freshness=freshness)
 
     def why(

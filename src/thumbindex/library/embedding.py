@@ -88,7 +88,7 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
             if store.embedded_to(fingerprint) < store.last_row:
                 with store.transaction():
                     store.note_embedded(fingerprint)
-            return Embedded(0, len(store.chunk_rows()))
+            return Embedded(0, store.count_whole_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     with Writer.open(folder.places.folder) as writer:
         writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name, model_setting=setting)

@@ -14,10 +14,11 @@ from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderErro
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.withheld import Withheld, read_withheld
-from thumbindex.library.indexing import Listing, keep_unlisted, refuse_empty
+from thumbindex.library.indexing import Listing, cutting, keep_unlisted, refuse_empty
 from thumbindex.library.others import is_tended
 from thumbindex.library.private import is_private_now, split_private
 from thumbindex.library.reader import Reader
+from thumbindex.library.unchanged import count_unchanged
 from thumbindex.model import FileState, Freshness, Problem, Progress
 
 LONGEST_WAIT = 60.0
@@ -162,6 +163,8 @@ class Awaited:
 def find_differing(reader: Reader) -> Differing:
     """Compare the folder with the index; what cannot be read is no difference. Raises UnknownFolderError where the folder is gone."""
     folder, settings = reader.folder, reader.folder.config.corpus
+    if count_unchanged(folder, cutting(folder)) is not None:
+        return {}
     now = time.time_ns()
     states, problems = walk(folder.root, settings)
     known = _manifest(reader)

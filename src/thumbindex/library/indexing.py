@@ -12,17 +12,20 @@ from typing import Literal
 
 from thumbindex.corpus.changes import Comparison, find_changes
 from thumbindex.corpus.links import LinkResolver
+from thumbindex.corpus.listing import Seen
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_path
 from thumbindex.corpus.read import digest_of, read_bytes, read_digest
-from thumbindex.corpus.walk import walk
+from thumbindex.corpus.walk import walk, walk_and_see
 from thumbindex.errors import StorageError, UnknownFolderError
 from thumbindex.index.known import Known, known_of, read_known
+from thumbindex.index.seen import Facts, store_facts
 from thumbindex.index.store import Store, digests
 from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Writer
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
 from thumbindex.library.private import split_private, without_private
+from thumbindex.library.unchanged import count_unchanged, note_unchanged
 from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
 
 FIRST_BYTES, MOST_BYTES = 128 * 1024, 4 * 1024 * 1024
@@ -90,6 +93,8 @@ class Listing:
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
     withheld: tuple[FileState, ...] = ()  # files that are known to be private, as they are now
+    seen: Seen | None = None  # by what the next look can tell that a walk would find the same
+    store: Facts = ()  # what the store's file was before all this was compared with it
 
 
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
@@ -106,6 +111,9 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
 def index_words(folder: Folder, run: Run) -> IndexReport:
     """Compare, read what differs, and keep its words; again where another process was faster."""
     began = time.perf_counter()
+    files = None if run.verify or run.rebuild else count_unchanged(folder, cutting(folder))
+    if files is not None:
+        return _report(folder, Changes((), (), (), files), Kept(), time.perf_counter() - began)
     comparison, kept = _keep(folder, run)
     for _ in range(ROUNDS - 1):
         if kept.passed_over:
@@ -115,7 +123,17 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
 
 def _keep(folder: Folder, run: Run) -> tuple[Comparison, Kept]:
     comparison, listing, known = compare(folder, run)
+    if listing.seen and not run.rebuild and _is_done(comparison, listing, known):
+        note_unchanged(folder, cutting(folder), listing.seen, comparison.changes.unchanged, known.generation, listing.store)
     return comparison, keep_words(folder, comparison, listing, known, run)
+
+
+def _is_done(comparison: Comparison, listing: Listing, known: Known) -> bool:
+    """Tell whether nothing is to be read, and nothing was left undone."""
+    changes = comparison.changes
+    is_same = not (changes.added or changes.changed or changes.removed or comparison.touched)
+    same = known.withheld.with_states(listing.withheld) == known.withheld
+    return is_same and same and known.is_complete(without_private(listing.problems, listing.withheld))
 
 
 def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report: IndexReport) -> IndexReport:
@@ -133,9 +151,10 @@ def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report:
 def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
     """Walk the folder and find out what differs from the index; files are read only where their facts differ."""
     now = time.time_ns()
-    states, problems = walk(folder.root, folder.config.corpus)
+    walked, store = walk_and_see(folder.root, folder.config.corpus, now), store_facts(folder.places)
+    states, problems = walked.files, walked.problems
     known = _known(folder, run)
-    anew = run.rebuild or known.corpus != _cutting(folder)
+    anew = run.rebuild or known.corpus != cutting(folder)
     private = {} if anew else known.withheld.of(states)
     comparison = find_changes(
         {**known.manifest, **private}, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify
@@ -144,7 +163,9 @@ def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
     if anew:
         again = tuple(sorted({state.path for state in states} & set(known.manifest)))
         comparison = replace(comparison, changes=replace(comparison.changes, changed=again, unchanged=0), touched=())
-    listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states}, withheld)
+    # What is missing now and taken back may be missing again when somebody looks next: that must not pass for what is known.
+    seen = None if comparison.changes.removed else walked.seen
+    listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states}, withheld, seen, store)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
     return keep_unlisted(gone_for_good(comparison, folder), listing), listing, known
@@ -199,7 +220,7 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
 
     The writer's lock is held for the commits alone, not while files are read and parsed.
     """
-    anew = bool(known.manifest) and (run.rebuild or known.corpus != _cutting(folder))
+    anew = bool(known.manifest) and (run.rebuild or known.corpus != cutting(folder))
     groups, later = _groups(comparison, listing, run, everything=anew)
     left = frozenset(state.path for state in later)
     first = Batch() if run.sizes == "large" else Batch((), comparison.changes.removed, _touched(comparison, listing))
@@ -220,7 +241,7 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
         with open_writer(folder, run) as writer:
             applied = writer.apply(batch, _resolver)
             if last or not known.manifest:
-                writer.note("corpus", _cutting(folder), root=str(folder.root))
+                writer.note("corpus", cutting(folder), root=str(folder.root))
             writer.wipe()
         first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
         run.tell(Progress(folder.name, "words", done, total))
@@ -328,7 +349,7 @@ def _resolver(documents: Sequence[Document]) -> Resolve:
     return LinkResolver.of(documents).resolve
 
 
-def _cutting(folder: Folder) -> str:
+def cutting(folder: Folder) -> str:
     """Return what decides how a file is cut: another value means that every file is read again."""
     tags = folder.config.corpus.private.tags
     return f"{PARSE_VERSION} {folder.config.corpus.chunk!r} {tags!r}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -60,7 +62,7 @@ def freshness(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every edit's seconds too.")] = False,
 ) -> int:
     """Measure how long after a save its text is in an answer, through a server's own pipes: words, then vectors."""
-    with made_up(overrides or ()) as opening, ProgressDisplay() as show:
+    with ended_gently(), made_up(overrides or ()) as opening, ProgressDisplay() as show:
         vault = Path(*opening.folder)
         with open_library(opening) as library:
             measured = measure_freshness(vault, Load(notes, characters, edits), opening.arguments(), library, show)
@@ -96,7 +98,7 @@ def cost(
     names = check_names(what or ())
     earlier = read_record(compare) if compare else {}
     about = machine()
-    with _place(opening, made) as (place, scratch), ProgressDisplay() as show:
+    with ended_gently(), _place(opening, made) as (place, scratch), ProgressDisplay() as show:
         subject = _subject(place, scratch, rounds, most, show)
         rows = (*measure_index(subject, words_only), *measure(names, subject))
     print_tables(bench_tables(rows, about, earlier))
@@ -106,6 +108,20 @@ def cost(
         for path in draw_costs(plots, rows):
             typer.echo(str(path))
     return FOUND
+
+
+@contextmanager
+def ended_gently() -> Iterator[None]:
+    """Leave as an exception does when the process is told to end: servers are stopped, and what was made is deleted."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -155,7 +171,7 @@ def duplicates(
     from thumbindex.library import Library
     from thumbindex.study.duplicates import RandomEmbedder, measure_looks
 
-    with made_up() as opening, ProgressDisplay() as show:
+    with ended_gently(), made_up() as opening, ProgressDisplay() as show:
         vault = Path(*opening.folder)
 
         def open_with(embedder: RandomEmbedder, overrides: Sequence[str]) -> Library:
@@ -183,7 +199,7 @@ def copies(
     from thumbindex.study.copies import measure_copies, plant
 
     questions = [each.query for path in queries or () for each in load_queries(path)]
-    with made_up(overrides or ()) as opening, ProgressDisplay() as show:
+    with ended_gently(), made_up(overrides or ()) as opening, ProgressDisplay() as show:
         planted = plant(folder, Path(*opening.folder), seed=seed)
         found = measure_copies(planted, questions, lambda more: open_library(Opening(overrides=tuple(more)).over(opening)), show)
     if as_json:

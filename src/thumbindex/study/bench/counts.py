@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from thumbindex.model import Filters, Query
 from thumbindex.study.bench.greeted import count_modules
 from thumbindex.study.bench.questions import draw_questions
 from thumbindex.study.bench.row import Row, Target
-from thumbindex.study.bench.subject import Subject, Where, copy_some, read_chunks
+from thumbindex.study.bench.subject import TRUSTED_SECONDS, Subject, Where, copy_some, read_chunks
 from thumbindex.study.bench.synthetic import SyntheticEmbedder
 
 QUESTIONS = 30
@@ -42,6 +43,7 @@ def measure_counts(subject: Subject) -> tuple[Row, ...]:
 
 def _of_indexing(subject: Subject) -> Iterator[Row]:
     where = Where(copy_some(subject, MOST_BYTES), subject.begin("counted"))
+    time.sleep(TRUSTED_SECONDS)  # else it would be counted what copies cost that were made just now
     with subject.open(where) as library:
         embedder = SyntheticEmbedder(open_model(library.config))
     with subject.open(where, embedder) as library:

@@ -13,8 +13,8 @@ from thumbindex.study.plots import Line, draw_lines
 _SIZE = re.compile(r", [\d,]+ chunks$")
 
 PICTURES = {
-    "ms": ("Time of an answer against size", "growth-time.png", "milliseconds"),
-    "MB": ("Memory against size", "growth-memory.png", "MB resident"),
+    "ms": ("Time of an answer against size", "growth-time.svg", "milliseconds"),
+    "MB": ("Memory against size", "growth-memory.svg", "MB resident"),
 }
 
 

@@ -53,6 +53,10 @@ class Subject:
         return made
 
 
+TRUSTED_SECONDS = 2.1
+"""A file that was written less long ago is read again, whatever its time says."""
+
+
 Measure = Callable[[Subject], tuple[Row, ...]]
 """Measures one thing: a row a figure."""
 

@@ -1,4 +1,4 @@
-"""Several clients at once, each with a server of its own, before and while a batch of notes comes in: how many answers, and how late the latest."""
+"""Several clients at once, with a server each or one for all, before and while a batch of notes comes in: how many answers, how late the latest."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from thumbindex.study.bench.subject import Subject, Where, copy_some, read_chunk
 from thumbindex.study.bench.variants import Variants
 from thumbindex.study.client import Client, ServerProcess
 from thumbindex.study.freshness import await_start
+from thumbindex.study.http_client import HttpClient, HttpServer
 
-CLIENTS = 4
+CLIENTS, TEAM = 4, 16
+"""With a server each, and of one server."""
 
 MOST_BYTES = 400_000
 """Of Markdown that lies there before."""
@@ -38,16 +40,26 @@ BATCH_SECONDS = 60.0
 LATEST = Target(most=1000.0)
 
 
-Start = Callable[[Sequence[str]], AbstractContextManager[Client]]
-"""Starts a client with a server's options, and its server where it has one of its own."""
+Start = Callable[[Sequence[str], int], AbstractContextManager[Sequence[Client]]]
+"""Starts so many clients by a server's options, with a server for each or one for all."""
 
 
-def over_pipes(options: Sequence[str]) -> AbstractContextManager[Client]:
-    """Start a server for this client alone, asked over standard input and output."""
-    return ServerProcess(options)
+@contextmanager
+def over_pipes(options: Sequence[str], clients: int) -> Iterator[Sequence[Client]]:
+    """Start a server for each client, asked over standard input and output."""
+    with ExitStack() as opened:
+        yield [opened.enter_context(ServerProcess(options)) for _ in range(clients)]
 
 
-WAYS: Mapping[str, tuple[Start, int]] = {"stdio": (over_pipes, CLIENTS)}
+@contextmanager
+def over_http(options: Sequence[str], clients: int) -> Iterator[Sequence[Client]]:
+    """Start one server for all clients, asked on a port of this machine."""
+    with ExitStack() as opened:
+        server = opened.enter_context(HttpServer(options))
+        yield [opened.enter_context(HttpClient(server.url)) for _ in range(clients)]
+
+
+WAYS: Mapping[str, tuple[Start, int]] = {"stdio": (over_pipes, CLIENTS), "http": (over_http, TEAM)}
 """How clients reach a server, and how many of them there are."""
 
 
@@ -70,9 +82,7 @@ def _measure(subject: Subject, name: str, start: Start, clients: int) -> Iterato
         there = library.index(progress=subject.tell).chunks
         questions = draw_questions(read_chunks(library), QUESTIONS)
         notes = [(entry.path, (where.folder / entry.path).read_text("utf-8", "replace")) for entry in library.outline()]
-    with ExitStack() as opened:
-        options = subject.arguments(where)
-        asking = [opened.enter_context(start(options)) for _ in range(clients)]
+    with start(subject.arguments(where), clients) as asking:
         await_start(asking[0], where.folder)
         quiet, busy, batch = Heard(), Heard(), 0
         with asked_without_pause(asking, questions, quiet):

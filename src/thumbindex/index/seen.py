@@ -1,0 +1,84 @@
+"""What the folder looked like when nothing was left to do for its words: kept beside the store, believed only while that is untouched since.
+
+Nothing depends on it: where it is missing, damaged or of another state of the store, the folder is walked and compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from zlib import crc32
+
+from thumbindex.index.keyword_view import KeywordView
+from thumbindex.index.replacing import put_in_place
+from thumbindex.index.snapshot import Places
+from thumbindex.index.store import Store
+
+Facts = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenState:
+    """A state of the folder with the state of the store that shows it."""
+
+    read_as: str  # by what settings and versions files are found and read
+    salt: str
+    folders: Mapping[str, str]  # by digests alone: names may be private
+    files: int  # that are no news
+    generation: int
+    store: Facts  # what was written to the store in any other way than by a transaction shows here
+
+
+def store_facts(places: Places) -> Facts:
+    """Return what changes whenever somebody writes the store's file, or the log beside it; an empty log is none."""
+    return tuple(_facts(path) for path in (places.store, places.store.with_name(f"{places.store.name}-wal")))
+
+
+def _facts(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino) if found.st_size else ()
+
+
+def read_seen(places: Places, read_as: str) -> SeenState | None:
+    """Return what was seen, where the index is now as it was then and whole as far as a glance tells.
+
+    None where it is not, or where files would be found or read in another way now. Raises StorageError where the store cannot be read.
+    """
+    state = _read(places.seen)
+    if state is None or state.read_as != read_as or state.store != store_facts(places):
+        return None
+    with closing(Store(places.store, read_only=True)) as store, store.reading():
+        is_same = store.generation == state.generation
+        store.verify_meta()
+        store.verify_documents()
+        return state if is_same and KeywordView(places.keyword).is_whole(int(store.meta("words", "0"))) else None
+
+
+def write_seen(places: Places, state: SeenState) -> None:
+    """Keep what was seen; where that is refused the next run compares as if there were nothing."""
+    text = json.dumps(asdict(state))
+    temporary = places.seen.with_name(f"{places.seen.name}.{os.getpid()}")
+    try:
+        temporary.write_text(f"{crc32(text.encode())}\n{text}", encoding="utf-8")
+        put_in_place(temporary, places.seen)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> SeenState | None:
+    try:
+        check, _, text = path.read_text(encoding="utf-8").partition("\n")
+        if check != str(crc32(text.encode())):
+            return None
+        written = json.loads(text)
+        return SeenState(**{**written, "store": tuple(map(tuple, written["store"]))})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
