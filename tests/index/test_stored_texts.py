@@ -61,6 +61,14 @@ def test_a_place_that_was_flipped_is_damage_and_not_another_text(tmp_path, chang
         store.chunks([2])
 
 
+def test_a_section_that_is_no_text_any_more_is_damage(tmp_path):
+    keep(tmp_path / "s", parsed_of("apples, pears", "pears")).close()
+    with closing(sqlite3.connect(tmp_path / "s", isolation_level=None)) as db:
+        db.execute("UPDATE sections SET text = CAST(x'6170706c65732c208f65617273' AS TEXT)")
+    with closing(Store(tmp_path / "s")) as store, pytest.raises(IndexDamagedError):
+        store.chunks([2])
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.integers(0, 30), st.integers(0, 30))
 def test_any_piece_of_any_text_is_read_as_it_was_written(tmp_path_factory, text, at, size):

@@ -171,7 +171,8 @@ class Database:
                 if not self._db.in_transaction:
                     self._thaw()
                 return self._db.execute(sql, parameters).fetchall()
-            except (sqlite3.Error, MemoryError) as error:  # a flipped length asks for more memory than there is
+            # a flipped length asks for more memory than there is; of a text that an expression cut out Python says itself that it is none
+            except (sqlite3.Error, MemoryError, UnicodeDecodeError) as error:
                 raise translated(error, self.path) from error
 
     def _in(self, sql: str, keys: Sequence[int] | Sequence[str], first: Row = ()) -> Iterator[list[Row]]:
@@ -295,7 +296,7 @@ def damaged(path: Path, what: str) -> str:
     return f"{path} is damaged ({what}): run `thumbindex index`, which keeps it aside and rebuilds it from the notes."
 
 
-def translated(error: sqlite3.Error | MemoryError, path: Path) -> StorageError:
+def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Path) -> StorageError:
     """Return what an error of SQLite means for who uses the index."""
     text, name = str(error), getattr(error, "sqlite_errorname", None) or ""
     if isinstance(error, sqlite3.ProgrammingError):

@@ -162,7 +162,7 @@ def _readable(old: sqlite3.Connection, table: str, columns: str) -> Iterator[Row
         try:
             rows: list[Row] = old.execute(sql, (low, high, _VECTORS_AT_ONCE)).fetchall()
             following = max(low, int(rows[-1][0])) + 1 if len(rows) == _VECTORS_AT_ONCE else high + 1
-        except (sqlite3.Error, MemoryError, TypeError):
+        except (sqlite3.Error, MemoryError, TypeError, UnicodeDecodeError):
             failures += 1
             if low < high:
                 middle = (low + high) // 2
