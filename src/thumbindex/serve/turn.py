@@ -13,8 +13,8 @@ from typing import IO
 if sys.platform != "win32":
     import fcntl
 
-PAUSE_SECONDS = 0.5
-"""How often one looks: the child then needs as long to start, and takes over within two seconds of the end of the one before."""
+PAUSE_SECONDS = 0.2
+"""How often one looks: the child then imports what it needs, for half a second of a quiet machine, and is to take over within two."""
 
 REST = "--"
 """Stands between the locks and the arguments."""
