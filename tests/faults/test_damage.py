@@ -149,8 +149,5 @@ def test_a_process_that_reads_goes_on_across_a_repair_by_another(target, child, 
         assert (library._readers[0].store is before) == (target == "segment")
 
 
-def zero_the_middle(data: bytearray, _at: int, _: random.Random) -> bytes:
-    """Zero two whole pages: half a kilobyte may fall where nothing is written."""
-    at = len(data) // 2
-    data[at : at + 8192] = bytes(len(data[at : at + 8192]))
-    return bytes(data)
+def zero_the_middle(data: bytearray, _at: int, chance: random.Random) -> bytes:
+    return zero(data, len(data) // 2, chance)
