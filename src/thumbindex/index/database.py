@@ -33,6 +33,9 @@ _REFUSED = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")
 _DISK = ("SQLITE_IOERR", "SQLITE_NOLFS")
 _DAMAGE = {"SQLITE_NOTADB": "it is no SQLite file", "SQLITE_CORRUPT": "its pages do not hold together", "SQLITE_SCHEMA": "its tables are not there"}
 
+FOREIGN = (sqlite3.Error, MemoryError, UnicodeDecodeError)
+"""What reading a file may raise: a flipped length asks for more memory than there is, and a flipped name of a table is in the error's text."""
+
 Row = tuple[Any, ...]
 
 
@@ -47,7 +50,7 @@ class Database:
         self._frozen_at: tuple[int, int] | None = None  # size and time of a file that is read without its companions
         try:
             self._open(read_only)
-        except sqlite3.Error as error:
+        except FOREIGN as error:
             if not (read_only and _is_frozen(path, error)):
                 raise translated(error, path) from error
             self._open_frozen()
@@ -58,7 +61,7 @@ class Database:
         self._db = sqlite3.connect(source, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False, uri=uri)
         try:
             self._prepare(read_only)
-        except (sqlite3.Error, StorageError):
+        except (*FOREIGN, StorageError):
             self._db.close()
             raise
 
@@ -70,7 +73,7 @@ class Database:
             self._open(True, "&immutable=1")
         except OSError as error:
             raise StorageError(f"There is no index at {self.path} any more: run `thumbindex index`.") from error
-        except sqlite3.Error as error:
+        except FOREIGN as error:
             raise translated(error, self.path) from error
 
     def _prepare(self, read_only: bool) -> None:
@@ -108,7 +111,7 @@ class Database:
         """Return the version that the file was written as, where its checksum holds; 0 where it does not."""
         try:
             rows = self._db.execute("SELECT value, sum FROM meta WHERE key = 'schema'").fetchall()
-        except sqlite3.Error:
+        except FOREIGN:
             return 0
         return int(rows[0][0]) if rows and rows[0][1] == row_sum("schema", rows[0][0]) else 0
 
@@ -144,7 +147,7 @@ class Database:
                     raise
                 finally:
                     self._census = None
-            except sqlite3.Error as error:
+            except FOREIGN as error:
                 raise translated(error, self.path) from error
 
     @contextmanager
@@ -162,7 +165,7 @@ class Database:
                 finally:
                     if self._db.in_transaction:
                         self._db.execute("COMMIT")
-            except sqlite3.Error as error:
+            except FOREIGN as error:
                 raise translated(error, self.path) from error
 
     def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
@@ -171,8 +174,7 @@ class Database:
                 if not self._db.in_transaction:
                     self._thaw()
                 return self._db.execute(sql, parameters).fetchall()
-            # a flipped length asks for more memory than there is; of a text that an expression cut out Python says itself that it is none
-            except (sqlite3.Error, MemoryError, UnicodeDecodeError) as error:
+            except FOREIGN as error:
                 raise translated(error, self.path) from error
 
     def _in(self, sql: str, keys: Sequence[int] | Sequence[str], first: Row = ()) -> Iterator[list[Row]]:
@@ -200,7 +202,7 @@ class Database:
                 self._db.execute(f"PRAGMA busy_timeout = {CLEANING_MS}")
                 busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
                 self._db.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
-            except sqlite3.Error as error:
+            except FOREIGN as error:
                 raise translated(error, self.path) from error
             return not busy
 
@@ -209,7 +211,7 @@ class Database:
         with self._lock:
             try:
                 self._db.execute("VACUUM")
-            except sqlite3.Error as error:
+            except FOREIGN as error:
                 raise translated(error, self.path) from error
 
     def _thaw(self) -> None:
@@ -283,7 +285,7 @@ class Database:
         self._verify(found == [("ok",)], "its pages do not hold together" if found else "it cannot be checked")
 
 
-def _is_frozen(path: Path, error: sqlite3.Error) -> bool:
+def _is_frozen(path: Path, error: BaseException) -> bool:
     """Tell whether a file could not be opened because nothing can be written beside it, and is whole all the same."""
     log = path.with_name(f"{path.name}-wal")
     cannot = getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from thumbindex.index.checksum import are_whole, row_sum
-from thumbindex.index.database import Row
+from thumbindex.index.database import FOREIGN, Row
 from thumbindex.index.store import Store
 from thumbindex.index.stored_vectors import STORED, model_id
 
@@ -61,13 +61,13 @@ def salvage(path: Path, store: Store, tables: Sequence[str] = KEPT_TABLES, count
     found = Salvaged()
     try:
         old = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    except sqlite3.Error:
+    except FOREIGN:
         return found
     with closing(old):
         old.execute("PRAGMA cell_size_check = ON")
         try:
             version = old.execute("PRAGMA user_version").fetchone()[0]
-        except sqlite3.Error:
+        except FOREIGN:
             return found
         found.facts = _facts(old, version)
         with store.transaction():
@@ -84,7 +84,7 @@ def _facts(old: sqlite3.Connection, version: int) -> dict[str, str]:
     for key in KEPT_FACTS:
         try:
             rows = old.execute(f"SELECT value{'' if version == 1 else ', sum'} FROM meta WHERE key = ?", (key,)).fetchall()
-        except sqlite3.Error:
+        except FOREIGN:
             continue
         for value, *check in rows:
             if isinstance(value, str) and check in ([], [row_sum(key, value)]):
@@ -115,7 +115,7 @@ def _number_of(old: sqlite3.Connection, table: str) -> int:
     """Count a table's rows; where that meets the damage, say none: how far it is stays unknown."""
     try:
         return int(old.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-    except (sqlite3.Error, TypeError, ValueError, OverflowError):
+    except (*FOREIGN, TypeError, ValueError, OverflowError):
         return 0
 
 
@@ -152,7 +152,7 @@ def _readable(old: sqlite3.Connection, table: str, columns: str) -> Iterator[Row
     """Yield each row that can be read; a range that cannot is halved until the rows around the damage are out."""
     try:
         last = int(old.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0)
-    except (sqlite3.Error, TypeError, ValueError, OverflowError):
+    except (*FOREIGN, TypeError, ValueError, OverflowError):
         last = _LAST_ROW
     sql = f"SELECT rowid, {columns} FROM {table} WHERE rowid BETWEEN ? AND ? ORDER BY rowid LIMIT ?"
     ranges = [(1, last)]
@@ -162,7 +162,7 @@ def _readable(old: sqlite3.Connection, table: str, columns: str) -> Iterator[Row
         try:
             rows: list[Row] = old.execute(sql, (low, high, _VECTORS_AT_ONCE)).fetchall()
             following = max(low, int(rows[-1][0])) + 1 if len(rows) == _VECTORS_AT_ONCE else high + 1
-        except (sqlite3.Error, MemoryError, TypeError, UnicodeDecodeError):
+        except (*FOREIGN, TypeError):
             failures += 1
             if low < high:
                 middle = (low + high) // 2
