@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.library.indexing import Run, index_folders
 from thumbindex.testing import FakeEmbedder
+
+for name in ("faiss", "markdown_it", "mdit_py_plugins.footnote", "networkx", "rapidfuzz.process", "yaml"):
+    import_module(name)  # what is imported when it is first needed, in the middle of a job and perhaps by a user who may not read it
 
 BATCH = 8
 FIRST_BYTES = 2000
