@@ -56,6 +56,13 @@ def test_more_workers_give_the_same_vectors(tiny_card, model_cache):
     assert np.array_equal(one, three)
 
 
+def test_a_lean_one_gives_the_same_vectors(tiny_card, model_cache):
+    usual, lean = (OnnxEmbedder(tiny_card, model_cache, 1, lean=lean) for lean in (False, True))
+    texts = ["vault", "many words of a vault " * 20, ""]
+    assert [lean.embed_query(text).tolist() for text in texts] == [usual.embed_query(text).tolist() for text in texts]
+    assert lean.embed_tokens(texts[0]).tolist() == usual.embed_tokens(texts[0]).tolist()
+
+
 def test_opening_imports_no_torch_and_prints_nothing(tiny_bert, tiny_card, model_cache):
     OnnxEmbedder(tiny_card, model_cache, workers=1)  # exported by now
     script = f"""

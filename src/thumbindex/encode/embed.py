@@ -14,6 +14,7 @@ import numpy as np
 from thumbindex.encode.card import ModelCard
 from thumbindex.encode.export import RECIPE, open_graph
 from thumbindex.encode.models import cache_folder, find_model
+from thumbindex.encode.tokenizer import open_tokenizer
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Vector
 from thumbindex.process import cores, forbid_telemetry
@@ -28,14 +29,14 @@ GPU_TRACES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcu
 _LOG = logging.getLogger(__name__)
 
 
-def open_embedder(settings: EmbedSettings, *, offline: bool) -> Embedder:
-    """Find and load the model that is set; raise ModelError where it cannot be had."""
+def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
+    """Find and load the model that is set; raise ModelError where it cannot be had. `lean` is for who embeds questions alone, and stays."""
     cache = cache_folder(settings.cache)
     card = find_model(settings.model, offline=offline, cache=cache)
     if settings.runtime == "torch" or (settings.runtime == "auto" and _gpu_is_there()):
         return TorchEmbedder(card)
     try:
-        return OnnxEmbedder(card, cache, settings.workers or default_workers())
+        return OnnxEmbedder(card, cache, settings.workers or default_workers(), lean)
     except ModelError as error:
         if settings.runtime == "onnx":
             raise
@@ -59,7 +60,7 @@ def _gpu_is_there() -> bool:
 class OnnxEmbedder:
     """Runs the int8 graph one text at a time, several side by side: int8 scales would tie a batch's texts together."""
 
-    def __init__(self, card: ModelCard, cache: Path, workers: int) -> None:
+    def __init__(self, card: ModelCard, cache: Path, workers: int, lean: bool = False) -> None:
         if not card.portable:
             raise ModelError(f"The model {card.name} has parts that onnxruntime cannot run. Take `--set encode.embed.runtime=torch`.")
         self.name = card.name
@@ -68,8 +69,8 @@ class OnnxEmbedder:
         self.window = card.window
         self._card = card
         self._workers = workers
-        self._tokenizer = _open_tokenizer(card)
-        self._session = open_graph(card, cache)
+        self._tokenizer = open_tokenizer(card.folder / "tokenizer.json", card.window)
+        self._session = open_graph(card, cache, lean)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
@@ -155,15 +156,6 @@ class TorchEmbedder:
 
     def _count_tokens(self, text: str) -> int:
         return len(self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"])
-
-
-def _open_tokenizer(card: ModelCard) -> Any:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(card.folder / "tokenizer.json"))
-    tokenizer.no_padding()  # the file states what the model's makers padded to
-    tokenizer.enable_truncation(card.window)
-    return tokenizer
 
 
 def _open_sentence_transformer(card: ModelCard) -> Any:

@@ -9,9 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from thumbindex.encode.models import BUNDLED_HASHES, bundled_folder
+from thumbindex.encode.tokenizer import open_tokenizer
 
 BYTES_A_TOKEN = 6
 """The most that one token may stand for: WordPiece sees no blanks, and one token in any word of a script that it does not know."""
+
+BUNDLED_WINDOW = 256
+"""Tokens at which the bundled model's texts are cut: with the same the tokenizer is the one that it is embedded with."""
 
 _LONGEST_WORD = 100
 """Characters: of a longer word WordPiece makes one token, however long it is."""
@@ -30,15 +34,12 @@ _WORDS_KEPT = 1 << 16
 @lru_cache(maxsize=1)
 def token_counter(cache: Path) -> Callable[[str], int]:
     """Return what counts a text's tokens: never less than the tokenizer of all-MiniLM-L6-v2. Raises ModelError where that is not installed."""
-    from tokenizers import Tokenizer
-
     name = "tokenizer.json"
-    tokenizer = Tokenizer.from_file(str(bundled_folder(cache, {name: BUNDLED_HASHES[name]}) / name))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
+    tokenizer = open_tokenizer(bundled_folder(cache, {name: BUNDLED_HASHES[name]}) / name, BUNDLED_WINDOW)
 
     def encoded(text: str) -> int:
-        return len(tokenizer.encode(text, add_special_tokens=False).ids)
+        found = tokenizer.encode(text, add_special_tokens=False)
+        return len(found.ids) + sum(len(rest.ids) for rest in found.overflowing)
 
     of_word = lru_cache(maxsize=_WORDS_KEPT)(encoded)
 

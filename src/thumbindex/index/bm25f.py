@@ -17,12 +17,15 @@ from thumbindex.ports import KeywordWeights, Mask
 Floats = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]
 
+Rows = npt.NDArray[np.int32]
+"""Positions in a column: thousands of columns are kept, and no folder has two thousand million chunks."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """One term's postings in one field: ascending positions, and how often the term stands there."""
 
-    rows: Positions
+    rows: Rows
     frequencies: Floats
     whole: bool  # positions are documents', not chunks'
 

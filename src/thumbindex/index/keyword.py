@@ -24,7 +24,7 @@ from thumbindex.text import words
 Stems = tuple[str, ...]
 """Under what a word is kept: English's stem first, then that of each other language which the index holds; a form of code alone."""
 
-_NOWHERE = tuple(Column(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32), whole) for whole in (False, True))
+_NOWHERE = tuple(Column(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), whole) for whole in (False, True))
 """The columns of words that stand nowhere: most do not in most fields."""
 
 COLUMNS_KEPT = 2_000
@@ -134,7 +134,7 @@ class WhooshKeywordIndex:
     def _phrase(self, name: str, phrase: Sequence[Stems]) -> Column:
         held = all(len(self._column(name, each).rows) for each in phrase)
         rows = np.unique(_joined([self._at_phrase(name, phrase, n) for n in range(len(self._segments) if held else 0)], np.int64))
-        return Column(rows, np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
+        return Column(rows.astype(np.int32), np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
 
     def _at_phrase(self, name: str, phrase: Sequence[Stems], segment: int) -> Positions:
         """Return where the chunks or documents of a segment stand that hold a phrase in a field: a text has one language for all of its words."""
@@ -167,7 +167,7 @@ class WhooshKeywordIndex:
         rows = self._position[np.concatenate([numbers for numbers, _ in found])]
         order = np.argsort(rows, kind="stable")
         order = order[rows[order] >= 0]
-        return Column(rows[order], np.concatenate([frequencies for _, frequencies in found])[order], whole=name in DOCUMENT_FIELDS)
+        return Column(rows[order].astype(np.int32), np.concatenate([frequencies for _, frequencies in found])[order], whole=name in DOCUMENT_FIELDS)
 
     def _length(self, name: str) -> Lengths:
         """Return a field's lengths in words, aligned with chunks or documents."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from whoosh.codec.base import FieldCursor, TermsReader
+from whoosh.filedb.structfile import BufferFile
 from whoosh.matching import ListMatcher
 from whoosh.matching.mcore import ReadTooFar
 from whoosh.reading import TermInfo, TermNotFound
@@ -66,6 +67,9 @@ class TermColumns(TermsReader):  # type: ignore[misc]
         self._layout: dict[str, list[int]] = json.loads(terms.get(4, size))
         self._begin = 4 + size
         self._fields: dict[str, _Field] = {}
+        for each in (terms, postings):
+            if isinstance(each, BufferFile):
+                each.file.close()  # a copy of what is mapped already, which `get` does not read
 
     # ------------------------------------------------------------------ whole columns, for us
 

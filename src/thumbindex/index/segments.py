@@ -25,12 +25,6 @@ Floats = npt.NDArray[np.float32]
 Postings = tuple[Numbers, Floats]
 """Document numbers in a segment, ascending, and how often a term stands there."""
 
-POSTINGS_KEPT = 2_000_000
-"""Most postings of one segment that are kept decoded, 24 MB; the words of many queries need less, and a vault of 15,000 chunks has no more."""
-
-TERM_COST = 16
-"""What a term costs beside its postings, in postings: terms that stand nowhere are kept too."""
-
 
 class Segment:
     """One segment, open for reading. Its files are closed when nobody holds it any more; safe to use from several threads."""
@@ -40,8 +34,6 @@ class Segment:
         self._reader = reader
         weakref.finalize(self, reader.close).atexit = False
         self._lock = threading.Lock()
-        self._postings: dict[tuple[str, str], Postings] = {}
-        self._kept = 0
         self._lengths: dict[str, Floats] = {}
         self._words: Mapping[str, int] | None = None
         self._languages: frozenset[str] | None = None
@@ -52,16 +44,7 @@ class Segment:
     def postings(self, name: str, text: str) -> Postings:
         """Return a term's postings in a field, those of deleted documents too."""
         with self._lock:
-            key = (name, text)
-            found = self._postings.pop(key, None)
-            if found is None:
-                found = _decoded(self._reader, name, text)
-                self._kept += len(found[0]) + TERM_COST
-            self._postings[key] = found  # last in the order of use
-            while self._kept > POSTINGS_KEPT and len(self._postings) > 1:
-                oldest = next(iter(self._postings))
-                self._kept -= len(self._postings.pop(oldest)[0]) + TERM_COST
-            return found
+            return _decoded(self._reader, name, text)
 
     def lengths(self, name: str) -> Floats:
         """Return a field's length in words, a value a document number."""

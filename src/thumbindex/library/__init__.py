@@ -167,7 +167,7 @@ class Library(Kept, Duplicated):
         if known and settings.model == "auto":
             settings = replace(settings, model=known)
         if settings.model not in self._for_indexing:
-            embedder = open_embedder(settings, offline=offline())
+            embedder = open_embedder(settings, offline=offline(), lean=not self._wait_for_models)
             self._for_indexing.update({settings.model: embedder, embedder.name: embedder})
         return self._for_indexing[settings.model]
 
