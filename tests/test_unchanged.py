@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from thumbindex.config import load_config
+from thumbindex.errors import IndexDamagedError
+from thumbindex.index.seen import SeenState, store_facts, write_seen
+from thumbindex.index.snapshot import Places
+from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.library.indexing import cutting
@@ -102,6 +110,47 @@ def test_files_are_compared_whole_where_that_is_asked_for(library: Library) -> N
     with files_read(frozenset(NAMES)) as read:
         library.index(verify=True)
     assert read.count == len(NAMES)
+
+
+def test_a_time_far_ahead_stops_no_run(library: Library, root: Path) -> None:
+    os.utime(root / "b.md", (13_569_465_600, 13_569_465_600))  # 2400: its nanoseconds do not fit in 64 bits with a sign
+    assert library.index().unchanged == 3
+    os.utime(root / "b.md")
+    time.sleep(TRUSTED_SECONDS)
+
+
+def test_a_row_that_changed_under_its_facts_is_found_by_who_reads_it_and_by_verify(library: Library) -> None:
+    with closing(sqlite3.connect(store(library))) as damaged:
+        damaged.execute("UPDATE documents SET title = 'Another' WHERE path = 'a.md'")
+        damaged.commit()
+    forge_facts(library)
+    assert known(library) == 3  # as decision 0020 says
+    with closing(Store(store(library), read_only=True)) as read, pytest.raises(IndexDamagedError):
+        read.manifest()
+    assert library.index(verify=True).mended != ()
+
+
+def forge_facts(library: Library) -> None:
+    """Have `seen` hold for the store's file as it is now."""
+    places = library.opened[0].places
+    write_seen(places, replace(state_in(places), store=store_facts(places)))
+
+
+def state_in(places: Places) -> SeenState:
+    return SeenState(**json.loads(places.seen.read_text(encoding="utf-8").partition("\n")[2]))
+
+
+def test_what_a_process_left_that_was_killed_while_it_wrote_goes_with_the_next(library: Library) -> None:
+    left = seen(library).with_name("seen.new")
+    left.write_text("half")
+    forge_facts(library)
+    assert known(library) == 3
+    assert not list(seen(library).parent.glob("seen.*"))
+
+
+def test_nothing_is_kept_of_an_index_that_is_gone(library: Library, tmp_path: Path) -> None:
+    write_seen(Places(tmp_path), state_in(library.opened[0].places))
+    assert not list(tmp_path.iterdir())
 
 
 def touched(path: Path) -> None:

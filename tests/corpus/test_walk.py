@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.corpus.walk import walk, why_left_out
+from thumbindex.corpus.walk import state_of, walk, why_left_out
 from thumbindex.errors import UnknownFolderError
 from thumbindex.settings import CorpusSettings
 
@@ -33,6 +33,12 @@ def test_a_file_comes_with_its_size_time_and_inode_and_no_digest(tmp_path: Path)
     facts = (plant(tmp_path, "a.md", text="four") / "a.md").stat()
     (state,), _ = walk(tmp_path, CorpusSettings())
     assert (state.size, state.mtime_ns, state.inode, state.digest) == (4, facts.st_mtime_ns, facts.st_ino, "")
+
+
+def test_facts_that_the_store_has_no_room_for_are_kept_as_it_can() -> None:
+    facts = os.stat_result((0o100644, 2**127 + 5, 0, 1, 0, 0, 4, 0, 0, 0), {"st_mtime_ns": -(2**64), "st_ctime_ns": -(2**64)})
+    state = state_of("a.md", facts)
+    assert (state.inode, state.mtime_ns, state.ctime_ns) == (5, -(2**63), -(2**63))
 
 
 def test_a_vault_under_a_dot_directory_is_read_hidden_folders_inside_it_are_not(tmp_path: Path) -> None:

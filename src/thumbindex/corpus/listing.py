@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from struct import Struct
 
 from thumbindex.corpus.changes import FRESH_NS
 from thumbindex.settings import CorpusSettings
@@ -20,8 +20,8 @@ _BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
-_FACTS = Struct("=IQqqq")
-"""Mode, inode, size and the times of the last change of text and of facts."""
+_FACTS = struct.Struct("=IQqqq")
+"""Mode, inode, size and the times of the last change of text and of facts, where they are not too large for it."""
 
 _SALT_BYTES = 8
 
@@ -51,8 +51,8 @@ class Listed:
         kinds = (f"{name}/" for name in self.names if name in self.folders)
         pointed = (part for name, each in self.links.items() for part in (name, each.target))
         listed.update(os.fsencode("\0".join((self.real, *self.names, "/", *kinds, "/", *pointed))))
-        listed.update(b"".join([_FACTS.pack(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in self.facts.values()]))
-        listed.update(b"".join(_packed(each.facts) for each in self.links.values()))
+        listed.update(_packed(self.facts.values()))
+        listed.update(b"".join(_packed_target(each.facts) for each in self.links.values()))
         return listed.digest()
 
     @property
@@ -101,12 +101,17 @@ def point(link: str) -> Pointed:
         return Pointed(target, None)
 
 
-def _packed(facts: os.stat_result | None) -> bytes:
+def _packed(files: Collection[os.stat_result]) -> bytes:
+    try:
+        return b"".join([_FACTS.pack(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in files])
+    except struct.error:  # a time after 2262, an inode of 128 bits: whole as well, in three times the time
+        return repr([(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in files]).encode()
+
+
+def _packed_target(facts: os.stat_result | None) -> bytes:
     if facts is None:
         return b"-"
-    if stat.S_ISDIR(facts.st_mode):
-        return b"d"
-    return _FACTS.pack(facts.st_mode, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+    return b"d" if stat.S_ISDIR(facts.st_mode) else _packed((facts,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +122,29 @@ class Seen:
     folders: Mapping[str, str]  # each folder that was listed, by a digest of its real path, with that of its listing
 
 
-def seen_in(listed: Iterable[Listed], now_ns: int) -> Seen | None:
-    """Return what a walk saw that began at a time; None where the next one is to look for itself.
+@dataclass(slots=True)
+class Seeing:
+    """What a walk sees, kept by digests as soon as a folder is listed: the listings of a large vault are not held until its end."""
 
-    That is where something could not be looked at, or was written so shortly before that a second write may not show.
-    """
-    salt = secrets.token_hex(_SALT_BYTES)
-    own = bytes.fromhex(salt)
-    folders = {}
-    for each in listed:
-        if each.failed or each.newest > now_ns - FRESH_NS:
-            return None
-        folders[_mark(each.real, own)] = each.digest(own).hex()
-    return Seen(salt, folders)
+    began_ns: int  # the clock when the walk began
+    salt: bytes = field(default_factory=lambda: secrets.token_bytes(_SALT_BYTES))
+    folders: dict[str, str] = field(default_factory=dict)
+    is_believed: bool = True
+
+    def keep(self, listed: Listed | None) -> None:
+        """Keep what a folder's listing is known by; None where it could not be listed.
+
+        Nothing is believed where something could not be looked at, or was written so shortly before that a second write may not show.
+        """
+        if listed is None or listed.failed or listed.newest > self.began_ns - FRESH_NS:
+            self.is_believed = False
+        elif self.is_believed:
+            self.folders[_mark(listed.real, self.salt)] = listed.digest(self.salt).hex()
+
+    @property
+    def seen(self) -> Seen | None:
+        """What was seen; None where the next walk is to look for itself."""
+        return Seen(self.salt.hex(), self.folders) if self.is_believed else None
 
 
 def is_as_seen(root: Path, settings: CorpusSettings, seen: Seen) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
-from thumbindex.corpus.listing import Listed, Pointed, Seen, list_folder, seen_in
+from thumbindex.corpus.listing import Listed, Pointed, Seeing, Seen, list_folder
 from thumbindex.corpus.private import is_private_path
 from thumbindex.corpus.read import inside, read_inside, too_large
 from thumbindex.errors import UnknownFolderError
@@ -33,6 +33,9 @@ Rules = tuple[Rule, ...]
 MOST_RULES = 1_000_000
 """Bytes of one ignore file."""
 
+_EARLIEST_NS = -(2**63)
+"""The earliest time that the store has, in 1677: NTFS begins in 1601. One after 2262 is ahead of every clock, and is not kept."""
+
 _NEVER = ".git"  # holds no document, even where hidden folders are read
 
 
@@ -46,7 +49,8 @@ class _Walk:
     exclude: GitIgnoreSpec
     files: dict[str, FileState] = field(default_factory=dict)  # by real path
     problems: list[Problem] = field(default_factory=list)
-    folders: dict[str, Listed | None] = field(default_factory=dict)  # what was listed, by real path; None where it could not be
+    folders: set[str] = field(default_factory=set)  # that were listed, or could not be, by real path
+    seeing: Seeing | None = None  # where somebody asks what it saw
     links: list[tuple[str, str, Rules]] = field(default_factory=list)  # path in the folder, real path, rules: looked at last
     twice: list[tuple[str, str]] = field(default_factory=list)  # symlinks to notes that are listed by their real path, with that
     unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)  # globs that have met nothing so far, by setting and text
@@ -75,13 +79,12 @@ class Walked:
 
 def walk_and_see(root: Path, settings: CorpusSettings, now_ns: int) -> Walked:
     """Walk as `walk` does; `now_ns` is the clock when it begins, and 0 where nobody asks what it saw."""
-    state = _Walk(_real(root), settings, _spec(settings.include), _spec(settings.exclude), unmatched=_globs(settings))
+    seeing = Seeing(now_ns) if now_ns else None
+    state = _Walk(_real(root), settings, _spec(settings.include), _spec(settings.exclude), seeing=seeing, unmatched=_globs(settings))
     _go(state)
     found = sorted(state.files.values(), key=lambda file: file.path)
     problems = sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path)
-    listed = [each for each in state.folders.values() if each]
-    seen = seen_in(listed, now_ns) if now_ns and len(listed) == len(state.folders) else None
-    return Walked(tuple(found), tuple(problems), seen)
+    return Walked(tuple(found), tuple(problems), seeing.seen if seeing else None)
 
 
 def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
@@ -138,7 +141,8 @@ def _list(state: _Walk, prefix: str, real: str, rules: Rules) -> None:
         prefix, real, rules = waiting.pop()
         if real in state.folders:
             continue
-        listed = state.folders[real] = _listed(state, prefix, real)
+        state.folders.add(real)
+        listed = _listed(state, prefix, real)
         if listed is None:
             continue
         below = real.rstrip(os.sep) + os.sep
@@ -160,11 +164,14 @@ def _list(state: _Walk, prefix: str, real: str, rules: Rules) -> None:
 
 
 def _listed(state: _Walk, prefix: str, real: str) -> Listed | None:
+    listed = None
     try:
-        return list_folder(real, state.settings)
+        listed = list_folder(real, state.settings)
     except OSError as error:
         state.problems.append(Problem(prefix.rstrip("/") or ".", None, f"folder cannot be listed: {error.strerror or error}"))
-        return None
+    if state.seeing:
+        state.seeing.keep(listed)
+    return listed
 
 
 def _is_folder(pointed: Pointed | None) -> bool:
@@ -281,7 +288,8 @@ def _add(state: _Walk, path: str, real: str, rules: Rules, found: os.stat_result
 
 def state_of(path: str, facts: os.stat_result) -> FileState:
     """Return what tells a file's versions apart, without its digest."""
-    return FileState(path, facts.st_size, facts.st_mtime_ns, facts.st_ino, ctime_ns=facts.st_ctime_ns)
+    inode = facts.st_ino % 2**64  # ReFS counts in 128 bits, the store in 64
+    return FileState(path, facts.st_size, max(facts.st_mtime_ns, _EARLIEST_NS), inode, ctime_ns=max(facts.st_ctime_ns, _EARLIEST_NS))
 
 
 def _is_document(state: _Walk, path: str) -> bool:

@@ -6,7 +6,6 @@ Nothing depends on it: where it is missing, damaged or of another state of the s
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
@@ -62,15 +61,20 @@ def read_seen(places: Places, read_as: str) -> SeenState | None:
 
 
 def write_seen(places: Places, state: SeenState) -> None:
-    """Keep what was seen; where that is refused the next run compares as if there were nothing."""
+    """Keep what was seen; where that is refused, or the index was deleted meanwhile, the next run compares as if there were nothing.
+
+    No lock is held: of two that write the same file at once the checksum tells.
+    """
     text = json.dumps(asdict(state))
-    temporary = places.seen.with_name(f"{places.seen.name}.{os.getpid()}")
+    new = places.seen.with_name(f"{places.seen.name}.new")  # one name: what a process leaves that is killed here goes with the next
     try:
-        temporary.write_text(f"{crc32(text.encode())}\n{text}", encoding="utf-8")
-        put_in_place(temporary, places.seen)
+        new.write_text(f"{crc32(text.encode())}\n{text}", encoding="utf-8")
+        if places.store.exists():
+            put_in_place(new, places.seen)
+        new.unlink(missing_ok=True)
     except OSError:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            new.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> SeenState | None:

@@ -25,7 +25,7 @@ class StoredColumns(Database):
         return rows
 
     def verify_documents(self) -> None:
-        """Raise IndexDamagedError where a document is missing or another one than it was; SQLite adds up, rows are read where that does not agree."""
+        """Raise IndexDamagedError where a document is missing or its checksum is not one that was counted; the rows themselves are not read."""
         with self.reading():
             if not self._adds_up("documents", "sum"):
                 self._document_rows()

@@ -284,7 +284,7 @@ def delete_index(places: Places) -> None:
             if path.is_dir():
                 shutil.rmtree(path)
             elif path not in (places.lock, mark_of(places.lock)):
-                path.unlink()
+                path.unlink(missing_ok=True)  # what was seen is written without a lock
         is_gone = drop_lock(places.lock)
     with suppress(OSError):  # another writer has begun there since: what it has open, or made, stays
         if not is_gone:
