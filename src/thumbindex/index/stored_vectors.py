@@ -8,6 +8,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
+from thumbindex.errors import ModelError
 from thumbindex.index.checksum import are_whole, as_number, vector_sums
 from thumbindex.index.database import Row
 from thumbindex.index.stored_columns import StoredColumns
@@ -28,9 +29,19 @@ def model_id(fingerprint: str) -> bytes:
 
 
 def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
-    """Return vectors as they are stored, whatever their length; what was stored before becomes the same again."""
-    largest = np.abs(np.asarray(matrix, dtype=np.float32)).max(axis=1, keepdims=True)
-    stored: npt.NDArray[np.int8] = np.rint(matrix * (_HIGHEST / np.maximum(largest, np.finfo(np.float32).tiny))).astype(STORED)
+    """Return vectors as they are stored, whatever their length; what was stored before becomes the same again.
+
+    Raises ModelError where a number is not finite: nothing can be near such a vector, and nobody would learn why.
+    """
+    numbers = np.asarray(matrix, dtype=np.float32)
+    largest = np.abs(numbers).max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all():
+        raise ModelError(
+            "The model made a vector of numbers that are not finite, and nothing of that batch was kept."
+            " Name another model with `--set encode.embed.model=NAME`, or the other runtime with `--set encode.embed.runtime=` and `onnx` or `torch`."
+        )
+    largest[largest == 0] = 1
+    stored: npt.NDArray[np.int8] = np.rint(numbers / largest * _HIGHEST).astype(STORED)  # 127 / largest can be more than a float32 holds
     return stored
 
 
