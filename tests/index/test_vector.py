@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thumbindex.errors import IndexDamagedError
 from thumbindex.index.vector import HELD, LATE_ROWS, VectorView
 
 DIMENSIONS = 4
@@ -81,3 +82,8 @@ def test_only_the_rows_that_are_asked_for_are_found() -> None:
     add(view, [500])
     found, _ = view.search(np.frombuffer(unit(1), dtype=np.float32), 10, np.array([2, 500]))
     assert sorted(found.tolist()) == [2, 500]
+
+
+def test_a_view_is_never_filled_with_rows_that_were_not_read() -> None:
+    with pytest.raises(IndexDamagedError, match="Of 3 chunks with a vector 2 were read"):
+        VectorView(DIMENSIONS).fill(3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])

@@ -96,6 +96,8 @@ class VectorView:
             ids[start : start + len(rows)] = rows
             held[start : start + len(rows)] = matrix
             start += len(rows)
+        if start != count:
+            raise IndexDamagedError(f"Of {count} chunks with a vector {start} were read: run `thumbindex index`, which finds out what is damaged.")
         self._faiss.copy_array_to_vector(ids, index.id_map)
         return index
 
