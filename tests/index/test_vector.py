@@ -103,6 +103,7 @@ def test_what_a_search_is_bounded_with_grows_with_the_rows_and_not_with_their_id
     assert peak < 100_000
 
 
-def test_a_view_is_never_filled_with_rows_that_were_not_read() -> None:
-    with pytest.raises(IndexDamagedError, match="Of 3 chunks with a vector 2 were read"):
-        VectorView(DIMENSIONS).fill(3, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_view_is_never_filled_with_more_or_fewer_rows_than_were_read(count: int) -> None:
+    with pytest.raises(IndexDamagedError, match=f"Of {count} chunks' vectors 2 were read"):
+        VectorView(DIMENSIONS).fill(count, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])

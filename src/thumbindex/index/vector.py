@@ -96,11 +96,13 @@ class VectorView:
         index.ntotal = inner.ntotal = count
         ids, held, start = np.empty(count, dtype=np.int64), self._halves(index), 0
         for rows, matrix in parts:
-            ids[start : start + len(rows)] = rows
-            held[start : start + len(rows)] = matrix
             start += len(rows)
+            if start > count:
+                break
+            ids[start - len(rows) : start] = rows
+            held[start - len(rows) : start] = matrix
         if start != count:
-            raise IndexDamagedError(f"Of {count} chunks with a vector {start} were read: run `thumbindex index`, which finds out what is damaged.")
+            raise IndexDamagedError(f"Of {count} chunks' vectors {start} were read: run `thumbindex index --verify`, which finds what is damaged.")
         self._faiss.copy_array_to_vector(ids, index.id_map)
         return index
 
