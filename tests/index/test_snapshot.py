@@ -210,12 +210,12 @@ def test_between_the_two_commits_of_a_batch_there_is_nothing_to_open(build, note
 class EditedMeanwhile(Store):
     """A store of which a document goes once it is known which chunks have a vector."""
 
-    def vector_rows(self, fingerprint):
-        """Return the rows, and remove a document."""
-        rows = super().vector_rows(fingerprint)
+    def all_matrices(self, fingerprint):
+        """Count the rows, and remove a document before they are read."""
+        found = super().all_matrices(fingerprint)
         with Writer.open(self.path.parent) as writer:
             writer.apply(Batch((), ("a.md",)), lambda _: lambda *_: None)
-        return rows
+        return found
 
 
 def test_vectors_that_are_loaded_are_of_one_moment(build, note, tmp_path):

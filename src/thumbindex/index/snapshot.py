@@ -159,8 +159,7 @@ def stored_vectors(store: Store) -> VectorView:
         fingerprint = store.meta("fingerprint")
         view = VectorView(int(store.meta("dimensions", "1")))
         if fingerprint:
-            rows = store.vector_rows(fingerprint)
-            view.fill(len(rows), store.chunk_matrices(fingerprint, rows))
+            view.fill(*store.all_matrices(fingerprint))
     return view
 
 

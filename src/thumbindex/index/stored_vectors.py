@@ -155,6 +155,26 @@ class StoredVectors(StoredColumns):
             if part:
                 yield [row[3] for row in part], self._unpacked(model, part)
 
+    def all_matrices(self, fingerprint: str) -> tuple[int, Iterator[tuple[list[int], Matrix]]]:
+        """Count the chunks that have a vector, and load all of these part by part, in any order; to be called and read in one group of reads."""
+        if self.embedded_to(fingerprint) < self.last_row:
+            rows = self.vector_rows(fingerprint)
+            return len(rows), self.chunk_matrices(fingerprint, rows)
+        chunks = self._rows("SELECT key, id FROM chunks NOT INDEXED")
+        self._verify(len(chunks) == self._known_census().counted.get("chunks", [0])[0], "rows of chunks are missing")
+        return len(chunks), self._matrices_as_they_lie(fingerprint, chunks)
+
+    def _matrices_as_they_lie(self, fingerprint: str, chunks: Sequence[Row]) -> Iterator[tuple[list[int], Matrix]]:
+        """Load the vectors of chunks (key and row id) in the order of their table: to look each of them up costs as much again as all the rest."""
+        of: dict[bytes, int] = dict(chunks)
+        model, last = model_id(fingerprint), 0
+        sql = "SELECT key, sum, vector, rowid FROM vectors NOT INDEXED WHERE rowid > ? AND model = ? ORDER BY rowid LIMIT 500"
+        while part := self._rows(sql, (last, model)):
+            last = part[-1][3]
+            if needed := [row for row in part if row[0] in of]:
+                yield [of[row[0]] for row in needed], self._unpacked(model, needed)
+        yield from self.chunk_matrices(fingerprint, [row for key, row in chunks if of[key] != row])  # those that share a text with another
+
     def _unpacked(self, model: bytes, rows: list[Row]) -> Matrix:
         """Return the vectors of rows that begin with key, checksum and vector, or raise IndexDamagedError."""
         if not rows:
