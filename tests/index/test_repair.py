@@ -136,22 +136,34 @@ def test_an_index_of_the_first_schema_is_migrated_with_its_vectors_as_far_as_the
     assert Store(places.store).meta("model") == "m"
 
 
+def sixth_schema(path: Path, keys: list[bytes], matrix: np.ndarray) -> None:
+    """Make of a store one of the sixth schema, which kept vectors as halves."""
+    halves = matrix.astype("<f2")
+    rows = zip(halves, vector_sums(model_id("m").hex(), keys, halves), keys, strict=True)
+    execute(path, *(f"UPDATE vectors SET vector = x'{row.tobytes().hex()}', sum = {check} WHERE key = x'{key.hex()}'" for row, check, key in rows))
+    execute(path, f"UPDATE meta SET value = '6', sum = {row_sum('schema', '6')} WHERE key = 'schema'", "PRAGMA user_version = 6")
+
+
 def test_an_index_of_the_sixth_schema_is_migrated_with_its_vectors_in_a_quarter_of_the_bytes(build, note, tmp_path):
     places = with_vectors(build, note, tmp_path)
     with closing(Store(places.store)) as store:
         keys = [key for key, _ in store.pending("no model")]
     before = np.array([[0.6, 0.8], [1.0, 0.0], [-0.8, 0.6]])
-    sums = vector_sums(model_id("m").hex(), keys, before.astype("<f2"))
-    halves = zip(before.astype("<f2"), sums, keys, strict=True)
-    execute(
-        places.store,
-        *(f"UPDATE vectors SET vector = x'{row.tobytes().hex()}', sum = {check} WHERE key = x'{key.hex()}'" for row, check, key in halves),
-    )
-    execute(places.store, f"UPDATE meta SET value = '6', sum = {row_sum('schema', '6')} WHERE key = 'schema'", "PRAGMA user_version = 6")
+    sixth_schema(places.store, keys, before)
     assert "3 vectors were kept" in mend(places)
     with closing(Store(places.store)) as store:
         assert np.stack([store.vectors("m", keys)[key] for key in keys]) == pytest.approx(before, abs=0.5 / 127)
         store.scrub()
+
+
+def test_a_vector_that_points_nowhere_is_not_taken_over_and_keeps_no_other_from_it(build, note, tmp_path):
+    places = with_vectors(build, note, tmp_path)
+    with closing(Store(places.store)) as store:
+        keys = [key for key, _ in store.pending("no model")]
+    sixth_schema(places.store, keys, np.array([[0.6, 0.8], [np.nan, 0.0], [np.inf, 0.6]]))
+    assert "1 vector" in mend(places)
+    with closing(Store(places.store)) as store:
+        assert list(store.vectors("m", keys)) == keys[:1]
 
 
 def test_it_tells_how_far_a_migration_is_and_of_a_repair_that_it_is_one(build, note, tmp_path):

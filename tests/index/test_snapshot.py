@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from thumbindex.index.keyword_view import KeywordView
-from thumbindex.index.snapshot import Places, open_snapshot
+from thumbindex.index.snapshot import Places, open_snapshot, stored_vectors
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
@@ -205,3 +205,23 @@ def test_between_the_two_commits_of_a_batch_there_is_nothing_to_open(build, note
         assert open_snapshot(store, places, "", last=last) is last
         writer.sync_keyword()
     assert open_snapshot(store, places, "", last=last).catalog.document_rows.tolist() == [3]
+
+
+class EditedMeanwhile(Store):
+    """A store of which a document goes once it is known which chunks have a vector."""
+
+    def all_matrices(self, fingerprint):
+        """Count the rows, and remove a document before they are read."""
+        found = super().all_matrices(fingerprint)
+        with Writer.open(self.path.parent) as writer:
+            writer.apply(Batch((), ("a.md",)), lambda _: lambda *_: None)
+        return found
+
+
+def test_vectors_that_are_loaded_are_of_one_moment(build, note, tmp_path):
+    _, places = build(note("a.md", "apples"), note("b.md", "pears"))
+    add_vectors(tmp_path / "index")
+    store = EditedMeanwhile(places.store, read_only=True)
+    before = [row for row, _, _ in store.chunk_rows()]
+    assert stored_vectors(store).rows().tolist() == before
+    assert len(store.chunk_rows()) < len(before)

@@ -1,11 +1,14 @@
 """What came and went since a base was made is as good as one index of all."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.index.vector import HELD, LATE_ROWS, VectorView
+from thumbindex.errors import IndexDamagedError
+from thumbindex.index.vector import HELD, LATE_ROWS, SPARSE, VectorView
 
 DIMENSIONS = 4
 
@@ -81,3 +84,26 @@ def test_only_the_rows_that_are_asked_for_are_found() -> None:
     add(view, [500])
     found, _ = view.search(np.frombuffer(unit(1), dtype=np.float32), 10, np.array([2, 500]))
     assert sorted(found.tolist()) == [2, 500]
+
+
+@pytest.mark.parametrize("first", [1, 8, 8 * SPARSE, 300_000_000])
+def test_what_a_search_is_bounded_with_grows_with_the_rows_and_not_with_their_ids(first: int) -> None:
+    view, query = VectorView(DIMENSIONS), np.frombuffer(unit(1), dtype=np.float32)
+    matrix = np.stack([np.frombuffer(unit(row), dtype=np.float32) for row in range(20)])
+    view.add(list(range(first, first + 20)), matrix)
+    tracemalloc.start()
+    try:
+        found, cosines = view.search(query, 20, np.arange(first + 2, first + 20, 3))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    wanted = sorted(range(2, 20, 3), key=lambda n: -float(matrix[n] @ query))
+    assert (found - first).tolist() == wanted
+    assert cosines == pytest.approx([float(matrix[n] @ query) for n in wanted], abs=1e-6)
+    assert peak < 100_000
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_view_is_never_filled_with_more_or_fewer_rows_than_were_read(count: int) -> None:
+    with pytest.raises(IndexDamagedError, match=f"Of {count} chunks' vectors 2 were read"):
+        VectorView(DIMENSIONS).fill(count, [([1, 2], np.eye(2, DIMENSIONS, dtype=np.float32))])

@@ -132,8 +132,8 @@ def _is_vector(row: Row, facts: dict[str, str], numbers: np.dtype[Any]) -> bool:
     model, key, vector, *check = row
     if not (isinstance(model, (str, bytes)) and isinstance(key, bytes) and isinstance(vector, bytes) and vector):
         return False
-    if len(vector) % numbers.itemsize:
-        return False
+    if len(vector) % numbers.itemsize or not np.isfinite(np.frombuffer(vector, dtype=numbers)).all():
+        return False  # what earlier versions kept of a model's infinities is embedded again
     wanted = facts.get("fingerprint", "")
     if model in (wanted, model_id(wanted)) and len(vector) != numbers.itemsize * int(facts.get("dimensions", "0")):
         return False

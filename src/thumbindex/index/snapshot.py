@@ -155,11 +155,11 @@ def _vectors(store: Store, fingerprint: str, catalog: StoreCatalog, last: Opened
 
 def stored_vectors(store: Store) -> VectorView:
     """Load the vectors of all chunks that have one of the index's model."""
-    fingerprint = store.meta("fingerprint")
-    view = VectorView(int(store.meta("dimensions", "1")))
-    if fingerprint:
-        rows = store.vector_rows(fingerprint)
-        view.fill(len(rows), store.chunk_matrices(fingerprint, rows))
+    with store.reading():  # a commit after the rows were counted would leave room for some that are gone
+        fingerprint = store.meta("fingerprint")
+        view = VectorView(int(store.meta("dimensions", "1")))
+        if fingerprint:
+            view.fill(*store.all_matrices(fingerprint))
     return view
 
 

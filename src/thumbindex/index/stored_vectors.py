@@ -8,6 +8,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
+from thumbindex.errors import ModelError
 from thumbindex.index.checksum import are_whole, as_number, vector_sums
 from thumbindex.index.database import Row
 from thumbindex.index.stored_columns import StoredColumns
@@ -28,9 +29,19 @@ def model_id(fingerprint: str) -> bytes:
 
 
 def packed(matrix: Matrix) -> npt.NDArray[np.int8]:
-    """Return vectors as they are stored, whatever their length; what was stored before becomes the same again."""
-    largest = np.abs(np.asarray(matrix, dtype=np.float32)).max(axis=1, keepdims=True)
-    stored: npt.NDArray[np.int8] = np.rint(matrix * (_HIGHEST / np.maximum(largest, np.finfo(np.float32).tiny))).astype(STORED)
+    """Return vectors as they are stored, whatever their length; what was stored before becomes the same again.
+
+    Raises ModelError where a number is not finite: nothing can be near such a vector, and nobody would learn why.
+    """
+    numbers = np.asarray(matrix, dtype=np.float32)
+    largest = np.abs(numbers).max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all():
+        raise ModelError(
+            "The model made a vector of numbers that are not finite, and nothing of that batch was kept."
+            " Name another model with `--set encode.embed.model=NAME`, or the other runtime with `--set encode.embed.runtime=` and `onnx` or `torch`."
+        )
+    largest[largest == 0] = 1
+    stored: npt.NDArray[np.int8] = np.rint(numbers / largest * _HIGHEST).astype(STORED)  # 127 / largest can be more than a float32 holds
     return stored
 
 
@@ -143,6 +154,26 @@ class StoredVectors(StoredColumns):
         for part in self._in(sql, rows, (model,)):
             if part:
                 yield [row[3] for row in part], self._unpacked(model, part)
+
+    def all_matrices(self, fingerprint: str) -> tuple[int, Iterator[tuple[list[int], Matrix]]]:
+        """Count the chunks that have a vector, and load all of these part by part, in any order; to be called and read in one group of reads."""
+        if self.embedded_to(fingerprint) < self.last_row:
+            rows = self.vector_rows(fingerprint)
+            return len(rows), self.chunk_matrices(fingerprint, rows)
+        chunks = self._rows("SELECT key, id FROM chunks NOT INDEXED")
+        self._verify(len(chunks) == self._known_census().counted.get("chunks", [0])[0], "rows of chunks are missing")
+        return len(chunks), self._matrices_as_they_lie(fingerprint, chunks)
+
+    def _matrices_as_they_lie(self, fingerprint: str, chunks: Sequence[Row]) -> Iterator[tuple[list[int], Matrix]]:
+        """Load the vectors of chunks (key and row id) in the order of their table: to look each of them up costs as much again as all the rest."""
+        of: dict[bytes, int] = dict(chunks)
+        model, last = model_id(fingerprint), 0
+        sql = "SELECT key, sum, vector, rowid FROM vectors NOT INDEXED WHERE rowid > ? AND model = ? ORDER BY rowid LIMIT 500"
+        while part := self._rows(sql, (last, model)):
+            last = part[-1][3]
+            if needed := [row for row in part if row[0] in of]:
+                yield [of[row[0]] for row in needed], self._unpacked(model, needed)
+        yield from self.chunk_matrices(fingerprint, [row for key, row in chunks if of[key] != row])  # those that share a text with another
 
     def _unpacked(self, model: bytes, rows: list[Row]) -> Matrix:
         """Return the vectors of rows that begin with key, checksum and vector, or raise IndexDamagedError."""
