@@ -1,34 +1,15 @@
-"""How a question is answered behind the protocol, and a client's first one before the protocol's package is there."""
+"""How a client's first question is answered before the protocol's package is there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from thumbindex.errors import ThumbindexError
-from thumbindex.serve.background import Background, never, tell_nobody
-from thumbindex.serve.budget import Reply
-from thumbindex.serve.replies import reply_query
+from thumbindex.serve.ask import ask
+from thumbindex.serve.background import Background
+from thumbindex.serve.greeting import WITHOUT_LINKS
 from thumbindex.serve.tools import check_arguments
-
-if TYPE_CHECKING:
-    from thumbindex.model import Progress
-    from thumbindex.serve.sight import Sight
-
-WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
-"""Versions of the protocol that know no links to resources: a strict client would refuse the answer."""
-
-
-def ask(
-    background: Background | Sight,
-    arguments: Mapping[str, Any],
-    tell: Callable[[Progress], None] = tell_nobody,
-    interrupted: Callable[[], bool] = never,
-) -> Reply:
-    """Answer a question once there are words to search, and the model where it comes in time."""
-    background.await_words(tell=tell, interrupted=interrupted)
-    background.await_model(interrupted)
-    return reply_query(background.library(), arguments, background.progress, tell, interrupted, lambda: background.is_attended)
 
 
 def answer_first(background: Background, asked: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:

@@ -20,7 +20,7 @@ REST = "--"
 """Stands between the locks and the arguments."""
 
 
-def await_turn(locks: Sequence[str], wishes: IO[str]) -> None:
+def await_office(locks: Sequence[str], wishes: IO[str]) -> None:
     """Wait until one of the locks is free, or the server has a wish or is gone: both are the child's to hear. Without locks, do not wait."""
     while locks and all(map(_is_held, locks)) and not select.select([wishes], [], [], PAUSE_SECONDS)[0]:
         pass
@@ -43,7 +43,7 @@ def _is_held(lock: str) -> bool:
 if __name__ == "__main__":
     at = sys.argv.index(REST)
     try:
-        await_turn(sys.argv[1:at], sys.stdin)
+        await_office(sys.argv[1:at], sys.stdin)
     except KeyboardInterrupt:
         sys.exit(130)
     # Imported here: it is what waiting does without.
