@@ -226,12 +226,14 @@ async def test_the_package_answers_the_same(server: Server, folders: tuple[tuple
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_package_answers_a_first_call_the_same(server: Server, library: Library, version: str) -> None:
-    lines = Written([initialize(version), INITIALIZED, CALL])
+@pytest.mark.parametrize("more", [{}, {"_meta": None}, {"_meta": {"claudecode/toolUseId": "toolu_1"}}])
+async def test_the_package_answers_a_first_call_the_same(server: Server, library: Library, version: str, more: dict[str, Any]) -> None:
+    asked = {**CALL["params"], **more}
+    lines = Written([initialize(version), INITIALIZED, {**CALL, "params": asked}])
     async with stdio_server(stdin=anyio.wrap_file(lines), stdout=anyio.wrap_file(lines)) as (incoming, outgoing):
         with anyio.fail_after(20):
             await server.run(incoming, outgoing, server.create_initialization_options())
-    found = answer_first(Background(Opening(), lambda opening: library, command=[]), CALL["params"], version)
+    found = answer_first(Background(Opening(), lambda opening: library, command=[]), asked, version)
     assert lines.answers[1] == found
 
 
@@ -242,6 +244,11 @@ async def test_the_package_answers_a_first_call_the_same(server: Server, library
         {"name": "query", "arguments": {}},
         {"name": "query", "arguments": {"query": "button", "wait_fresh": 1}},
         {"name": "query", "arguments": {"query": "button"}, "_meta": {"progressToken": 1}},
+        {"name": "query", "arguments": {"query": "button"}, "_meta": {"progressToken": None}},
+        {"name": "query", "arguments": {"query": "button"}, "_meta": {"io.modelcontextprotocol/protocolVersion": "x"}},
+        {"name": "query", "arguments": {"query": "button"}, "_meta": ["progressToken"]},
+        {"name": "query", "arguments": {"query": "button"}, "_meta": 0},
+        {"name": "query", "arguments": {"query": "button"}, "task": {}},
     ],
 )
 def test_other_tools_mistakes_and_waits_that_are_told_of_are_left_to_the_package(library: Library, asked: dict[str, Any]) -> None:
