@@ -68,6 +68,22 @@ def test_looking_takes_the_lock_from_nobody_who_waits_for_it(tmp_path: Path, wis
     FileLock(tmp_path / "lock").acquire(blocking=False)
 
 
+@pytest.mark.parametrize("is_free", [False, True])
+def test_where_the_server_is_gone_the_child_ends_without_having_begun(tmp_path: Path, is_free: bool) -> None:
+    with FileLock(tmp_path / "held"):
+        lock = str(tmp_path / ("free" if is_free else "held"))
+        command = [sys.executable, "-X", "importtime", "-m", "thumbindex.serve.standby", lock, "--"]
+        done = subprocess.run(command, input="", capture_output=True, text=True, check=True)
+    assert "thumbindex.serve.work" not in done.stderr
+
+
+def test_a_wish_of_a_server_that_is_gone_is_the_childs_to_hear(tmp_path: Path, wishes: Any) -> None:
+    assert await_office([str(tmp_path / "none")], wishes[0])
+    print("repair", file=wishes[1], flush=True)
+    wishes[1].close()
+    assert await_office([str(tmp_path / "none")], wishes[0])
+
+
 @pytest.mark.parametrize(("module", "most"), [("thumbindex.serve.standby", WAITING), ("thumbindex.serve.live", IDLE)])
 def test_a_child_that_waits_has_loaded_little_and_one_that_is_idle_nothing_that_indexes(module: str, most: int) -> None:
     program = f"import json, sys, {module}; print(json.dumps([len(sys.modules), [each for each in {LATER!r}.split() if each in sys.modules]]))"
