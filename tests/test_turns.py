@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from thumbindex.config import load_config
+from thumbindex.library import Library
 from thumbindex.library.turns import Turns
+from thumbindex.testing import FakeEmbedder
 
 
 def wait_for(turns: Turns, waiting: int) -> None:
@@ -57,3 +61,20 @@ def test_a_question_that_fails_gives_its_turn_back() -> None:
     with turns:
         assert turns._free == 0
     assert turns._free == 1
+
+
+def test_a_question_whose_asker_has_gone_while_it_waited_is_not_searched_for(tmp_path: Path) -> None:
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "apples.md").write_text("# Apples\n\nApples grow on trees.\n", encoding="utf-8")
+    config, gone = load_config(user_file=tmp_path / "none"), threading.Event()
+    with (
+        Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        library.index()
+        with library._turns, library._turns:
+            asked = pool.submit(library.query, "apples", interrupted=gone.is_set)
+            wait_for(library._turns, 1)
+            gone.set()
+        assert (asked.result(10).passages, asked.result().trace) == ((), ())
+        assert len(library.query("apples", wait_fresh=1, interrupted=gone.is_set).passages) == 1  # it ends the wait, not the question

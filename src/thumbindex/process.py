@@ -64,7 +64,11 @@ def collect_rarely() -> None:
 
 
 def collect_as_usual() -> None:
-    """End what `collect_rarely` began: look for cycles as ever, but not among what the start has made. Where it began nothing, do nothing."""
+    """End what `collect_rarely` began: look for cycles as ever, but not among what the start has made. Where it began nothing, do nothing.
+
+    The start's own cycles stay with the rest: one look before freezing found 700 to 1,100 objects in 50 to 120 ms, during which no thread answers,
+    and gave back 0.1 MB of 168 to 208 at most (a server of tldr-en, 12,273 chunks).
+    """
     if gc.get_threshold()[0] == _AT_START:
         gc.freeze()
         gc.set_threshold(*_LATER)

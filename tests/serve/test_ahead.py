@@ -133,6 +133,39 @@ def test_a_call_that_the_package_has_answered_meanwhile_is_not_answered_again(fo
     pipes.close()
 
 
+def fail(*_: Any) -> dict[str, Any]:
+    raise RecursionError("as anything may go wrong")
+
+
+@pytest.mark.parametrize("answer", [lambda *_: {"half": "\ud83d"}, lambda *_: {"no JSON": object()}, fail])
+def test_a_call_whose_answer_cannot_be_made_or_sent_is_answered_by_the_package(
+    folders: tuple[tuple[str, Path], ...], answer: Callable[..., Any]
+) -> None:
+    pipes = Pipes(folders, answer)
+    pipes.tell(initialize(), INITIALIZED, CALL)
+    pipes.ahead.await_call()
+    pipes.ahead.write(json.dumps({"jsonrpc": "2.0", "id": 7, "result": "of the package"}) + "\n")
+    pipes.ahead.write(json.dumps({"jsonrpc": "2.0", "id": 8, "result": "next"}) + "\n")
+    pipes.ahead.flush()
+    assert [pipes.answer()["id"] for _ in range(3)] == [1, 7, 8]
+    pipes.close()
+
+
+def test_a_call_that_is_cancelled_meanwhile_is_left_to_the_package(folders: tuple[tuple[str, Path], ...]) -> None:
+    go_on = threading.Event()
+    pipes = Pipes(folders, lambda *_: {"late": go_on.wait(10)})
+    pipes.tell(initialize(), INITIALIZED, CALL, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+    pipes.leave()
+    pipes.ahead.await_call()
+    go_on.set()
+    for each in [each for each in threading.enumerate() if each.name == "first call"]:
+        each.join(10)
+    pipes.ahead.write(json.dumps({"jsonrpc": "2.0", "id": 8, "result": "next"}) + "\n")
+    pipes.ahead.flush()
+    assert ([pipes.answer()["id"], pipes.answer()["id"]], pipes.ahead._answered) == ([1, 8], {"1"})
+    pipes.close()
+
+
 @pytest.mark.parametrize("before", [(), (initialize(),), (initialize(), {"jsonrpc": "2.0", "id": 3, "method": "ping"}, INITIALIZED)])
 def test_a_call_is_left_to_the_package_before_hands_are_shaken_and_after_what_only_it_can_answer(
     folders: tuple[tuple[str, Path], ...], before: tuple[Any, ...]
@@ -184,6 +217,7 @@ def test_what_is_not_known_ahead_is_left_to_the_package_and_so_is_all_after_it(p
         ({**initialize(), "params": []}, -32600, 1),
         ({"jsonrpc": "2.0", "id": 4, "method": ["initialize"]}, -32600, 4),
         ({"id": "five", "method": "ping"}, -32600, "five"),
+        ({"id": "half \ud83d", "method": "ping"}, -32600, "half \ud83d"),
         ({"jsonrpc": "2.0", "id": 6, "method": "ping", "params": {"x": json.loads("[" * 200 + "]" * 200)}}, -32600, 6),
     ],
 )
@@ -226,12 +260,14 @@ async def test_the_package_answers_the_same(server: Server, folders: tuple[tuple
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_the_package_answers_a_first_call_the_same(server: Server, library: Library, version: str) -> None:
-    lines = Written([initialize(version), INITIALIZED, CALL])
+@pytest.mark.parametrize("more", [{}, {"_meta": None}, {"_meta": {"claudecode/toolUseId": "toolu_1"}}])
+async def test_the_package_answers_a_first_call_the_same(server: Server, library: Library, version: str, more: dict[str, Any]) -> None:
+    asked = {**CALL["params"], **more}
+    lines = Written([initialize(version), INITIALIZED, {**CALL, "params": asked}])
     async with stdio_server(stdin=anyio.wrap_file(lines), stdout=anyio.wrap_file(lines)) as (incoming, outgoing):
         with anyio.fail_after(20):
             await server.run(incoming, outgoing, server.create_initialization_options())
-    found = answer_first(Background(Opening(), lambda opening: library, command=[]), CALL["params"], version)
+    found = answer_first(Background(Opening(), lambda opening: library, command=[]), asked, version)
     assert lines.answers[1] == found
 
 
@@ -242,6 +278,11 @@ async def test_the_package_answers_a_first_call_the_same(server: Server, library
         {"name": "query", "arguments": {}},
         {"name": "query", "arguments": {"query": "button", "wait_fresh": 1}},
         {"name": "query", "arguments": {"query": "button"}, "_meta": {"progressToken": 1}},
+        {"name": "query", "arguments": {"query": "button"}, "_meta": {"progressToken": None}},
+        {"name": "query", "arguments": {"query": "button"}, "_meta": {"io.modelcontextprotocol/protocolVersion": "x"}},
+        {"name": "query", "arguments": {"query": "button"}, "_meta": ["progressToken"]},
+        {"name": "query", "arguments": {"query": "button"}, "_meta": 0},
+        {"name": "query", "arguments": {"query": "button"}, "task": {}},
     ],
 )
 def test_other_tools_mistakes_and_waits_that_are_told_of_are_left_to_the_package(library: Library, asked: dict[str, Any]) -> None:

@@ -111,7 +111,7 @@ def test_the_child_is_started_with_the_same_options_and_imports_nothing_from_the
     assert command[1:7] == [
         "-P",
         "-m",
-        "thumbindex.serve.turn",
+        "thumbindex.serve.standby",
         "/ix/watch.lock",
         "--",
         "--folder=notes",

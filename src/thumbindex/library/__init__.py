@@ -205,7 +205,8 @@ class Library(Kept, Duplicated):
 
         With `wait_fresh` (seconds, at most 60) whoever indexes is waited for until the words of all that is on disk now can be searched;
         the answer comes when the time is up or `interrupted` says so, too, and its `freshness` tells what is missing. Where nobody has
-        indexed for three seconds, and `attended` does not say that somebody is about to, it comes then. With `explain` each passage says
+        indexed for three seconds, and `attended` does not say that somebody is about to, it comes then. Without it, a question of which
+        `interrupted` says so when its turn has come is not searched for, and the answer is empty. With `explain` each passage says
         how it came to its place.
         """
         self._known(folder)
@@ -218,7 +219,8 @@ class Library(Kept, Duplicated):
             self.refresh()
         self._models_for_query()
         with self._turns:
-            found = answer(query, self._readers, self.config.query, self._embedder, self._reranker, explain=explain)
+            asked = () if interrupted() and not wait else self._readers
+            found = answer(query, asked, self.config.query, self._embedder, self._reranker, explain=explain)
         return replace(found, freshness=freshness)
 
     def why(

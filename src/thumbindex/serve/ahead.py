@@ -6,12 +6,15 @@ The package reads the same requests afterwards, and what it answers to them is n
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from queue import Queue
 from typing import IO, Any
+
+_LOG = logging.getLogger(__name__)
 
 CALL_SECONDS = 0.1
 """How long a first call is waited for before the package is imported: a client that starts a server to ask it something asks at once."""
@@ -106,6 +109,8 @@ class Ahead:
             message = json.loads(line)
         if self._is_ahead:
             self._answer(message)
+        elif self._at_work and message.get("method") == "notifications/cancelled":
+            self._withdraw()
         self._lines.put(line)
 
     def _answer(self, message: Mapping[str, Any]) -> None:
@@ -120,31 +125,41 @@ class Ahead:
             self._called.set()
             return
         answer = self._answers[method](asked) if method in self._answers and (self._greeting or method == "initialize") else None
-        if answer is None:
+        if not (line := _result(number, answer)):
             self._end()
             return
         self._greeting = self._greeting or asked
         with self._lock:
-            self._answered.add(json.dumps(number))
-        self._send({"jsonrpc": "2.0", "id": number, "result": answer})
+            self._send_result(number, line)
 
     def _take_call(self, number: int | str, asked: Mapping[str, Any]) -> None:
         """Answer a call, unless the package does before; it is given the call, too."""
         try:
-            answer = self._answer_call(asked, self._greeting)
+            line = _result(number, self._answer_call(asked, self._greeting))
             with self._lock:
-                is_first = answer is not None and bool(self._at_work)
-                self._answered |= {self._at_work} if is_first else set()
-                self._at_work = ""
-            if is_first:
-                self._send({"jsonrpc": "2.0", "id": number, "result": answer})
+                if line and self._at_work:
+                    self._send_result(number, line)
+        except Exception:  # the package answers, and says to the client what went wrong
+            _LOG.exception("A first call failed")
         finally:
+            self._withdraw()
+
+    def _withdraw(self) -> None:
+        """Leave to the package the call that is being answered: it alone knows which one a client cancels."""
+        with self._lock:
             self._at_work = ""
-            self._is_done.set()
+        self._is_done.set()
+
+    def _send_result(self, number: int | str, line: str) -> None:
+        """Send an answer, the lock held; only what was sent is not sent again."""
+        self._outgoing.write(line)
+        self._outgoing.flush()
+        self._answered.add(json.dumps(number))
+        self._at_work = ""
 
     def _send(self, message: Mapping[str, Any]) -> None:
         with self._lock:
-            self._outgoing.write(json.dumps(message, ensure_ascii=False) + "\n")
+            self._outgoing.write(json.dumps(message) + "\n")  # in ASCII: an id may hold half a character, and is given back as it came
             self._outgoing.flush()
 
     def _is_answered(self, line: str) -> bool:
@@ -187,6 +202,16 @@ def _is_too_deep(line: str) -> bool:
         return False
     steps = (1 if each in "[{" else -1 for each in _NESTING.findall(line) if each[0] != '"')
     return max(accumulate(steps), default=0) > _DEEPEST
+
+
+def _result(number: int | str, answer: Mapping[str, Any] | None) -> str:
+    """Write an answer as a line; "" where there is none, or it holds half a character, which no stream takes."""
+    line = "" if answer is None else json.dumps({"jsonrpc": "2.0", "id": number, "result": answer}, ensure_ascii=False) + "\n"
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return ""
+    return line
 
 
 def _error(number: int | str | None, code: int, message: str) -> Mapping[str, Any]:

@@ -70,7 +70,7 @@ class Background:
         self.follower = Follower()
         self._opening = opening
         self._open = open_it
-        self._given, self._command = command, list(command or ())
+        self._given_command, self._command = command, list(command or ())
         self._library: Future[Library] = Future()
         self._child: Child | None = None
         self._model_note = ""
@@ -219,7 +219,7 @@ class Background:
         library = self._opened()
         if library is None:
             return
-        if self._given is None:
+        if self._given_command is None:
             self._command = child_command(self._opening, [each.places.watch for each in library.opened] if library.config.serve.watch.enabled else [])
         if self._command:
             self._child = Child(self._command)
@@ -275,7 +275,7 @@ class Background:
 def child_command(opening: Opening, locks: Sequence[Path] = ()) -> list[str]:
     """Return how to start the child that indexes what an opening describes, once one of the locks is free; without locks at once."""
     # -P: the server's working directory is often a vault, whose files must never be imported.
-    return [sys.executable, "-P", "-m", "thumbindex.serve.turn", *map(str, locks), "--", *opening.arguments()]
+    return [sys.executable, "-P", "-m", "thumbindex.serve.standby", *map(str, locks), "--", *opening.arguments()]
 
 
 def _within(library: Library, only: Collection[str] | None) -> Library:

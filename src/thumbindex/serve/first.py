@@ -1,34 +1,18 @@
-"""How a question is answered behind the protocol, and a client's first one before the protocol's package is there."""
+"""How a client's first question is answered before the protocol's package is there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from thumbindex.errors import ThumbindexError
-from thumbindex.serve.background import Background, never, tell_nobody
-from thumbindex.serve.budget import Reply
-from thumbindex.serve.replies import reply_query
+from thumbindex.serve.ask import ask
+from thumbindex.serve.background import Background
+from thumbindex.serve.greeting import WITHOUT_LINKS
 from thumbindex.serve.tools import check_arguments
 
-if TYPE_CHECKING:
-    from thumbindex.model import Progress
-    from thumbindex.serve.sight import Sight
-
-WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
-"""Versions of the protocol that know no links to resources: a strict client would refuse the answer."""
-
-
-def ask(
-    background: Background | Sight,
-    arguments: Mapping[str, Any],
-    tell: Callable[[Progress], None] = tell_nobody,
-    interrupted: Callable[[], bool] = never,
-) -> Reply:
-    """Answer a question once there are words to search, and the model where it comes in time."""
-    background.await_words(tell=tell, interrupted=interrupted)
-    background.await_model(interrupted)
-    return reply_query(background.library(), arguments, background.progress, tell, interrupted, lambda: background.is_attended)
+_RESERVED = "io.modelcontextprotocol/"
+"""How names begin that the protocol gives to what is added to a request."""
 
 
 def answer_first(background: Background, asked: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
@@ -36,7 +20,8 @@ def answer_first(background: Background, asked: Mapping[str, Any], version: str)
 
     None is for what is better left to it: other tools, mistakes and damage, progress that somebody wants to hear of, and every long wait.
     """
-    if asked.get("name") != "query" or not asked.keys() <= {"name", "arguments"} or not background.is_settled:
+    is_plain = asked.get("name") == "query" and asked.keys() <= {"name", "arguments", "_meta"} and _asks_for_nothing(asked.get("_meta"))
+    if not is_plain or not background.is_settled:
         return None
     try:
         arguments = check_arguments("query", asked.get("arguments"))
@@ -47,3 +32,8 @@ def answer_first(background: Background, asked: Mapping[str, Any], version: str)
         return None
     links = () if version in WITHOUT_LINKS else reply.links
     return {"content": [{"type": "text", "text": reply.text}, *links], "structuredContent": reply.structured, "isError": False}
+
+
+def _asks_for_nothing(meta: object) -> bool:
+    """Tell whether what a client adds to a call is its own business, such as an id: progress and the protocol's own names are the package's."""
+    return meta is None or (isinstance(meta, dict) and not any(each == "progressToken" or each.startswith(_RESERVED) for each in meta))

@@ -15,6 +15,9 @@ NAME = "thumbindex"
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Of the protocol, those in which a client shakes hands."""
 
+WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
+"""Versions of the protocol that know no links to resources: a strict client would refuse the answer."""
+
 CAPABILITIES: Mapping[str, Any] = {
     "completions": {},
     "logging": {},

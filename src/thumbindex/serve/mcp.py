@@ -15,10 +15,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from thumbindex.errors import ThumbindexError, UsageError
+from thumbindex.serve.ask import ask
 from thumbindex.serve.background import Background
 from thumbindex.serve.budget import Reply
-from thumbindex.serve.first import WITHOUT_LINKS, ask
-from thumbindex.serve.greeting import NAME, MayName, instructions, tools
+from thumbindex.serve.greeting import NAME, WITHOUT_LINKS, MayName, instructions, tools
 from thumbindex.serve.outcome import unforeseen
 from thumbindex.serve.replies import reply_outline, reply_read, reply_related, reply_status
 from thumbindex.serve.resources import MIME, TEMPLATE, complete, list_page, parse_uri, resource_uri

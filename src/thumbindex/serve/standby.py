@@ -20,10 +20,23 @@ REST = "--"
 """Stands between the locks and the arguments."""
 
 
-def await_turn(locks: Sequence[str], wishes: IO[str]) -> None:
-    """Wait until one of the locks is free, or the server has a wish or is gone: both are the child's to hear. Without locks, do not wait."""
+def await_office(locks: Sequence[str], wishes: IO[str]) -> bool:
+    """Wait until one of the locks is free or the server has a wish, which is the child's to hear; without locks, do not wait.
+
+    Tell whether the server is still there, as far as can be told: a child that begins in order to end takes the processor from those who quit.
+    """
     while locks and all(map(_is_held, locks)) and not select.select([wishes], [], [], PAUSE_SECONDS)[0]:
         pass
+    return not _is_at_end(wishes)
+
+
+def _is_at_end(wishes: IO[str]) -> bool:
+    """Tell whether nobody can write any more and nothing is left to be read; no where a system does not say so."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(wishes, select.POLLIN)
+    return [event for _, event in poll.poll(0)] == [select.POLLHUP]
 
 
 def _is_held(lock: str) -> bool:
@@ -43,7 +56,8 @@ def _is_held(lock: str) -> bool:
 if __name__ == "__main__":
     at = sys.argv.index(REST)
     try:
-        await_turn(sys.argv[1:at], sys.stdin)
+        if not await_office(sys.argv[1:at], sys.stdin):
+            sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
     # Imported here: it is what waiting does without.

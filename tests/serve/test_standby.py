@@ -1,4 +1,4 @@
-"""Of the children of several servers on one folder, those that only wait for their turn hold next to nothing."""
+"""Of the children of several servers on one folder, those that only stand by hold next to nothing."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from thumbindex.serve.turn import await_turn
+from thumbindex.serve.standby import await_office
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pipe can be waited for there while a lock is looked at")
 
 WAITING = 80
-"""Modules of a child that waits for its turn: 64 today."""
+"""Modules of a child that waits for its office: 64 today."""
 
 IDLE = 600
 """Modules of a child that has nothing to do: 544 today; with what indexing takes they were 1,040."""
@@ -35,7 +35,7 @@ def wishes() -> Any:
 
 def waits(locks: list[Path], wishes: tuple[Any, Any], end: Callable[[], object]) -> bool:
     """Tell whether it waits for just what `end` does."""
-    thread = threading.Thread(target=await_turn, args=(list(map(str, locks)), wishes[0]))
+    thread = threading.Thread(target=await_office, args=(list(map(str, locks)), wishes[0]))
     thread.start()
     thread.join(0.2)
     waited = thread.is_alive()
@@ -57,18 +57,34 @@ def test_it_waits_no_longer_than_until_the_server_has_a_wish_or_is_gone(tmp_path
 
 
 def test_it_does_not_wait_for_what_is_not_there_or_without_locks(tmp_path: Path, wishes: Any) -> None:
-    await_turn([str(tmp_path / "none")], wishes[0])
-    await_turn([], wishes[0])
+    await_office([str(tmp_path / "none")], wishes[0])
+    await_office([], wishes[0])
 
 
 def test_looking_takes_the_lock_from_nobody_who_waits_for_it(tmp_path: Path, wishes: Any) -> None:
-    await_turn([str(tmp_path / "lock")], wishes[0])
+    await_office([str(tmp_path / "lock")], wishes[0])
     (tmp_path / "lock").touch()
-    await_turn([str(tmp_path / "lock")], wishes[0])
+    await_office([str(tmp_path / "lock")], wishes[0])
     FileLock(tmp_path / "lock").acquire(blocking=False)
 
 
-@pytest.mark.parametrize(("module", "most"), [("thumbindex.serve.turn", WAITING), ("thumbindex.serve.live", IDLE)])
+@pytest.mark.parametrize("is_free", [False, True])
+def test_where_the_server_is_gone_the_child_ends_without_having_begun(tmp_path: Path, is_free: bool) -> None:
+    with FileLock(tmp_path / "held"):
+        lock = str(tmp_path / ("free" if is_free else "held"))
+        command = [sys.executable, "-X", "importtime", "-m", "thumbindex.serve.standby", lock, "--"]
+        done = subprocess.run(command, input="", capture_output=True, text=True, check=True)
+    assert "thumbindex.serve.work" not in done.stderr
+
+
+def test_a_wish_of_a_server_that_is_gone_is_the_childs_to_hear(tmp_path: Path, wishes: Any) -> None:
+    assert await_office([str(tmp_path / "none")], wishes[0])
+    print("repair", file=wishes[1], flush=True)
+    wishes[1].close()
+    assert await_office([str(tmp_path / "none")], wishes[0])
+
+
+@pytest.mark.parametrize(("module", "most"), [("thumbindex.serve.standby", WAITING), ("thumbindex.serve.live", IDLE)])
 def test_a_child_that_waits_has_loaded_little_and_one_that_is_idle_nothing_that_indexes(module: str, most: int) -> None:
     program = f"import json, sys, {module}; print(json.dumps([len(sys.modules), [each for each in {LATER!r}.split() if each in sys.modules]]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
