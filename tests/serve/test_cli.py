@@ -129,6 +129,20 @@ def test_a_configured_folder_that_is_not_there_is_told_of_and_the_others_answer(
     assert run_it("query", "green button", "--folder", "gone").exit_code != 0
 
 
+def test_a_folder_that_is_gone_is_still_asked_by_meaning(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "begin.md").write_text("# Begin\n\nPress the green button.\n", encoding="utf-8")
+
+    def run_it(*given: str) -> Result:
+        return CliRunner().invoke(app, [*given, "--folder", str(tmp_path / "here"), "--index", str(tmp_path / "other")], obj=open_fake)
+
+    run_it("index")
+    (tmp_path / "here").rename(tmp_path / "gone")
+    found = run_it("query", "green button")
+    assert ("[folders]. Answering from what was indexed before." in " ".join(found.stderr.split()), "keywords only" in found.stdout) == (True, False)
+    assert "Press the green button." in found.stdout
+
+
 @pytest.mark.parametrize("given", [("query", "green"), ("why", "sync.md", "green")])
 def test_a_limit_out_of_range_is_refused_with_what_is_allowed(run: Run, given: tuple[str, ...]) -> None:
     refused = [run(*given, "--limit", limit) for limit in ("0", "101")]

@@ -364,6 +364,7 @@ async def test_what_is_being_indexed_is_in_answers_and_in_the_status(edited: tup
     text, answer = await call(server, "query", query="known for long")
     assert text.endswith("; indexed 300 of 1,000 files so far")
     assert answer["index"]["progress"] == [{"folder": "notes", "phase": "words", "done": 300, "total": 1000}]
+    assert (await refused(server, "read", path="new.md")).endswith(" It may come yet: indexed 300 of 1,000 files so far; ask again in a moment.")
     text, status = await call(server, "status")
     assert "\nindexed 300 of 1,000 files so far" in text
     assert status["progress"] == answer["index"]["progress"]

@@ -202,11 +202,15 @@ def _make_ready(library: Library, wait: bool) -> None:
     try:
         with ProgressDisplay() as show:
             library.index(words_only=not wait, progress=show, after_others=wait)
-        if wait or any(each.state.vectors for each in library.status()):
-            library.load_models()
     except ModelError as error:
         say_error(f"{error} Going on without it.")
+        return
     except (UnknownFolderError, StorageError) as error:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
-        say_error(f"{error} Answering from what was indexed before.")
+        say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
+    try:
+        if any(each.state.vectors for each in library.status()):
+            library.load_models()
+    except ModelError as error:
+        say_error(f"{error} Going on without it.")

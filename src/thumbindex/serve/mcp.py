@@ -14,7 +14,7 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from thumbindex.errors import ThumbindexError, UsageError
+from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
 from thumbindex.serve.ask import ask
 from thumbindex.serve.background import Background
 from thumbindex.serve.budget import Reply
@@ -24,6 +24,7 @@ from thumbindex.serve.replies import reply_outline, reply_read, reply_related, r
 from thumbindex.serve.resources import MIME, TEMPLATE, complete, list_page, parse_uri, resource_uri
 from thumbindex.serve.roots import ask_roots, taken_roots
 from thumbindex.serve.seat import Seat, Seats, seated
+from thumbindex.serve.sentences import indexing
 from thumbindex.serve.sight import Sight
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.waiting import Waiting, in_thread
@@ -204,7 +205,18 @@ class _Desk:
         return ask(self._background, arguments, waiting.tell, waiting.is_over)
 
     def _over(self, reply: Callable[..., Reply]) -> Callable[[Mapping[str, Any], Waiting], Reply]:
-        return lambda arguments, _: reply(self._background.library(), arguments)
+        """Return what replies over the index once there is one; what is not in it may be among what is still being indexed."""
+
+        def replied(arguments: Mapping[str, Any], waiting: Waiting) -> Reply:
+            self._background.await_words(tell=waiting.tell, interrupted=waiting.is_over)
+            try:
+                return reply(self._background.library(), arguments)
+            except UnknownPathError as error:
+                if not (doing := indexing(self._background.progress())):
+                    raise
+                raise UnknownPathError(f"{error} It may come yet: {doing}; ask again in a moment.") from error
+
+        return replied
 
     def _read(self, uri: str) -> str:
         folder, path = parse_uri(uri)

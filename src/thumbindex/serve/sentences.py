@@ -47,13 +47,7 @@ def stood_on(state: IndexState) -> str:
     if not state.documents:
         return "index: empty so far"
     vectors = f"{state.vectors:,} of {state.chunks:,} chunks"
-    rest = (
-        ""
-        if not state.pending
-        else ", the rest by keywords only"
-        if state.vectors
-        else ", keywords only until a server or `thumbindex index` has added them"
-    )
+    rest = "" if not state.pending else ", the rest by keywords only" if state.vectors else ", keywords only until they are there"
     return f"index: {state.documents:,} documents; vectors: {vectors}{rest}"
 
 
