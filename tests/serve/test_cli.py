@@ -221,6 +221,13 @@ def test_a_file_is_no_folder_and_is_told_from_one_that_is_not_there(run: Run, va
     assert "sync.md: that is a file" in run("query", "x", "--folder", str(vault / "sync.md")).stderr
 
 
+def test_a_folder_without_markdown_is_said_to_be_one(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    (tmp_path / "empty").mkdir()
+    given = ["index", "--folder", str(tmp_path / "empty"), "--index", str(tmp_path / "other")]
+    told = CliRunner().invoke(app, given, obj=open_fake)
+    assert (told.exit_code, "no Markdown was found" in told.stdout) == (0, True)
+
+
 def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_path: Path) -> None:
     elsewhere = ("--index", str(tmp_path / "other"), "--json")
     first = run("query", "green button", *elsewhere)

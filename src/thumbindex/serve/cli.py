@@ -32,6 +32,7 @@ from thumbindex.serve.why import why
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
+
 app = typer.Typer(
     name="thumbindex",
     help=ABOUT,

@@ -92,6 +92,8 @@ def print_report(report: IndexReport) -> None:
     _say(f"chunks: {report.chunks:,} in all; the model was asked for {report.embedded:,} texts, {report.reused:,} vectors were there already")
     if report.truncated:
         _say(f"{report.truncated:,} chunks are longer than the model's window: the model saw only their beginning")
+    if not report.chunks and not report.skipped:
+        _say("no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?", "yellow")
     _print_problems(report.skipped)
     _say(f"{report.seconds:.1f} s", "dim")
 
