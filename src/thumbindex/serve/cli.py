@@ -32,7 +32,6 @@ from thumbindex.serve.why import why
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
-
 app = typer.Typer(
     name="thumbindex",
     help=ABOUT,
