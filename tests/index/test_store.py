@@ -181,3 +181,10 @@ def test_a_documents_facts_are_those_that_it_has_and_are_read_as_they_were(tmp_p
     assert [rows[0][4], *json.loads(rows[1][4])] == ["{}", "abbreviations", "aliases", "language", "tags"]
     assert [document_from_row(*row[1:], "") for row in rows] == [parsed.document for _, parsed in (plain, full)]
     assert [each.aliases for each in store.names()] == [(), ("B",)]
+
+
+@pytest.mark.parametrize("group", [Store.reading, Store.transaction])
+def test_where_memory_runs_out_among_reads_or_writes_the_file_is_not_called_damaged(tmp_path, group):
+    store = Store(tmp_path / "s")
+    with pytest.raises(MemoryError), group(store):
+        raise MemoryError

@@ -33,8 +33,11 @@ _REFUSED = ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")
 _DISK = ("SQLITE_IOERR", "SQLITE_NOLFS")
 _DAMAGE = {"SQLITE_NOTADB": "it is no SQLite file", "SQLITE_CORRUPT": "its pages do not hold together", "SQLITE_SCHEMA": "its tables are not there"}
 
-FOREIGN = (sqlite3.Error, MemoryError, UnicodeDecodeError)
-"""What reading a file may raise: a flipped length asks for more memory than there is, and a flipped name of a table is in the error's text."""
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite may raise in a group of reads or writes: a flipped name of a table is in the error's text, and cannot be read."""
+
+FOREIGN = (*UNREADABLE, MemoryError)
+"""What a statement alone may raise, too: a flipped length asks for more memory than there is. In a group it may be that there is none."""
 
 Row = tuple[Any, ...]
 
@@ -147,7 +150,7 @@ class Database:
                     raise
                 finally:
                     self._census = None
-            except FOREIGN as error:
+            except UNREADABLE as error:
                 raise translated(error, self.path) from error
 
     @contextmanager
@@ -165,7 +168,7 @@ class Database:
                 finally:
                     if self._db.in_transaction:
                         self._db.execute("COMMIT")
-            except FOREIGN as error:
+            except UNREADABLE as error:
                 raise translated(error, self.path) from error
 
     def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
