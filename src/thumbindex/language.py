@@ -54,6 +54,9 @@ _ASKING = {
 }
 """What questions are asked with, and what else says nothing alone: notes hold little of it, so that its rarity says nothing either."""
 
+FUNCTION_WORDS = STOP_WORDS.union(*_FUNCTION_WORDS.values(), *_ASKING.values())
+"""What carries no subject in any of these languages."""
+
 SUFFIXED = frozenset(_ASKING)
 """The languages beside English in which words have endings that are known here."""
 

@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import BlockKind, Chunk
-from thumbindex.query.guards import differing, kept_apart, table_shape, word_overlap
+from thumbindex.query.guards import contradiction, differing, kept_apart, table_shape, word_overlap
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,78 @@ def test_what_a_writer_puts_another_way_does_not(first: str, second: str) -> Non
         ("Copy .env to it.", "Copy env to it."),
         ("Set maxSize in it.", "Set maxsize in it."),
         ("Das ist schön.", "Das ist schon."),
+        ("Keep the file here and do not keep the folder.", "Do not keep the file here and keep the folder."),
     ],
 )
 def test_phrases_signs_and_names_that_make_another_sentence_still_do(first: str, second: str) -> None:
+    assert differing(first, second) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "added"),
+    [
+        ("Kopien werden im Keller aufbewahrt.", "nur"),
+        ("Kopien werden im Keller aufbewahrt.", "mindestens"),
+        ("Les copies sont gardées à la cave.", "seulement"),
+        ("Les copies sont gardées à la cave.", "presque"),
+        ("Las copias se guardan en el sótano.", "sólo"),
+        ("Las copias se guardan en el sótano.", "siempre"),
+        ("Le copie si trovano in cantina.", "soltanto"),
+        ("Le copie si trovano in cantina.", "quasi"),
+        ("As cópias ficam na cave.", "só"),
+        ("As cópias ficam na cave.", "sempre"),
+        ("De kopieën liggen in de kelder.", "alleen"),
+        ("De kopieën liggen in de kelder.", "altijd"),
+        ("Kopiorna ligger i källaren.", "bara"),
+        ("Kopiorna ligger i källaren.", "nästan"),
+        ("Kopierne ligger i kælderen.", "kun"),
+        ("Kopierne ligger i kælderen.", "altid"),
+        ("Kopie leżą w piwnicy.", "tylko"),
+        ("Kopie leżą w piwnicy.", "zawsze"),
+        ("Копии лежат в подвале.", "только"),
+        ("Копии лежат в подвале.", "почти"),
+    ],
+)
+def test_a_word_that_turns_a_sentence_round_keeps_both_in_other_languages(text: str, added: str) -> None:
+    first, *rest = text.split()
+    assert differing(text, " ".join((first, added, *rest))) is not None
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Não apague as cópias.", "NÃO apague as cópias."),
+        ("Le serveur n’efface rien.", "Le serveur n'efface rien."),
+        ("Keine Kopie liegt im Keller.", "KEINE Kopie liegt im Keller."),
+        ("Kopien liegen nicht im Keller.", "Kopien liegen nicht mit im Keller."),
+        ("Ключ не лежит в сейфе.", "Ключ не лежит тут в сейфе."),
+    ],
+)
+def test_a_negation_that_both_have_keeps_no_two_apart(first: str, second: str) -> None:
+    assert (differing(first, second), contradiction(first, second)) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Clique no botão para gravar a cópia que está na cave.", "Clique em botão para gravar a cópia que está na cave."),
+        ("Hon har sin nyckel i skåpet och den är kvar.", "Hon har en nyckel i skåpet och den är kvar."),
+        ("De server kun je in de kelder van het huis vinden.", "De server je in de kelder van het huis vinden."),
+    ],
+)
+def test_what_denies_in_another_language_alone_is_no_contradiction(first: str, second: str) -> None:
+    assert differing(first, second) is not None
+    assert (contradiction(first, second), contradiction(second, first)) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("钥匙保存在地下室保险箱里。", "钥匙不保存在地下室保险箱里。"),
+        ("Το κλειδί φυλάσσεται εδώ και είναι ασφαλές.", "Το κλειδί δεν φυλάσσεται εδώ και είναι ασφαλές."),
+    ],
+)
+def test_in_a_language_whose_negations_are_not_known_any_word_keeps_both(first: str, second: str) -> None:
     assert differing(first, second) is not None
 
 

@@ -25,6 +25,41 @@ NOTES = {
     "new.md": f"---\ndate: 2026-01-01\n---\n# Backups\n\n{TEXT.format(90)}\n",
 }
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "query.json"
+DENIED = {
+    "English": ("Every night the server copies all files to the disk, and the key is kept in the safe.", "is kept", "is not kept", "not"),
+    "German": ("Jede Nacht kopiert der Server alle Dateien, und der Schlüssel liegt im Tresor.", "liegt im", "liegt nicht im", "nicht"),
+    "German, no": ("Jede Nacht schreibt der Server eine Kopie auf die zweite Platte im Keller.", "eine Kopie", "keine Kopie", "keine"),
+    "French": ("Chaque nuit le serveur copie tous les fichiers, et la clé est gardée au coffre.", "est gardée", "n'est pas gardée", "pas"),
+    "French, no": ("Chaque nuit le serveur écrit une copie sur le second disque.", "écrit une copie", "n’écrit pas de copie", "pas"),
+    "Spanish": ("Cada noche el servidor copia todos los archivos, y la llave se guarda aquí.", "se guarda", "nunca se guarda", "nunca"),
+    "Spanish, without": ("Cada noche los invitados entran con contraseña en la red.", "con contraseña", "sin contraseña", "sin"),
+    "Italian": ("Ogni notte il server copia tutti i file, e la chiave si trova in cassaforte.", "si trova", "non si trova", "non"),
+    "Italian, none": ("Ogni notte il server scrive un'altra copia sul secondo disco.", "scrive un'altra", "non scrive nessun'altra", "nessun"),
+    "Portuguese": ("Cada noite o servidor copia os arquivos, e a chave é guardada no cofre.", "é guardada", "não é guardada", "não"),
+    "Dutch": ("Elke nacht kopieert de server alle bestanden, en de sleutel ligt in de kluis.", "ligt in", "ligt niet in", "niet"),
+    "Swedish": ("Varje natt kopierar servern alla filer, och nyckeln ligger i skåpet.", "ligger i", "ligger inte i", "inte"),
+    "Danish": ("Hver nat kopierer serveren alle filer, og nøglen ligger i skabet.", "ligger i", "ligger ikke i", "ikke"),
+    "Polish": ("Każdej nocy serwer kopiuje pliki zespołu na drugi dysk.", "kopiuje pliki", "nie kopiuje plików", "nie"),
+    "Russian": ("Каждую ночь сервер копирует все файлы, и ключ хранится в сейфе.", "ключ хранится", "ключ не хранится", "не"),
+}
+"""By language: a text, what is denied in the other note, how, and the word that is to be named."""
+
+UNKNOWN = {
+    "Chinese": ("服务器每天晚上把所有文件复制到第二块硬盘，钥匙保存在保险箱里。", "钥匙保存", "钥匙不保存"),
+    "Korean": ("서버는 매일 밤 모든 파일을 두 번째 디스크에 복사하며 열쇠는 금고에 보관합니다.", "금고에 보관", "금고에 안 보관"),
+    "Greek": ("Κάθε βράδυ ο διακομιστής αντιγράφει τα αρχεία, και το κλειδί φυλάσσεται εδώ.", "κλειδί φυλάσσεται", "κλειδί δεν φυλάσσεται"),
+}
+
+
+@pytest.fixture(scope="module")
+def denied(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    root = tmp_path_factory.mktemp("denied")
+    for language, (text, said, otherwise, *_) in {**DENIED, **UNKNOWN}.items():
+        (root / f"{language} office.md").write_text(f"# {language}\n\n{text}\n", encoding="utf-8")
+        (root / f"{language} branch.md").write_text(f"# {language}\n\n{text.replace(said, otherwise)}\n", encoding="utf-8")
+    library = Library.open([root], index=tmp_path_factory.mktemp("index"), embedder=FakeEmbedder())
+    library.index()
+    return library
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +91,25 @@ def test_two_texts_that_disagree_name_each_other_with_date_and_words(backups: Li
     (other,) = results["new.md"]["disagrees"]
     assert (other["path"], other["differs"]) == (next(path for path in results if path != "new.md"), "`90 day` against `30 day`")
     assert other["date"] in {"2024-01-01", "2025-01-01"}
+
+
+@pytest.mark.parametrize("language", {**DENIED, **UNKNOWN})
+def test_two_notes_that_differ_by_a_negation_are_never_one_text_in_any_language(denied: Library, language: str) -> None:
+    text = {**DENIED, **UNKNOWN}[language][0]
+    passages = {each.path: each for each in denied.query(text, path=[f"{language} *.md"]).passages}
+    assert sorted(passages) == [f"{language} branch.md", f"{language} office.md"]
+    assert [(each.also_in, each.cluster_size) for each in passages.values()] == [((), 1), ((), 1)]
+    assert denied.duplicates().merged == 0
+
+
+@pytest.mark.parametrize("language", DENIED)
+def test_a_negation_is_told_as_a_contradiction_in_eleven_languages(denied: Library, language: str) -> None:
+    text, *_, word = DENIED[language]
+    passages = {each.path: each for each in denied.query(text, path=[f"{language} *.md"]).passages}
+    (here,), (there,) = (passages[f"{language} {place}.md"].disagrees for place in ("office", "branch"))
+    assert (here.place.path, there.place.path) == (f"{language} branch.md", f"{language} office.md")
+    assert f"nothing against `{word}`" in here.differs
+    assert f"`{word}` against nothing" in there.differs
 
 
 def test_the_text_for_agents_says_that_these_two_disagree(backups: Library) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from difflib import SequenceMatcher
-from functools import lru_cache
+from functools import cache, lru_cache, partial
+from itertools import takewhile
 
-from thumbindex.language import language_of
+from thumbindex.language import FUNCTION_WORDS, language_of
 from thumbindex.model import BlockKind, Chunk
 from thumbindex.query.reading import (
     CODE,
@@ -27,8 +28,8 @@ from thumbindex.query.reading import (
     tables_in,
     without_code,
 )
-from thumbindex.query.vocabulary import NEGATING, NEGATIONS, SYNONYMS
-from thumbindex.text import STOP_WORDS, fold, looks_like_code, visible, words
+from thumbindex.query.vocabulary import LANGUAGES, NEGATING, NEGATIONS, OTHER_WORDS, SYNONYMS
+from thumbindex.text import STOP_WORDS, fold, has_cjk, looks_like_code, visible, words
 
 __all__ = [
     "comparable",  # as dedup_ngram sees a text
@@ -61,6 +62,9 @@ _ROUNDING = 1e-9
 
 _VALUES = frozenset((NUMBER, UNIT, DATE, STATE))
 
+_STEM = 3
+"""The fewest letters that forms of a word have in common, and the most that they have not."""
+
 _SHORT_NEGATION = 4
 """Words with a negation that one text has more than the other: beyond so many they say something of their own."""
 
@@ -89,12 +93,16 @@ def differing(first: str, second: str) -> str | None:
     """Say which number, version, unit, identifier, name, negation or word differs between two Markdown texts; None where none does.
 
     A text may have more words than the other, spell them in another way or use a synonym; that each has words of its own is a replaced
-    subject: parallel passages ("notes are placed", "attachments are placed") are more alike than copies.
+    subject: parallel passages ("notes are placed", "attachments are placed") are more alike than copies. In a language whose negations
+    are not known any word may be one.
     """
     if first == second:
         return None
     left, right = reading(first), reading(second)
-    return _marks_apart(left, right) or _code_apart(left, right) or _replaced(left.content, right.content)
+    found = _marks_apart(left, right) or _code_apart(left, right) or _replaced(left.content, right.content)
+    if not found and left.content != right.content and _unknown(first, second):
+        found = only_in_one(first, second)
+    return found or contradiction(first, second) or None  # a negation that stands elsewhere denies something else
 
 
 def equal(first: str, second: str) -> bool:
@@ -130,13 +138,15 @@ def contradiction(first: str, second: str) -> str:
     left, right = reading(first), reading(second)
     if not _may_contradict(left, right) or not _are_like(_outline(first), _outline(second)):
         return ""
+    negations = _negations(_language(first) or _language(second))
+    denied = [sum(token in negations for token in each.folded) for each in (left, right)]
     matcher = SequenceMatcher(None, left.folded, right.folded, autojunk=False)
     found = []
     for operation, *ends in matcher.get_opcodes():
         if operation != "equal":
-            if _other_subject(_cut(left, *ends[:2]), _cut(right, *ends[2:])):
+            if _other_subject(_cut(left, *ends[:2]), _cut(right, *ends[2:]), denied[0] != denied[1]):
                 return ""
-            found += _disagreements(left, right, ends)
+            found += _disagreements(left, right, ends, negations)
     return ", ".join(dict.fromkeys(found))
 
 
@@ -159,7 +169,7 @@ def is_variant(first: str, second: str) -> bool:
         return False
     if stem(first) == stem(second):
         return True
-    if min(len(first), len(second)) < _SPELLED:
+    if min(len(first), len(second)) < _SPELLED or has_cjk(first):  # there a letter is a word
         return False
     # Imported here: few questions come so far.
     from rapidfuzz.distance import OSA
@@ -182,6 +192,17 @@ def _are_synonyms(first: str, second: str) -> bool:
 @lru_cache(maxsize=512)
 def _language(text: str) -> str:
     return language_of(without_code(text))
+
+
+@cache
+def _negations(language: str) -> frozenset[str]:
+    """Return the words that deny in a language: those of all of them but for what is another word there."""
+    return NEGATIONS - OTHER_WORDS.get(language, frozenset())
+
+
+def _unknown(*texts: str) -> bool:
+    """Tell whether a text is in a language whose negations are not known."""
+    return any(language and language not in LANGUAGES for language in map(_language, texts))
 
 
 # ------------------------------------------------------------------ what must be equal
@@ -287,26 +308,37 @@ def _cut(each: Reading, start: int, end: int) -> list[_Token]:
     return _pairs(each)[start:end]
 
 
-def _other_subject(mine: Sequence[_Token], yours: Sequence[_Token]) -> bool:
-    """Tell whether a replacement is of an identifier, a name or a subject."""
+def _other_subject(mine: Sequence[_Token], yours: Sequence[_Token], one_denies: bool) -> bool:
+    """Tell whether a replacement is of an identifier, a name or a subject; a negation may ask for another article or ending (`pas de`, `plików`)."""
     if not mine or not yours:
         return False
-    left, right = ([t for s, t in side if s in (CODE, NAME) or (s == WORD and t not in STOP_WORDS)] for side in (mine, yours))
+    small = FUNCTION_WORDS if one_denies else STOP_WORDS
+    left, right = ([t for s, t in side if s in (CODE, NAME) or (s == WORD and fold(t) not in small)] for side in (mine, yours))
+    if one_denies:
+        left, right = ([t for t in side if not any(map(partial(_inflected, t), others))] for side, others in ((left, right), (right, left)))
     return bool(left and right and _replaced(Counter(map(fold, left)), Counter(map(fold, right)))) and not _opposite(left, right)
+
+
+def _inflected(first: str, second: str) -> bool:
+    """Tell whether two words may be one with different endings, in any language: `pliki` and `plików`."""
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+    return first.isalpha() and second.isalpha() and shared >= _STEM and max(len(first), len(second)) - shared <= _STEM
 
 
 def _opposite(left: Sequence[str], right: Sequence[str]) -> bool:
     return any(prefix + a == b or prefix + b == a for a in left for b in right for prefix in NEGATING)
 
 
-def _disagreements(left: Reading, right: Reading, ends: Sequence[int]) -> list[str]:
+def _disagreements(left: Reading, right: Reading, ends: Sequence[int], negations: Set[str]) -> list[str]:
     """Name what contradicts in one replacement, removal or addition."""
     mine, yours = _cut(left, *ends[:2]), _cut(right, *ends[2:])
     values = [[token for token in side if token[0] in _VALUES] for side in (mine, yours)]
     if all(values):
         return [f"{_quoted(_whole(left, *ends[:2]))} against {_quoted(_whole(right, *ends[2:]))}"]
     polar = [[token for token in side if token[0] in (POLAR, STATE)] for side in (mine, yours)]
-    denies = all(polar) or any(kind == STATE or token in NEGATIONS for side in polar for kind, token in side)
+    denies = all(polar) or any(kind == STATE or token in negations for side in polar for kind, token in side)
+    if all(polar) and _inflected(polar[0][0][1], polar[1][0][1]):
+        return []
     if denies and max(len(mine), len(yours)) <= _SHORT_NEGATION:
         return [f"{_quoted(polar[0])} against {_quoted(polar[1])}"]
     if _opposite([token for _, token in mine], [token for _, token in yours]):

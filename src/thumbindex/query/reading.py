@@ -15,6 +15,7 @@ from thumbindex.query.vocabulary import (
     CONTRACTIONS,
     COUNTS,
     DAYS_AND_MONTHS,
+    ENGLISH_POLARITY,
     FENCE_LANGUAGES,
     LAYOUT_LANGUAGES,
     MONTHS,
@@ -275,15 +276,19 @@ def _word(token: str, in_code: bool, inside: bool) -> tuple[tuple[str, str], ...
         return ((POLAR, bare),)
     if folded in COUNTS:
         return ((NUMBER, COUNTS[folded]),)
-    if folded in POLARITY:
-        return ((POLAR, folded),)
+    turning = next((form for form in (bare.casefold(), folded) if form in (ENGLISH_POLARITY if in_code else POLARITY)), None)
+    if turning:
+        return ((POLAR, turning),)
     if folded in DAYS_AND_MONTHS:
         return ((DATE, folded),)
     if in_code or looks_like_code(token) or not (token[0].isalnum() and token[-1].isalnum()):
         return ((CODE, bare),)
     # accents stay: schon is not schön
     plain = unicodedata.normalize("NFKC", bare).casefold().replace("-", "").replace("’", "'")
-    return ((NAME if token[0].isupper() and inside else WORD, plain),)
+    sort, pieces = NAME if token[0].isupper() and inside else WORD, plain.split("'")
+    if len(pieces) > 1 and pieces[0] == "n":  # elided: n'est is ne and est
+        pieces[0] = "ne"
+    return tuple((POLAR if len(pieces) > 1 and piece in POLARITY else sort, piece) for piece in pieces)
 
 
 def _bare(span: str) -> str:

@@ -2,22 +2,79 @@
 
 from __future__ import annotations
 
-POLARITY = frozenset(
-    "not no none never neither nor nothing nobody nowhere without except excluding including unless only must should shall may might"
-    " required optional recommended discouraged forbidden prohibited permitted mandatory true false yes before after always sometimes"
-    " rarely usually seldom often hardly minimum maximum min max least most above below more less fewer increase decrease enable disable"
-    " enabled disabled enables disables allow deny allows denies allowed denied accept reject accepted rejected deprecated supported"
-    " unsupported all any every some few many last next previous latest earliest off out up down under over inside outside internal"
-    " external left right top bottom ascending descending until since during am pm exactly approximately if almost both either client"
-    " server".split()
-)
-"""Words that must stand in both texts, at the same place among their like."""
+from collections.abc import Iterable
 
-NEGATIONS = POLARITY & frozenset(
-    "not no none never neither nor nothing nobody nowhere without except excluding unless only hardly rarely seldom nicht kein keine keinen nie"
-    " niemals ohne pas jamais sans nunca sin jamas non senza nao sem niet geen nooit zonder bez inte не нет нельзя без".split()
-)
+from thumbindex.text import fold
+
+_DENYING = {
+    "en": "not no none never neither nor nothing nobody nowhere without except excluding unless only hardly rarely seldom",
+    "de": "nicht nichts kein keine keinen keinem keiner keines keinerlei keinesfalls keineswegs nie niemals niemand niemanden niemandem nirgends"
+    " nirgendwo ohne weder außer ausgenommen nur kaum selten",
+    "fr": "ne pas jamais rien aucun aucune nul nulle sans sauf excepté hormis guère seulement uniquement rarement",
+    "es": "no nunca jamás nada nadie ningún ninguno ninguna ningunos ningunas tampoco sin excepto salvo sólo solo solamente únicamente apenas",
+    "it": "non no né niente nulla nessun nessuno nessuna neanche nemmeno neppure senza tranne eccetto salvo solo soltanto solamente raramente",
+    "pt": "não nunca jamais nada ninguém nenhum nenhuma nenhuns nenhumas nem tampouco sem exceto salvo só somente apenas raramente",
+    "nl": "niet niets geen nooit niemand nergens zonder behalve tenzij alleen slechts nauwelijks zelden",
+    "sv": "inte icke ej aldrig ingen inget inga ingenting ingenstans varken utan förutom bara endast enbart knappt sällan",
+    "da": "ikke ej aldrig ingen intet ingenting ingensteder hverken uden undtagen kun sjældent",
+    "pl": "nie nigdy nikt nikogo nikomu nigdzie żaden żadna żadne żadnego żadnej żadnych żadnym żadnymi ani bez oprócz tylko jedynie rzadko",
+    "ru": "не нет нельзя ни никогда никто никого никому ничто ничего ничему нигде никуда никак никакой никакая никакое никакие никаких без кроме"
+    " только лишь едва редко",
+}
+"""What denies, or leaves room for one thing alone, by language."""
+
+_TURNING = {
+    "en": "including must should shall may might required optional recommended discouraged forbidden prohibited permitted mandatory true false yes"
+    " before after always sometimes usually often minimum maximum min max least most above below more less fewer increase decrease enable"
+    " disable enabled disabled enables disables allow deny allows denies allowed denied accept reject accepted rejected deprecated supported"
+    " unsupported all any every some few many last next previous latest earliest off out up down under over inside outside internal external"
+    " left right top bottom ascending descending until since during am pm exactly approximately if almost both either client server",
+    "de": "muss müssen soll sollen sollte sollten darf dürfen immer stets manchmal vor nach bevor nachdem bis seit mehr weniger mindestens"
+    " höchstens alle allen aller einige jede jeder jedes erlaubt verboten erforderlich beinahe",
+    "fr": "doit doivent devrait devraient toujours parfois avant après jusque depuis plus moins tous toutes chaque certains certaines personne"
+    " ni presque interdit permis autorisé obligatoire",
+    "es": "debe deben debería deberían siempre antes después hasta desde más menos todos todas cada algunos algunas ni casi prohibido permitido"
+    " obligatorio",
+    "it": "deve devono dovrebbe dovrebbero sempre mai prima dopo fino più meno tutti tutte ogni alcuni alcune quasi vietato permesso obbligatorio",
+    "pt": "deve devem deveria deveriam sempre antes depois até desde mais menos todos todas cada alguns algumas quase proibido permitido obrigatório",
+    "nl": "moet moeten altijd soms voordat nadat sinds meer minder minstens hoogstens alle sommige elke ieder iedere bijna verboden toegestaan"
+    " verplicht",
+    "sv": "måste alltid ibland före innan efter tills sedan mer mindre minst högst alla varje några nästan förbjuden tillåten obligatorisk",
+    "da": "må skal altid før efter indtil siden mere mindre mindst højst alle hver nogle næsten forbudt tilladt påkrævet",
+    "pl": "musi muszą powinien powinna powinno powinny zawsze czasem przed dopóki więcej mniej wszystkie wszystkich każdy każda każde niektóre nic"
+    " prawie zabronione dozwolone wymagane",
+    "ru": "должен должна должно должны следует можно всегда иногда после пока больше меньше более менее все всех каждый каждая каждое некоторые"
+    " почти запрещено разрешено обязательно",
+}
+"""What else turns a sentence round where it is added or left out, by language."""
+
+_ACCENTED = frozenset("né más só må før".split())
+"""Without their accents these are other, frequent words."""
+
+
+def _forms(listed: Iterable[str]) -> frozenset[str]:
+    """Return words with case folded, as they are written and as keyboards without accents write them."""
+    found = {word.casefold() for each in listed for word in each.split()}
+    return frozenset(found | {fold(word) for word in found - _ACCENTED})
+
+
+LANGUAGES = frozenset(_DENYING)
+"""Languages whose negations are known."""
+
+NEGATIONS = _forms(_DENYING.values())
 """Those that deny where the other text has nothing in their place."""
+
+POLARITY = NEGATIONS | _forms(_TURNING.values())
+"""Words that must stand in both texts, at the same place among their like, whatever the language: a wrong merge loses a fact."""
+
+ENGLISH_POLARITY = _forms((_DENYING["en"], _TURNING["en"]))
+"""Those that are looked for in code: `sin` and `bis` are names there."""
+
+OTHER_WORDS = {
+    language: frozenset(listed.split())
+    for language, listed in {"en": "sin solo", "fr": "solo", "it": "ne", "pt": "no", "nl": "kun", "sv": "sin"}.items()
+}
+"""Negations of another language that deny nothing in this one: "in the" is `no` in Portuguese."""
 
 CASED = frozenset("MUST SHOULD SHALL MAY REQUIRED OPTIONAL RECOMMENDED US IT WHO".split())
 """Words that mean another thing in capitals (RFC 8174; names)."""
@@ -58,7 +115,7 @@ _DAYS = "monday tuesday wednesday thursday friday saturday sunday"
 DAYS_AND_MONTHS = frozenset(_DAYS.split()) | {names.split()[0] for names in _MONTHS} - {"may", "march"}
 """Days of the week, and months that are no other word."""
 
-NEGATING = ("un", "non", "in", "im", "dis", "ir", "il", "de", "mis", "a", "anti")
+NEGATING = ("un", "non", "in", "im", "dis", "ir", "il", "de", "mis", "a", "anti", "des", "dés", "nicht", "niet", "on", "o", "u", "nie", "не")
 """What makes a word its opposite."""
 
 PHRASES = {
