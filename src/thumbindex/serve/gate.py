@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -12,9 +13,7 @@ from urllib.parse import urlsplit
 import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.auth.provider import AccessToken, TokenVerifier
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,10 +21,17 @@ from thumbindex.serve.answers import Sent, refusal
 from thumbindex.serve.limits import Rates
 from thumbindex.settings import HttpSettings
 
+_LOG = logging.getLogger(__name__)
+
 CHECK_SECONDS = 15.0
 """Between two looks whether the token of an open stream is still taken: it may be revoked, or run out, while nothing is asked."""
 
 _LOOPBACKS = ("localhost", "127.0.0.1", "[::1]")
+
+_LOCAL_ORIGINS = frozenset(f"http://{name}" for name in _LOOPBACKS)
+"""Pages of this machine, at whatever port: they may ask a server that nobody else reaches."""
+
+_LAST_PORT = 65_535
 
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
@@ -52,26 +58,31 @@ class Senders:
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, *, asks: bool) -> None:
         self._app, self._asks = app, asks
-        hosts = known_hosts(settings)
-        self._check = TransportSecurityMiddleware(TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=known_origins(settings)))
+        self._hosts, self._origins = known_hosts(settings), known_origins(settings)
+        self._is_local = is_loopback(settings.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] == "http" and scope["path"] not in _OPEN and (refused := await self._refused(scope)):
+        if scope["type"] == "http" and scope["path"] not in _OPEN and (refused := self._refused(scope)):
             await refused(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    async def _refused(self, scope: Scope) -> Response | None:
+    def _refused(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if not self._asks and any(name in headers for name in _OF_PROXIES):
             return refusal(403, "This request came through a proxy, and no token is asked for: whoever runs this server gives it a --token-file.")
-        found = await self._check.validate_request(Request(scope))
-        if found is not None and found.status_code == 421:
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or _without_port(hosts[0].lower()) not in self._hosts:
+            _LOG.warning("A request was refused that calls this server by another name: `serve.http.hosts` says its names.")
             return refusal(421, "This is no name of this server: whoever runs it adds the name to `serve.http.hosts`.")
-        if found is not None:
-            return refusal(found.status_code, "Pages of this origin may not ask: whoever runs this server adds the origin to `serve.http.origins`.")
+        if len(origins) > 1 or not all(self._may_ask(origin.lower()) for origin in origins):
+            _LOG.warning("A request was refused that comes from a web page: `serve.http.origins` says whose pages may ask.")
+            return refusal(403, "Pages of this origin may not ask: whoever runs this server adds the origin to `serve.http.origins`.")
         return None
+
+    def _may_ask(self, origin: str) -> bool:
+        return origin in self._origins or (self._is_local and _without_port(origin) in _LOCAL_ORIGINS)
 
 
 class Strangers:
@@ -198,18 +209,29 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def known_hosts(settings: HttpSettings) -> list[str]:
-    """Return what the header Host may say."""
-    own = [] if settings.host in {"0.0.0.0", "::", ""} else [f"[{settings.host}]" if ":" in settings.host else settings.host]
-    names = [*_LOOPBACKS, *own, *settings.hosts, *([urlsplit(settings.url).netloc] if settings.url else [])]
-    return [form for name in dict.fromkeys(names) for form in (name, f"{name}:*")]
+def known_hosts(settings: HttpSettings) -> frozenset[str]:
+    """Return what the header Host may say before a port."""
+    own = "" if settings.host in {"0.0.0.0", "::"} else settings.host
+    names = (*_LOOPBACKS, own, *settings.hosts, urlsplit(settings.url).hostname or "")
+    return frozenset(_in_header(name.lower()) for name in names) - {""}
 
 
-def known_origins(settings: HttpSettings) -> list[str]:
-    """Return what the header Origin may say, where there is one: pages of this machine, of the server's own address and those that are configured."""
-    local = [f"http://{name}" for name in _LOOPBACKS] if is_loopback(settings.host) else []
-    own = [f"{urlsplit(settings.url).scheme}://{urlsplit(settings.url).netloc}"] if settings.url else []
-    return [*(form for name in local for form in (name, f"{name}:*")), *own, *settings.origins]
+def known_origins(settings: HttpSettings) -> frozenset[str]:
+    """Return what the header Origin may say beside the pages of this machine: the server's own address and the pages that are configured."""
+    own = (f"{urlsplit(settings.url).scheme}://{urlsplit(settings.url).netloc}",) if settings.url else ()
+    return frozenset(origin.lower() for origin in (*own, *settings.origins))
+
+
+def _in_header(name: str) -> str:
+    """Return a name of a host, with a port or not, as a header has it before the port: IPv6 in brackets."""
+    return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else _without_port(name)
+
+
+def _without_port(name: str) -> str:
+    """Return a name without the port after it; as it is where what follows is no port."""
+    before, _, port = name.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and len(port) <= len(str(_LAST_PORT)) and 0 < int(port) <= _LAST_PORT
+    return before if is_port else name
 
 
 def names_of(scope: Scope) -> frozenset[str]:
