@@ -101,8 +101,8 @@ class Ahead:
         except (ValueError, RecursionError) as error:
             self._send(_error(None, _NO_JSON, f"not JSON ({error}): send one message a line, in UTF-8"))
             return
-        if refusal := _refusal(message, line):
-            self._send(refusal)
+        if refused := invalid_request(message, line):
+            self._send(refused)
             return
         if _HALF.search(line):
             line = _without_halves(message)
@@ -173,10 +173,13 @@ class Ahead:
         return True
 
 
-def _refusal(message: Any, line: str) -> Mapping[str, Any] | None:
-    """Return the answer to a line that is no message: the package drops it without a word, and whoever sent it would wait. None for all others."""
+def invalid_request(message: Any, text: str) -> Mapping[str, Any] | None:
+    """Return the error for JSON that is no message, as value and text; None for a message.
+
+    The protocol's package drops such a line without a word, or takes a request with a wrong id for a notification: whoever sent it would wait.
+    """
     if not isinstance(message, dict):
-        return _error(None, _NO_MESSAGE, "not a message of JSON-RPC: send one object a line, no batch")
+        return _error(None, _NO_MESSAGE, "not a message of JSON-RPC: send one object at a time, no batch")
     if _is_answer(message):
         return None  # answering an answer could go on forever
     number = message.get("id")
@@ -184,12 +187,16 @@ def _refusal(message: Any, line: str) -> Mapping[str, Any] | None:
     has_method = isinstance(message.get("method"), str) and isinstance(message.get("params", {}), (dict, type(None)))
     is_whole = message.get("jsonrpc") == "2.0" and ("id" not in message or known is not None)
     if is_whole and has_method:
-        return _error(known, _NO_MESSAGE, f"nested deeper than {_DEEPEST} lists and objects: send less") if _is_too_deep(line) else None
-    return _error(known, _NO_MESSAGE, 'not a message of JSON-RPC: it needs "jsonrpc": "2.0", a method, and an id of text or digits')
+        return _error(known, _NO_MESSAGE, f"nested deeper than {_DEEPEST} lists and objects: send less") if _is_too_deep(text) else None
+    return _error(
+        known,
+        _NO_MESSAGE,
+        'not a message of JSON-RPC: it needs "jsonrpc": "2.0", a method, and, of a request, an id that is a text or a whole number',
+    )
 
 
 def _is_answer(message: Mapping[str, Any]) -> bool:
-    return not {"result", "error"}.isdisjoint(message)
+    return not isinstance(message.get("method"), str) and not {"result", "error"}.isdisjoint(message)
 
 
 def _without_halves(message: Any) -> str:
@@ -197,10 +204,10 @@ def _without_halves(message: Any) -> str:
     return json.dumps(message, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "\n"
 
 
-def _is_too_deep(line: str) -> bool:
-    if line.count("[") + line.count("{") <= _DEEPEST:
+def _is_too_deep(text: str) -> bool:
+    if text.count("[") + text.count("{") <= _DEEPEST:
         return False
-    steps = (1 if each in "[{" else -1 for each in _NESTING.findall(line) if each[0] != '"')
+    steps = (1 if each in "[{" else -1 for each in _NESTING.findall(text) if each[0] != '"')
     return max(accumulate(steps), default=0) > _DEEPEST
 
 

@@ -11,12 +11,14 @@ from math import ceil
 from urllib.parse import urlsplit
 
 import anyio
+import pydantic_core
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from thumbindex.serve.ahead import invalid_request
 from thumbindex.serve.answers import Sent, refusal
 from thumbindex.serve.limits import Rates
 from thumbindex.settings import HttpSettings
@@ -108,7 +110,7 @@ class Strangers:
 
 
 class Gate:
-    """Lets through as many requests, as large and as long ones, as a client may send, and knows the streams that are open."""
+    """Lets through messages: as many, as large and as long ones as a client may send. It knows the streams that are open."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, verifier: TokenVerifier | None = None, check_seconds: float = CHECK_SECONDS) -> None:
         self._app, self._settings, self._verifier, self._check_seconds = app, settings, verifier, check_seconds
@@ -171,7 +173,7 @@ class Gate:
                 if len(read) > most:
                     return too_large
                 if message["type"] != "http.request" or not message.get("more_body", False):
-                    return bytes(read)
+                    return (_refused_message(read) if scope["method"] == "POST" else None) or bytes(read)
         return refusal(408, f"The request was not there within {self._settings.body_seconds:g} s.", {"Connection": "close"})
 
     async def _stream(self, scope: Scope, receive: Receive, sent: Sent) -> None:
@@ -257,6 +259,16 @@ def _is_stream(scope: Scope) -> bool:
 
 def _is_over(known: AccessToken | None) -> bool:
     return known is None or (known.expires_at is not None and known.expires_at < time.time())
+
+
+def _refused_message(body: bytearray) -> Response | None:
+    try:
+        # By what the package reads it with, so that both find the same; it answers what is no JSON.
+        message = pydantic_core.from_json(body)
+    except ValueError:
+        return None
+    error = invalid_request(message, body.decode())
+    return None if error is None else JSONResponse(error, status_code=400)
 
 
 def _too_many(wait: float) -> Response:

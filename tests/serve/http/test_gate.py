@@ -228,7 +228,7 @@ async def ask(gate: Gate, method: str = "GET", address: str = "1.2.3.4", **heade
     sent: list[Any] = []
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": "/mcp", "headers": raw, "client": (address, 5)}
-    came = [{"type": "http.request", "body": b"{}", "more_body": False}]
+    came = [{"type": "http.request", "body": b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}', "more_body": False}]
 
     async def receive() -> Any:
         return came.pop() if came else await asyncio.sleep(60)
