@@ -119,8 +119,8 @@ class Site:
         routes = [
             Route("/health", self._health),
             Route("/ready", self._ready),
-            Route("/metrics", self._guarded(request_response(self._metrics))),
-            Route("/mcp", self._guarded(self.gate)),
+            Route("/metrics", self._guarded(request_response(self._metrics)), methods=["GET"]),
+            Route("/mcp", self._guarded(self.gate), methods=["GET", "POST", "DELETE"]),
         ]
         if settings.issuer:
             known = _auth_settings(settings)

@@ -143,11 +143,20 @@ def test_errors_are_json(open_running: Any, path: str) -> None:
     assert (refused.status_code, refused.json()["error"]["message"]) == (404, "Not Found")
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
-def test_a_method_that_there_is_not_is_refused_in_json(open_running: Any, method: str) -> None:
-    refused = open_running.ask("/health", method=method)
-    assert (refused.status_code, refused.json()["error"]["message"]) == (405, "Method Not Allowed")
-    assert set(refused.headers["allow"].split(", ")) == {"GET", "HEAD"}
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/mcp"])
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "TRACE", "CONNECT", "post"])
+def test_a_method_that_there_is_not_is_refused_in_json(open_running: Any, method: str, path: str) -> None:
+    with connect(open_running) as client:
+        client.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = b"".join(iter(lambda: client.recv(4096), b"")).decode().partition("\r\n\r\n")
+    allowed = next(line.removeprefix("allow: ") for line in head.splitlines() if line.startswith("allow: "))
+    assert (head.split()[1], json.loads(body)["error"]["message"]) == ("405", "Method Not Allowed")
+    assert set(allowed.split(", ")) == ({"GET", "HEAD", "POST", "DELETE"} if path == "/mcp" else {"GET", "HEAD"})
+
+
+def test_an_error_that_the_package_leaves_empty_says_what_it_is(open_running: Any) -> None:
+    refused = open_running.call("tools/list", {"Accept": "text/plain"})
+    assert (refused.status_code, refused.json()["error"]["message"]) == (406, "Not Acceptable")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b'{"jsonrpc": "2.0"}'])
