@@ -173,8 +173,8 @@ class Ahead:
         return True
 
 
-def invalid_request(message: Any, text: str) -> Mapping[str, Any] | None:
-    """Return the error for JSON that is no message, as value and text; None for a message.
+def invalid_request(message: Any, line: str = "") -> Mapping[str, Any] | None:
+    """Return the error for JSON that is no message; None for a message. A line of standard input must not be nested too deep.
 
     The protocol's package drops such a line without a word, or takes a request with a wrong id for a notification: whoever sent it would wait.
     """
@@ -187,12 +187,9 @@ def invalid_request(message: Any, text: str) -> Mapping[str, Any] | None:
     has_method = isinstance(message.get("method"), str) and isinstance(message.get("params", {}), (dict, type(None)))
     is_whole = message.get("jsonrpc") == "2.0" and ("id" not in message or known is not None)
     if is_whole and has_method:
-        return _error(known, _NO_MESSAGE, f"nested deeper than {_DEEPEST} lists and objects: send less") if _is_too_deep(text) else None
-    return _error(
-        known,
-        _NO_MESSAGE,
-        'not a message of JSON-RPC: it needs "jsonrpc": "2.0", a method, and, of a request, an id that is a text or a whole number',
-    )
+        return _error(known, _NO_MESSAGE, f"nested deeper than {_DEEPEST} lists and objects: send less") if _is_too_deep(line) else None
+    needed = 'it needs "jsonrpc": "2.0", a method, params that are an object or none, and in a request an id that is a text or a whole number'
+    return _error(known, _NO_MESSAGE, f"not a message of JSON-RPC: {needed}")
 
 
 def _is_answer(message: Mapping[str, Any]) -> bool:
@@ -204,10 +201,10 @@ def _without_halves(message: Any) -> str:
     return json.dumps(message, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "\n"
 
 
-def _is_too_deep(text: str) -> bool:
-    if text.count("[") + text.count("{") <= _DEEPEST:
+def _is_too_deep(line: str) -> bool:
+    if line.count("[") + line.count("{") <= _DEEPEST:
         return False
-    steps = (1 if each in "[{" else -1 for each in _NESTING.findall(text) if each[0] != '"')
+    steps = (1 if each in "[{" else -1 for each in _NESTING.findall(line) if each[0] != '"')
     return max(accumulate(steps), default=0) > _DEEPEST
 
 

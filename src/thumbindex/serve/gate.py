@@ -267,7 +267,7 @@ def _refused_message(body: bytearray) -> Response | None:
         message = pydantic_core.from_json(body)
     except ValueError:
         return None
-    error = invalid_request(message, body.decode())
+    error = invalid_request(message)
     return None if error is None else JSONResponse(error, status_code=400)
 
 
