@@ -179,7 +179,7 @@ def test_a_call_is_left_to_the_package_before_hands_are_shaken_and_after_what_on
     pipes.close()
 
 
-def test_an_answer_of_the_client_is_passed_on_whatever_method_it_names(pipes: Pipes) -> None:
+def test_an_answer_of_the_client_is_passed_on_whatever_else_it_holds(pipes: Pipes) -> None:
     answer = {"jsonrpc": "2.0", "id": 4, "result": {}, "method": []}
     pipes.tell(initialize(), answer, LIST_TOOLS)
     pipes.leave()
@@ -214,6 +214,10 @@ def test_what_is_not_known_ahead_is_left_to_the_package_and_so_is_all_after_it(p
         ("[]", -32600, None),
         ({**initialize(), "id": None}, -32600, None),
         ({**initialize(), "id": 1.5}, -32600, None),
+        ({**initialize(), "id": True}, -32600, None),
+        ({**initialize(), "id": [1]}, -32600, None),
+        ({**initialize(), "id": {"a": 1}}, -32600, None),
+        ({**initialize(), "id": None, "result": {}}, -32600, None),
         ({**initialize(), "params": []}, -32600, 1),
         ({"jsonrpc": "2.0", "id": 4, "method": ["initialize"]}, -32600, 4),
         ({"id": "five", "method": "ping"}, -32600, "five"),

@@ -101,8 +101,8 @@ class Ahead:
         except (ValueError, RecursionError) as error:
             self._send(_error(None, _NO_JSON, f"not JSON ({error}): send one message a line, in UTF-8"))
             return
-        if refusal := _refusal(message, line):
-            self._send(refusal)
+        if refused := invalid_request(message, line):
+            self._send(refused)
             return
         if _HALF.search(line):
             line = _without_halves(message)
@@ -173,10 +173,13 @@ class Ahead:
         return True
 
 
-def _refusal(message: Any, line: str) -> Mapping[str, Any] | None:
-    """Return the answer to a line that is no message: the package drops it without a word, and whoever sent it would wait. None for all others."""
+def invalid_request(message: Any, line: str = "") -> Mapping[str, Any] | None:
+    """Return the error for JSON that is no message; None for a message. A line of standard input must not be nested too deep.
+
+    The protocol's package drops such a line without a word, or takes a request with a wrong id for a notification: whoever sent it would wait.
+    """
     if not isinstance(message, dict):
-        return _error(None, _NO_MESSAGE, "not a message of JSON-RPC: send one object a line, no batch")
+        return _error(None, _NO_MESSAGE, "not a message of JSON-RPC: send one object at a time, no batch")
     if _is_answer(message):
         return None  # answering an answer could go on forever
     number = message.get("id")
@@ -185,11 +188,12 @@ def _refusal(message: Any, line: str) -> Mapping[str, Any] | None:
     is_whole = message.get("jsonrpc") == "2.0" and ("id" not in message or known is not None)
     if is_whole and has_method:
         return _error(known, _NO_MESSAGE, f"nested deeper than {_DEEPEST} lists and objects: send less") if _is_too_deep(line) else None
-    return _error(known, _NO_MESSAGE, 'not a message of JSON-RPC: it needs "jsonrpc": "2.0", a method, and an id of text or digits')
+    needed = 'it needs "jsonrpc": "2.0", a method, params that are an object or none, and in a request an id that is a text or a whole number'
+    return _error(known, _NO_MESSAGE, f"not a message of JSON-RPC: {needed}")
 
 
 def _is_answer(message: Mapping[str, Any]) -> bool:
-    return not {"result", "error"}.isdisjoint(message)
+    return not isinstance(message.get("method"), str) and not {"result", "error"}.isdisjoint(message)
 
 
 def _without_halves(message: Any) -> str:

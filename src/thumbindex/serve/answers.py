@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from http import HTTPStatus
 
 from mcp_types import INVALID_REQUEST
 from starlette.datastructures import Headers
@@ -67,7 +68,8 @@ class Observed:
             said += message.get("body", b"")
             if not message.get("more_body", False):
                 kept = {name: value for name, value in Headers(raw=begun["headers"]).items() if name in _KEPT}
-                await refusal(begun["status"], said.decode("utf-8", errors="replace").strip(), kept)(scope, receive, send)
+                message_said = said.decode("utf-8", errors="replace").strip() or HTTPStatus(begun["status"]).phrase
+                await refusal(begun["status"], message_said, kept)(scope, receive, send)
 
         await self._app(scope, receive, observe)
 

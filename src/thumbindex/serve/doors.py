@@ -67,6 +67,11 @@ class Door(StreamableHTTPSessionManager):
         super().__init__(*args, **more)
         self._each = sessions_each
 
+    async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. One that resumes a stream gets a new one: no event is kept, and to that header the package alone answers nothing."""
+        headers = [each for each in scope["headers"] if each[0] != b"last-event-id"]
+        await super().handle_request({**scope, "headers": headers}, receive, send)
+
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
         # Where the package itself counts all sessions: it tells nobody when one has ended.
         has = sum(owner == requestor for owner in self._session_owners.values())

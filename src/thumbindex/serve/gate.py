@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -10,22 +11,29 @@ from math import ceil
 from urllib.parse import urlsplit
 
 import anyio
+import pydantic_core
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.auth.provider import AccessToken, TokenVerifier
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from thumbindex.serve.ahead import invalid_request
 from thumbindex.serve.answers import Sent, refusal
 from thumbindex.serve.limits import Rates
 from thumbindex.settings import HttpSettings
+
+_LOG = logging.getLogger(__name__)
 
 CHECK_SECONDS = 15.0
 """Between two looks whether the token of an open stream is still taken: it may be revoked, or run out, while nothing is asked."""
 
 _LOOPBACKS = ("localhost", "127.0.0.1", "[::1]")
+
+_LOCAL_ORIGINS = frozenset(f"http://{name}" for name in _LOOPBACKS)
+"""Pages of this machine, at whatever port: they may ask a server that nobody else reaches."""
+
+_LAST_PORT = 65_535
 
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
@@ -52,26 +60,31 @@ class Senders:
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, *, asks: bool) -> None:
         self._app, self._asks = app, asks
-        hosts = known_hosts(settings)
-        self._check = TransportSecurityMiddleware(TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=known_origins(settings)))
+        self._hosts, self._origins = known_hosts(settings), known_origins(settings)
+        self._is_local = is_loopback(settings.host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        if scope["type"] == "http" and scope["path"] not in _OPEN and (refused := await self._refused(scope)):
+        if scope["type"] == "http" and scope["path"] not in _OPEN and (refused := self._refused(scope)):
             await refused(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    async def _refused(self, scope: Scope) -> Response | None:
+    def _refused(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if not self._asks and any(name in headers for name in _OF_PROXIES):
             return refusal(403, "This request came through a proxy, and no token is asked for: whoever runs this server gives it a --token-file.")
-        found = await self._check.validate_request(Request(scope))
-        if found is not None and found.status_code == 421:
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or _without_port(hosts[0].lower()) not in self._hosts:
+            _LOG.warning("A request was refused that calls this server by another name: `serve.http.hosts` says its names.")
             return refusal(421, "This is no name of this server: whoever runs it adds the name to `serve.http.hosts`.")
-        if found is not None:
-            return refusal(found.status_code, "Pages of this origin may not ask: whoever runs this server adds the origin to `serve.http.origins`.")
+        if len(origins) > 1 or not all(self._may_ask(origin.lower()) for origin in origins):
+            _LOG.warning("A request was refused that comes from a web page: `serve.http.origins` says whose pages may ask.")
+            return refusal(403, "Pages of this origin may not ask: whoever runs this server adds the origin to `serve.http.origins`.")
         return None
+
+    def _may_ask(self, origin: str) -> bool:
+        return origin in self._origins or (self._is_local and _without_port(origin) in _LOCAL_ORIGINS)
 
 
 class Strangers:
@@ -97,7 +110,7 @@ class Strangers:
 
 
 class Gate:
-    """Lets through as many requests, as large and as long ones, as a client may send, and knows the streams that are open."""
+    """Lets through messages: as many, as large and as long ones as a client may send. It knows the streams that are open."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, verifier: TokenVerifier | None = None, check_seconds: float = CHECK_SECONDS) -> None:
         self._app, self._settings, self._verifier, self._check_seconds = app, settings, verifier, check_seconds
@@ -160,7 +173,7 @@ class Gate:
                 if len(read) > most:
                     return too_large
                 if message["type"] != "http.request" or not message.get("more_body", False):
-                    return bytes(read)
+                    return (_refused_message(read) if scope["method"] == "POST" else None) or bytes(read)
         return refusal(408, f"The request was not there within {self._settings.body_seconds:g} s.", {"Connection": "close"})
 
     async def _stream(self, scope: Scope, receive: Receive, sent: Sent) -> None:
@@ -198,18 +211,29 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def known_hosts(settings: HttpSettings) -> list[str]:
-    """Return what the header Host may say."""
-    own = [] if settings.host in {"0.0.0.0", "::", ""} else [f"[{settings.host}]" if ":" in settings.host else settings.host]
-    names = [*_LOOPBACKS, *own, *settings.hosts, *([urlsplit(settings.url).netloc] if settings.url else [])]
-    return [form for name in dict.fromkeys(names) for form in (name, f"{name}:*")]
+def known_hosts(settings: HttpSettings) -> frozenset[str]:
+    """Return what the header Host may say before a port."""
+    own = "" if settings.host in {"0.0.0.0", "::"} else settings.host
+    names = (*_LOOPBACKS, own, *settings.hosts, urlsplit(settings.url).hostname or "")
+    return frozenset(_in_header(name.lower()) for name in names) - {""}
 
 
-def known_origins(settings: HttpSettings) -> list[str]:
-    """Return what the header Origin may say, where there is one: pages of this machine, of the server's own address and those that are configured."""
-    local = [f"http://{name}" for name in _LOOPBACKS] if is_loopback(settings.host) else []
-    own = [f"{urlsplit(settings.url).scheme}://{urlsplit(settings.url).netloc}"] if settings.url else []
-    return [*(form for name in local for form in (name, f"{name}:*")), *own, *settings.origins]
+def known_origins(settings: HttpSettings) -> frozenset[str]:
+    """Return what the header Origin may say beside the pages of this machine: the server's own address and the pages that are configured."""
+    own = (f"{urlsplit(settings.url).scheme}://{urlsplit(settings.url).netloc}",) if settings.url else ()
+    return frozenset(origin.lower() for origin in (*own, *settings.origins))
+
+
+def _in_header(name: str) -> str:
+    """Return a name of a host, with a port or not, as a header has it before the port: IPv6 in brackets."""
+    return f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else _without_port(name)
+
+
+def _without_port(name: str) -> str:
+    """Return a name without the port after it; as it is where what follows is no port."""
+    before, _, port = name.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and len(port) <= len(str(_LAST_PORT)) and 0 < int(port) <= _LAST_PORT
+    return before if is_port else name
 
 
 def names_of(scope: Scope) -> frozenset[str]:
@@ -235,6 +259,16 @@ def _is_stream(scope: Scope) -> bool:
 
 def _is_over(known: AccessToken | None) -> bool:
     return known is None or (known.expires_at is not None and known.expires_at < time.time())
+
+
+def _refused_message(body: bytearray) -> Response | None:
+    try:
+        # By what the package reads it with, so that both find the same; it answers what is no JSON.
+        message = pydantic_core.from_json(body)
+    except ValueError:
+        return None
+    error = invalid_request(message)
+    return None if error is None else JSONResponse(error, status_code=400)
 
 
 def _too_many(wait: float) -> Response:

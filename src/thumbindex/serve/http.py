@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -35,7 +36,7 @@ from thumbindex.serve.calls import Calls
 from thumbindex.serve.doors import Door, Doors
 from thumbindex.serve.gate import AnyOf, Gate, Senders, Strangers, is_loopback, names_of
 from thumbindex.serve.greeting import MayName
-from thumbindex.serve.listen import Listening, end_by_signal
+from thumbindex.serve.listen import Listening, ServerLog, end_by_signal
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.metrics import CONTENT_TYPE, Metrics
 from thumbindex.serve.oauth import Issuer
@@ -118,8 +119,8 @@ class Site:
         routes = [
             Route("/health", self._health),
             Route("/ready", self._ready),
-            Route("/metrics", self._guarded(request_response(self._metrics))),
-            Route("/mcp", self._guarded(self.gate)),
+            Route("/metrics", self._guarded(request_response(self._metrics)), methods=["GET"]),
+            Route("/mcp", self._guarded(self.gate), methods=["GET", "POST", "DELETE"]),
         ]
         if settings.issuer:
             known = _auth_settings(settings)
@@ -200,6 +201,7 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
         say_error(warning)
 
     def say(address: str) -> None:
+        logging.getLogger().addHandler(ServerLog(sys.stderr))  # from here on strangers are heard
         outgoing.write(f"{as_json_line({'url': address}) if as_json else address}\n")
         outgoing.flush()
 

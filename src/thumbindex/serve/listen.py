@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
+import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from traceback import walk_tb
+from typing import Any, TextIO
 
 import uvicorn
 from sse_starlette.sse import AppStatus
@@ -37,6 +41,46 @@ class Listening(uvicorn.Server):
         """Take nobody any longer, and wait for those who are there."""
         self._drain()
         await super().shutdown(sockets)
+
+
+class ServerLog(logging.StreamHandler[TextIO]):
+    """The log of a server for many: no line holds a value that a client has sent, and the same line is written once in a while.
+
+    A message of ours is written as it is: it holds nothing of a request. Of one of another package, and of an exception, only kind and place are.
+    """
+
+    SECONDS = 60.0
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream)
+        self._clock = clock
+        self._written: dict[str, float] = {}  # by line, when it was written
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as one line."""
+        is_ours = record.name.partition(".")[0] == "thumbindex"
+        said = " ".join(record.getMessage().split()) if is_ours else f"{record.name}: {record.levelname.lower()} at {record.filename}:{record.lineno}"
+        error = record.exc_info[1] if record.exc_info else None
+        return said if error is None else f"{said}: {_kind_and_place(error)}"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, unless its line was written a while ago."""
+        line, now = self.format(record), self._clock()
+        self._written = {each: at for each, at in self._written.items() if now < at + self.SECONDS}
+        if line not in self._written:
+            self._written[line] = now
+            super().emit(record)
+
+
+def _kind_and_place(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    places = [f"{Path(frame.f_code.co_filename).name}:{line}" for frame, line in walk_tb(error.__traceback__)]
+    return f"{type(error).__name__} at {', '.join(places[-_PLACES:])}"
+
+
+_PLACES = 5
+"""Of the places that an exception passed, the last ones say where it comes from."""
 
 
 def end_by_signal() -> None:

@@ -50,6 +50,38 @@ def test_every_version_with_a_handshake_is_served(running: Any, version: str) ->
     assert running.ask(method="DELETE", headers=headers).status_code == 200
 
 
+def session(running: Any) -> dict[str, str]:
+    """Return the headers of a session of bob's, by a handshake."""
+    opened = greet(running, "bob")
+    headers = {**ACCEPT, **running.token("bob"), "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+    running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+    return headers
+
+
+@pytest.mark.parametrize("number", [None, {}, {"a": 1}, [], [1], True, False, 1.0, 1.5])
+def test_a_request_with_an_id_that_is_none_is_answered_with_an_error_in_both_eras(running: Any, number: Any) -> None:
+    modern = {**ACCEPT, **running.token("bob"), "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "ping"}
+    for headers in (session(running), modern):
+        for more in ({}, {"result": {}}):
+            refused = running.ask(method="POST", headers=headers, json={"jsonrpc": "2.0", "id": number, "method": "ping", **more})
+            told = refused.json()
+            assert (refused.status_code, told["id"], told["error"]["code"]) == (400, None, -32600)
+            assert "an id that is a text or a whole number" in told["error"]["message"]
+
+
+@pytest.mark.parametrize("number", [0, -1, 10**30, "", "x", "1"])
+def test_a_request_is_answered_by_the_id_that_it_has(running: Any, number: int | str) -> None:
+    answered = running.ask(method="POST", headers=session(running), json={"jsonrpc": "2.0", "id": number, "method": "ping"})
+    assert event(answered) == {"jsonrpc": "2.0", "id": number, "result": {}}
+
+
+def test_a_client_that_would_resume_a_stream_gets_a_new_one(running: Any) -> None:
+    """The protocol leaves it to the server whether events are kept; none has an id here."""
+    headers = {**session(running), "Last-Event-ID": "17"}
+    with httpx2.stream("GET", running.url, headers=headers, timeout=20) as stream:
+        assert (stream.status_code, stream.headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
+
+
 async def test_sixteen_clients_ask_at_once(running: Any) -> None:
     found: list[str] = []
 

@@ -5,10 +5,12 @@ import json
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 
 from thumbindex.serve.gate import Gate, known_hosts, known_origins
@@ -16,6 +18,51 @@ from thumbindex.serve.limits import Rates
 from thumbindex.settings import HttpSettings
 
 JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+NO_HOSTS = (
+    "localhost:evil",
+    "localhost:",
+    "localhost:0",
+    "localhost:65536",
+    "localhost:-1",
+    "localhost:+1",
+    "localhost: 1",
+    "localhost:8377:1",
+    "localhost:*",
+    "localhost:1/x",
+    "localhost.",
+    "localhost.:80",
+    "localhost, evil.example.org",
+    "127.0.0.1:1@evil.example.org",
+    "evil@localhost",
+    "evil:1@localhost:1",
+    "127.1",
+    "::1",
+    "[::1",
+    "[::1]:evil",
+    "[::1]x:1",
+    "http://localhost",
+)
+
+NO_ORIGINS = (
+    "",
+    "http://localhost:",
+    "http://localhost:0",
+    "http://localhost:65536",
+    "http://localhost:evil",
+    "http://localhost:*",
+    "http://localhost:@evil.example.org",
+    "http://localhost:1@evil.example.org",
+    "http://evil@localhost",
+    "http://localhost:1/",
+    "http://localhost?x",
+    "http://localhost.",
+    "http://[::1]:x",
+    "http://localhost http://evil.example.org",
+    "https://localhost",
+    "localhost",
+)
 
 
 @pytest.mark.parametrize(
@@ -28,27 +75,50 @@ JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "applic
         ({"Origin": "https://evil.example.org"}, 403, "`serve.http.origins`"),
         ({"Origin": "null"}, 403, "`serve.http.origins`"),
         ({"Origin": "http://localhost.evil.example.org"}, 403, "`serve.http.origins`"),
+        *(({"Host": host}, 421, "`serve.http.hosts`") for host in NO_HOSTS),
+        *(({"Origin": origin}, 403, "`serve.http.origins`") for origin in NO_ORIGINS),
+        ([("Origin", "http://localhost"), ("Origin", "https://evil.example.org")], 403, "`serve.http.origins`"),
+        ([("Origin", "http://localhost"), ("Origin", "http://localhost")], 403, "`serve.http.origins`"),
         ({"X-Forwarded-For": "10.0.0.1"}, 403, "through a proxy"),
         ({"Forwarded": "for=10.0.0.1"}, 403, "through a proxy"),
     ],
 )
-def test_who_comes_by_another_name_is_refused_in_json(open_running: Any, headers: dict[str, str], status: int, says: str) -> None:
+def test_who_comes_by_another_name_is_refused_in_json(open_running: Any, headers: Any, status: int, says: str) -> None:
     for path in ("/mcp", "/metrics"):
         refused = open_running.ask(path, headers=headers)
         assert (refused.status_code, says in refused.json()["error"]["message"]) == (status, True)
 
 
-@pytest.mark.parametrize("headers", [{}, {"Host": "localhost"}, {"Host": "localhost:8377"}, {"Origin": "http://localhost:6274"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        *({"Host": host} for host in ("localhost", "LocalHost:8377", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:1")),
+        *({"Origin": origin} for origin in ("http://localhost", "http://localhost:6274", "http://127.0.0.1:1", "http://[::1]", "http://[::1]:65535")),
+    ],
+)
 def test_this_machine_is_let_in(open_running: Any, headers: dict[str, str]) -> None:
     assert open_running.call("tools/list", headers).status_code == 200
 
 
 def test_names_are_those_that_are_configured() -> None:
-    settings = HttpSettings(host="0.0.0.0", hosts=("notes.lan",), url="https://notes.example.org/mcp", origins=("https://app.example.org",))
-    assert {"notes.lan", "notes.lan:*", "notes.example.org"} <= set(known_hosts(settings))
-    assert not {"0.0.0.0", "0.0.0.0:*"} & set(known_hosts(settings))
-    assert known_origins(settings) == ["https://notes.example.org", "https://app.example.org"]
-    assert "[::1]:*" in known_hosts(HttpSettings(host="::1"))
+    settings = HttpSettings(
+        host="0.0.0.0", hosts=("Notes.lan", "docs.lan:81", "fe80::1", "[fe80::2]:80", "", ":80"), url="https://notes.example.org:8443/mcp"
+    )
+    of_this_machine = {"localhost", "127.0.0.1", "[::1]"}
+    assert known_hosts(settings) == of_this_machine | {"notes.lan", "docs.lan", "[fe80::1]", "[fe80::2]", "notes.example.org"}
+    assert known_hosts(HttpSettings(host="::1")) == of_this_machine
+    assert known_origins(replace(settings, origins=("https://App.example.org",))) == {"https://notes.example.org:8443", "https://app.example.org"}
+
+
+def test_a_page_of_this_machine_may_not_ask_a_server_for_others(serve: Callable[..., Any]) -> None:
+    with serve(host="0.0.0.0", origins=("https://app.example.org",)) as running:
+        address = running.server.servers[0].sockets[0].getsockname()[1]
+        statuses = [
+            httpx2.post(f"http://127.0.0.1:{address}/mcp", headers={**running.token("bob"), "Origin": origin}).status_code
+            for origin in ("http://localhost", "https://app.example.org:1", "https://app.example.org")
+        ]
+    assert statuses == [403, 403, 400]  # the last one is let in, and says nothing
 
 
 def test_a_page_that_is_configured_may_ask_from_a_browser(serve: Callable[..., Any]) -> None:
@@ -73,11 +143,20 @@ def test_errors_are_json(open_running: Any, path: str) -> None:
     assert (refused.status_code, refused.json()["error"]["message"]) == (404, "Not Found")
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
-def test_a_method_that_there_is_not_is_refused_in_json(open_running: Any, method: str) -> None:
-    refused = open_running.ask("/health", method=method)
-    assert (refused.status_code, refused.json()["error"]["message"]) == (405, "Method Not Allowed")
-    assert set(refused.headers["allow"].split(", ")) == {"GET", "HEAD"}
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/mcp"])
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "TRACE", "CONNECT", "post"])
+def test_a_method_that_there_is_not_is_refused_in_json(open_running: Any, method: str, path: str) -> None:
+    with connect(open_running) as client:
+        client.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = b"".join(iter(lambda: client.recv(4096), b"")).decode().partition("\r\n\r\n")
+    allowed = next(line.removeprefix("allow: ") for line in head.splitlines() if line.startswith("allow: "))
+    assert (head.split()[1], json.loads(body)["error"]["message"]) == ("405", "Method Not Allowed")
+    assert set(allowed.split(", ")) == ({"GET", "HEAD", "POST", "DELETE"} if path == "/mcp" else {"GET", "HEAD"})
+
+
+def test_an_error_that_the_package_leaves_empty_says_what_it_is(open_running: Any) -> None:
+    refused = open_running.call("tools/list", {"Accept": "text/plain"})
+    assert (refused.status_code, refused.json()["error"]["message"]) == (406, "Not Acceptable")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b"[" * 100_000, b'{"jsonrpc": "2.0"}'])
@@ -158,7 +237,7 @@ async def ask(gate: Gate, method: str = "GET", address: str = "1.2.3.4", **heade
     sent: list[Any] = []
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": "/mcp", "headers": raw, "client": (address, 5)}
-    came = [{"type": "http.request", "body": b"{}", "more_body": False}]
+    came = [{"type": "http.request", "body": b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}', "more_body": False}]
 
     async def receive() -> Any:
         return came.pop() if came else await asyncio.sleep(60)

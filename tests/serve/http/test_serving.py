@@ -1,8 +1,12 @@
 """`thumbindex serve --http` as a process: what it prints, how it begins, and how it ends."""
 
+import io
 import json
+import logging
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +20,7 @@ import httpx2
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.serve.listen import Listening
+from thumbindex.serve.listen import Listening, ServerLog
 from thumbindex.serve.tokens import add_token
 from thumbindex.settings import HttpSettings
 
@@ -136,6 +140,94 @@ def test_other_addresses_need_a_token(tmp_path: Path) -> None:
         assert running.stdout is not None
         url = running.stdout.readline().strip().replace("0.0.0.0", "127.0.0.1")
         assert [ask(url, {"query": "apples"}).status_code, ask(url, {"query": "apples"}, Authorization=f"Bearer {token}").status_code] == [401, 200]
+
+
+SECRET = "zirconium"
+
+PING, NONSENSE = {"method": "ping"}, {"method": SECRET, "params": {SECRET: 1}}
+
+HOSTILE: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
+    *((f"{SECRET}.example.org{'x' * 20_000}", (), PING) for _ in range(30)),
+    ("localhost", (f"Origin: https://{SECRET}.example.org",), PING),
+    ("localhost", (f"Mcp-Session-Id: {SECRET}",), PING),
+    ("localhost", (SECRET,), PING),
+    ("localhost", (f"X\0: {SECRET}",), PING),
+    ("localhost", ("Connection: upgrade", f"Upgrade: {SECRET}"), PING),
+    ("localhost", (f"MCP-Protocol-Version: {SECRET}",), PING),
+    ("localhost", ("MCP-Protocol-Version: 2026-07-28", f"Mcp-Method: {SECRET}"), NONSENSE),
+    ("localhost", ("Mcp-Session-Id: SESSION",), NONSENSE),
+    ("localhost", ("Mcp-Session-Id: SESSION",), {"method": "notifications/cancelled", "params": {"requestId": {SECRET: 1}}}),
+    ("localhost", ("Mcp-Session-Id: SESSION",), {"id": {SECRET: 1}, "method": "ping"}),
+    ("localhost", ("Mcp-Session-Id: SESSION", "Authorization: Bearer BOB"), PING),
+    ("localhost", (f"Authorization: Bearer {SECRET}",), PING),
+)
+"""The name in the header Host, more headers, and what is not the same in every message. Session and token are alice's where no others are."""
+
+
+def test_nothing_that_a_client_sends_is_logged(tmp_path: Path) -> None:
+    """The log holds a short line of what was refused, however often that was, and no word of it."""
+    alice, bob = (add_token(tmp_path / "tokens", name) for name in ("alice", "bob"))
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": SECRET, "version": "1"}}
+    with process(tmp_path, "--token-file", str(tmp_path / "tokens")) as running:
+        assert running.stdout is not None
+        port = int(running.stdout.readline().strip().removesuffix("/mcp").rpartition(":")[2])
+        greeted = send(port, "localhost", [f"Authorization: Bearer {alice}"], {"method": "initialize", "params": hello})
+        session = greeted.partition("mcp-session-id: ")[2].split()[0]
+        statuses = set[str]()
+        for host, headers, message in HOSTILE:
+            shown = [each.replace("SESSION", session).replace("BOB", bob) for each in headers]
+            if not any("Bearer" in each for each in shown):
+                shown.insert(0, f"Authorization: Bearer {alice}")
+            statuses.add(send(port, host, shown, message).split()[1])
+        running.terminate()
+        _, log = running.communicate(timeout=20)
+    lines = log.splitlines()
+    assert {"200", "202", "400", "401", "403", "404", "421"} == statuses
+    assert [each for each in (SECRET, session, alice, bob) if each in log] == []
+    assert [len([line for line in lines if key in line]) for key in ("`serve.http.hosts`", "`serve.http.origins`")] == [1, 1]
+    assert (len(lines) < 10, max(map(len, lines)) < 200) == (True, True), log
+
+
+def send(port: int, host: str, headers: list[str], message: dict[str, Any]) -> str:
+    """Send a message as it is, with an id if it is a request without one; return what comes back."""
+    number = {} if message["method"].startswith("notifications/") else {"id": SECRET}
+    body = json.dumps({"jsonrpc": "2.0", **number, **message})
+    fixed = ("Accept: */*", "Content-Type: application/json", "Connection: close", f"Content-Length: {len(body)}")
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall("\r\n".join(["POST /mcp HTTP/1.1", f"Host: {host}", *headers, *fixed, "", body]).encode())
+        return b"".join(iter(lambda: client.recv(4096), b"")).decode()
+
+
+def log_of(clock: list[float]) -> tuple[logging.Logger, io.StringIO]:
+    """Return the log of a server, as another package writes to it, and what it has written."""
+    written, logger = io.StringIO(), logging.Logger("elsewhere")
+    logger.addHandler(ServerLog(written, lambda: clock[0]))
+    return logger, written
+
+
+def test_the_log_says_of_other_packages_where_and_of_which_kind_and_nothing_else() -> None:
+    logger, written = log_of([0.0])
+    try:
+        int(SECRET)
+    except ValueError as error:
+        logger.exception("failed with %s", SECRET)
+        logger.error("failed", exc_info=ExceptionGroup(SECRET, [error]))
+    logger.warning(f"dropped {SECRET}")
+    assert re.sub(r":\d+", "", written.getvalue()).splitlines() == [
+        "elsewhere: error at test_serving.py: ValueError at test_serving.py",
+        "elsewhere: error at test_serving.py: ValueError at test_serving.py",
+        "elsewhere: warning at test_serving.py",
+    ]
+
+
+def test_the_log_says_a_line_once_in_a_while() -> None:
+    clock = [0.0]
+    logger, written = log_of(clock)
+    logger.name = "thumbindex.serve"
+    for clock[0] in (0.0, 1.0, 59.0, 60.0, 119.0):
+        logger.warning("a folder\nis %s", "gone")
+        logger.warning("another")
+    assert written.getvalue() == "a folder is gone\nanother\n" * 2
 
 
 def test_a_port_that_is_taken_is_said_so(open_running: Any) -> None:
