@@ -1,9 +1,11 @@
 """A library as a LlamaIndex retriever, in LlamaIndex's own query engine."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.testing import FakeEmbedder, FakeReranker
 
@@ -45,6 +47,35 @@ def test_where_there_is_no_answer_there_is_no_node(library: Library) -> None:
     from thumbindex.llama_index import ThumbindexRetriever
 
     assert ThumbindexRetriever(library).retrieve("xyzzyq plughw") == []
+
+
+def test_a_node_has_its_passages_score(library: Library) -> None:
+    from thumbindex.llama_index import ThumbindexRetriever
+
+    asked = "press the green button"
+    score = library.query(asked, limit=1).passages[0].score
+    assert ([node.score for node in ThumbindexRetriever(library, limit=1).retrieve(asked)], score > 0) == ([score], True)
+
+
+def test_two_passages_are_never_one_node(tmp_path: Path) -> None:
+    from thumbindex.llama_index import ThumbindexRetriever
+
+    notes = {
+        ("work", "home/sync.md"): f"{'Syncing copies whole vaults at midnight. ' * 40}\n\n## Phones\n\n{'A telephone is syncing by wireless. ' * 40}",
+        ("work/home", "sync.md"): "Before syncing, grandmother waters her tomatoes.",
+        ("desk", "home/sync.md"): "Drums and bass are syncing in the second verse.",
+    }
+    toml = "[folders]\n"
+    for n, ((folder, path), text) in enumerate(notes.items()):
+        (tmp_path / f"{n}" / path).parent.mkdir(parents=True)
+        (tmp_path / f"{n}" / path).write_text(f"# Sync\n\n{text}\n", encoding="utf-8")
+        toml += f'"{folder}" = "{n}"\n'
+    (tmp_path / "config.toml").write_text(toml, encoding="utf-8")
+    config = load_config(user_file=tmp_path / "none", config_file=tmp_path / "config.toml")
+    with Library.open(index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+        library.index()
+        nodes = ThumbindexRetriever(library, limit=20).retrieve("syncing")
+    assert (len(nodes), len({node.node_id for node in nodes})) == (4, 4)
 
 
 def test_the_same_passage_is_the_same_node_in_every_answer(library: Library) -> None:

@@ -83,4 +83,4 @@ def test_what_does_not_do_the_same_work_is_not_waited_for(library: Library, work
     library.index()
     with at_work(place(library)):
         pretend(place(library), work)
-        await_others(library.opened[0], lambda _: None, lambda: gone, words_only=words_only)
+        await_others(library.opened[0], lambda told: pytest.fail(f"waits for {told}"), lambda: gone, words_only=words_only)

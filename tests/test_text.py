@@ -1,5 +1,7 @@
 """Words and identifiers are the same when a chunk is indexed and when a query is read."""
 
+import time
+
 import pytest
 
 from thumbindex.language import language_of
@@ -99,12 +101,18 @@ def test_a_long_heading_path_never_takes_more_than_a_third_of_the_window(charact
     assert (cost <= 85, path.startswith(character), path.endswith(character)) == (True, True, True)
 
 
-@pytest.mark.parametrize("worst", ["[", "![", "*", "<", "`", "|-", "> ", "a.", "-", "[a](", "[[a|"])
-def test_no_input_takes_more_than_linear_time(worst):
-    worst *= 50_000
-    visible(worst)
-    words(worst)
-    identifiers(worst)
+def seconds(text):
+    began = time.process_time()
+    visible(text), words(text), identifiers(text)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("tail", ["", "x", "](\n```x"])
+@pytest.mark.parametrize("worst", ["[", "![", "*", "<", "`", "|-", "> ", "a.", "-", "[a](", "[[a|", " ", "a'", "字"])
+def test_no_input_takes_more_than_linear_time(worst, tail):
+    small, large = (min(seconds(worst * (size + n) + tail) for n in range(2)) for size in (2_000, 16_000))
+    # Eight times as much takes eight times as long; if it were the square of that, 64 times. Below some milliseconds a clock tells nothing.
+    assert large < 30 * max(small, 0.005)
 
 
 @pytest.mark.parametrize(

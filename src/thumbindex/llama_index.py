@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from typing import Any, TypedDict, Unpack
+from urllib.parse import quote
 
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -49,8 +50,8 @@ def as_node(passage: Passage) -> NodeWithScore:
         "match_start": passage.match_start,
         "match_end": passage.match_end,
     }
-    # The same passage is the same node in every answer: LlamaIndex merges and caches by it.
-    identity = f"{passage.folder}/{passage.path}:{passage.start_line}-{passage.end_line}"
+    # The same passage is the same node in every answer: LlamaIndex merges and caches by it. A folder's name may have slashes, too.
+    identity = f"{quote(passage.folder, safe='')}/{passage.path}:{passage.start_line}-{passage.end_line}"
     node = TextNode(
         id_=identity, text=passage.text, metadata=metadata, excluded_llm_metadata_keys=_HIDDEN, excluded_embed_metadata_keys=list(metadata)
     )

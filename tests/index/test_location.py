@@ -7,7 +7,7 @@ import pytest
 from thumbindex.errors import UsageError
 from thumbindex.index.location import index_location, refuse_network_drive
 
-MOUNTS = "/dev/sda1 / ext4 rw 0 0\nserver:/home /mnt/home nfs4 rw 0 0\n/dev/sdb1 /mnt/home/disk ext4 rw 0 0\n//nas/x /mnt/my\\040drive cifs rw 0 0\n"
+MOUNTS = "/dev/sdb1 /mnt/home/disk ext4 rw 0 0\nserver:/home /mnt/home nfs4 rw 0 0\n//nas/x /mnt/my\\040drive cifs rw 0 0\n/dev/sda1 / ext4 rw 0 0\n"
 
 
 @pytest.mark.parametrize("place", ["/mnt/home/me", "/mnt/my drive/x"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -61,11 +62,20 @@ def test_a_row_that_was_changed_behind_our_back_is_found(build, note, tmp_path, 
         Store(places.store).scrub()
 
 
-@pytest.mark.parametrize("table", ["documents", "chunks", "sections", "vectors", "meta"])
-def test_a_row_that_is_gone_is_missed(build, note, tmp_path, table):
+@pytest.mark.parametrize(
+    ("table", "damage"),
+    [
+        ("documents", "rows of documents are missing"),
+        ("chunks", "rows of chunks are missing"),
+        ("sections", "a chunk does not match its checksum"),  # its text stands in its section
+        ("vectors", "vectors are missing"),
+        ("meta", "a fact about the index is missing"),
+    ],
+)
+def test_a_row_that_is_gone_is_missed(build, note, tmp_path, table, damage):
     places = with_vectors(build, note, tmp_path)
     execute(places.store, "PRAGMA foreign_keys = OFF", f"DELETE FROM {table} WHERE {'key' if table == 'meta' else 'rowid'} IN ('dimensions', 2, 3)")
-    with pytest.raises(IndexDamagedError):
+    with pytest.raises(IndexDamagedError, match=re.escape(f"({damage})")):
         Store(places.store).scrub()
 
 

@@ -42,8 +42,9 @@ def test_without_fusion_what_a_stage_has_dropped_stays_dropped(ask) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stage_that_is_off_is_absent(ask, name: str) -> None:
-    _, trace = ask(DOCUMENTS, "sync vaults", embedder=FakeEmbedder(), off=name)
-    assert name not in [step.stage for step in trace]
+    tables = {each: {"enabled": each != name} for each in NAMES}  # also those that are off by default
+    _, trace = ask(DOCUMENTS, "sync vaults", embedder=FakeEmbedder(), reranker=FakeReranker(), **tables)
+    assert [step.stage for step in trace] == [each for each in NAMES if each != name]
 
 
 def test_the_clock_that_is_given_times_each_stage(ask) -> None:

@@ -31,6 +31,12 @@ def test_a_day_far_after_every_modified_time_does_not_count() -> None:
     assert days(made) == [date(1970, 1, 2), date(1970, 3, 3), date(1970, 1, 5)]
 
 
+@pytest.mark.parametrize(("written", "day"), [("1971-01-02", date(1971, 1, 2)), ("1971-01-03", date(1970, 1, 1))])
+def test_a_day_up_to_a_year_after_every_modified_time_counts(written: str, day: date) -> None:
+    made = [Document("plan.md", "A", date=written, modified=1.0), Document("b.md", "B", date="1969-05-05", modified=1.0)]
+    assert days(made) == [day, date(1969, 5, 5)]
+
+
 def test_where_modified_times_are_not_kept_dates_count_as_written() -> None:
     made = [Document(f"{written}.md", "A", date=written, modified=1.0) for written in ("2020-01-01", "2026-01-01")]
     assert days(made) == [date(2020, 1, 1), date(2026, 1, 1)]

@@ -66,6 +66,12 @@ def test_a_page_that_stands_at_one_path_in_two_folders_is_one_result(candidates,
     assert (f"{kept.folder}/{kept.path}", len(found.also_in)) == (shown, 1)
 
 
+def test_a_page_of_a_folder_inside_another_is_one_result_where_a_name_has_a_slash(ask) -> None:
+    both = [document("home/x.md", PAGE.format(30), folder="work"), document("x.md", PAGE.format(30), folder="work/home")]
+    (found,) = ask(unite([memory_snapshot([each]) for each in both]), "archive")[0].passages
+    assert [(each.folder, each.path) for each in found.also_in] == [("work/home", "x.md")]
+
+
 def test_two_pages_that_share_a_name_are_two_pages(candidates) -> None:
     both = [document("one/README.md", "# One\n\nA parser for tables."), document("two/README.md", "# Two\n\nServes pictures of cats.")]
     assert len(grouped(candidates, *both)) == 2

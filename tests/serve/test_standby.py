@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,20 @@ def wishes() -> Any:
         yield read, written
 
 
+def begin(locks: list[Path], wishes: tuple[Any, Any]) -> Future[bool]:
+    """Wait in a thread that keeps no test from ending; `result(10)` raises where it is not back within ten seconds."""
+    back = Future[bool]()
+    threading.Thread(target=lambda: back.set_result(await_office(list(map(str, locks)), wishes[0])), daemon=True).start()
+    return back
+
+
 def waits(locks: list[Path], wishes: tuple[Any, Any], end: Callable[[], object]) -> bool:
     """Tell whether it waits for just what `end` does."""
-    thread = threading.Thread(target=await_office, args=(list(map(str, locks)), wishes[0]))
-    thread.start()
-    thread.join(0.2)
-    waited = thread.is_alive()
+    back = begin(locks, wishes)
+    waited = not wait([back], 0.2).done
     end()
-    thread.join(10)
-    return waited and not thread.is_alive()
+    back.result(10)
+    return waited
 
 
 def test_it_waits_until_one_of_the_locks_is_free(tmp_path: Path, wishes: Any) -> None:
@@ -57,14 +63,13 @@ def test_it_waits_no_longer_than_until_the_server_has_a_wish_or_is_gone(tmp_path
 
 
 def test_it_does_not_wait_for_what_is_not_there_or_without_locks(tmp_path: Path, wishes: Any) -> None:
-    await_office([str(tmp_path / "none")], wishes[0])
-    await_office([], wishes[0])
+    assert begin([tmp_path / "none"], wishes).result(10)
+    assert begin([], wishes).result(10)
 
 
 def test_looking_takes_the_lock_from_nobody_who_waits_for_it(tmp_path: Path, wishes: Any) -> None:
-    await_office([str(tmp_path / "lock")], wishes[0])
     (tmp_path / "lock").touch()
-    await_office([str(tmp_path / "lock")], wishes[0])
+    assert begin([tmp_path / "lock"], wishes).result(10)
     FileLock(tmp_path / "lock").acquire(blocking=False)
 
 
@@ -73,15 +78,15 @@ def test_where_the_server_is_gone_the_child_ends_without_having_begun(tmp_path: 
     with FileLock(tmp_path / "held"):
         lock = str(tmp_path / ("free" if is_free else "held"))
         command = [sys.executable, "-X", "importtime", "-m", "thumbindex.serve.standby", lock, "--"]
-        done = subprocess.run(command, input="", capture_output=True, text=True, check=True)
+        done = subprocess.run(command, input="", capture_output=True, text=True, check=True, timeout=60)
     assert "thumbindex.serve.work" not in done.stderr
 
 
 def test_a_wish_of_a_server_that_is_gone_is_the_childs_to_hear(tmp_path: Path, wishes: Any) -> None:
-    assert await_office([str(tmp_path / "none")], wishes[0])
+    assert begin([tmp_path / "none"], wishes).result(10)
     print("repair", file=wishes[1], flush=True)
     wishes[1].close()
-    assert await_office([str(tmp_path / "none")], wishes[0])
+    assert begin([tmp_path / "none"], wishes).result(10)
 
 
 @pytest.mark.parametrize(("module", "most"), [("thumbindex.serve.standby", WAITING), ("thumbindex.serve.live", IDLE)])

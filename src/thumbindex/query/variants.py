@@ -29,6 +29,9 @@ MOST_BY_LETTERS = 2500
 _EQUAL = 1e-6
 """Similarities that differ by less are equal."""
 
+_SLASH = "\1"
+"""Stands for a slash in a folder's name: the page `x.md` of `work/home` is not `home/x.md` of `work`."""
+
 
 def variants(search: Search, tools: Tools) -> Search:
     """Make one of variants, in the best one's place: what the query names comes first, else its language, the highest version, the newest."""
@@ -53,7 +56,7 @@ def variants(search: Search, tools: Tools) -> Search:
 
 def place_of(document: Document) -> str:
     """Return where a document is, by its folder's name, too: two folders have files of one path."""
-    return f"{document.folder}/{document.path}"
+    return f"{document.folder.replace('/', _SLASH)}/{document.path}"
 
 
 def parallel_documents(paths: dict[DocumentId, str]) -> list[tuple[DocumentId, DocumentId]]:

@@ -137,6 +137,13 @@ def test_a_request_that_is_too_large_is_refused(running: Any, declared: bool) ->
     assert (refused.status_code, "1,000,000 bytes" in refused.json()["error"]["message"]) == (413, True)
 
 
+def test_a_request_that_says_it_is_too_large_is_refused_before_it_is_sent(serve: Callable[..., Any]) -> None:
+    with serve(body_seconds=3) as running, connect(running) as asking:
+        token = running.token("bob")["Authorization"]
+        asking.sendall(f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\nContent-Length: 1000001\r\n\r\n".encode())
+        assert asking.recv(4096).startswith(b"HTTP/1.1 413 ")
+
+
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/mcp/", "/mcp/x", "/metrics/.."])
 def test_errors_are_json(open_running: Any, path: str) -> None:
     refused = open_running.ask(path)
