@@ -11,6 +11,7 @@ a new source's indexes are copied from the latest ones and rebuilt by it, so tha
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import functools
 import hashlib
@@ -56,6 +57,12 @@ class Product:
     def run(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         shown = {"env": self.environment, "cwd": self.scratch, "capture_output": True, "text": True, **options}
         return subprocess.run([sys.executable, "-P", *arguments], **shown)
+
+    def started(self, command: Sequence[str], **pipes: Any) -> subprocess.Popen[str]:
+        """Start a server; one that is left by an error ends with this program."""
+        process = subprocess.Popen(command, env=self.environment, cwd=self.scratch, text=True, **pipes)
+        atexit.register(process.kill)
+        return process
 
     def command(self, *arguments: str, **options: Any) -> dict[str, Any]:
         """Run a command of the program; return its exit code and what it printed, as JSON where it is that."""

@@ -87,7 +87,7 @@ class Stdio:
         self.product, self.version, self.roots, self.heard = product, version, roots, []
         command = [sys.executable, "-P", "-m", "thumbindex", "serve", *options, *product.model]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, env=product.environment, cwd=product.scratch, text=True, **pipes)
+        self.process = product.started(command, **pipes)
         self.answers: dict[Any, queue.Queue[Any]] = {}
         self.ids = itertools.count(1)
         threading.Thread(target=self.listen, daemon=True).start()
@@ -149,7 +149,7 @@ class Stdio:
         self.process.wait(30)
 
 
-def until(is_so: Callable[[], bool], seconds: float = 30) -> None:
+def until(is_so: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not is_so() and time.monotonic() < end:
         time.sleep(0.1)
@@ -221,7 +221,7 @@ def over_http(product: Any) -> Iterator[tuple[str, Any]]:
     options = ["--config", str(place / "config.toml"), "--index", str(place / "index"), *product.model]
     product.command("index", *options)
     command = [sys.executable, "-P", "-m", "thumbindex", "serve", "--http", "--json", "--token-file", str(place / "tokens"), *options]
-    server = subprocess.Popen(command, env=product.environment, cwd=product.scratch, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    server = product.started(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     address = json.loads(server.stdout.readline())["url"].split("/")[2]
     shown = ("Content-Type", "WWW-Authenticate", "Allow", "Retry-After", "Cache-Control", "X-Content-Type-Options")
 
