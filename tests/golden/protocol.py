@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -254,7 +255,7 @@ def over_http(product: Any) -> Iterator[tuple[str, Any]]:
         for token in ("", "alice"):
             yield f"GET {path} {token}", send(path, "GET", token=token, Accept="application/json")[0]
     names = send("/metrics", "GET", token="prometheus")[0]
-    yield "metrics", {**names, "body": sorted({line.split("{")[0].rpartition(" ")[0] or line for line in names["body"]})}
+    yield "metrics", {**names, "body": sorted({line if line.startswith("#") else re.split("[{ ]", line)[0] for line in names["body"]})}
     asked: list[tuple[str, dict[str, Any]]] = [("query", {"query": "zirconium band"}), ("query", {"query": "days of leave", "explain": True})]
     asked += [("status", {}), ("outline", {}), ("read", {"path": "bands.md"}), ("related", {"path": "leave.md"})]
     asked += [("query", {"query": "x", "folder": "salaries"})]
