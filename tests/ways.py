@@ -1,0 +1,126 @@
+"""Count the ways: which modules of ours run for one edit, and for one question, in a warm server.
+
+    python tests/ways.py [--src DIR]
+
+A module counts when a line of one of its functions runs; what runs while it is imported does not, nor do model, errors, settings and text.
+The edit: in the process that indexes, from the writing of a file to the moment when its words can be searched; then the same with its vectors.
+The question: one call of `query` in the server, less what its threads do when nobody asks. Both are told by a tracer in each process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).with_name("golden")))
+
+from capture import ROOT, Product
+from protocol import NOTES, Stdio, until, write
+
+NOT_COUNTED = {"model.py", "errors.py", "settings.py", "text.py"}
+IDLE_SECONDS = 3.0  # longer than any pause of a server's threads
+
+TRACER = """
+import json, os, sys, threading, time
+own, told, hits, armed = {own!r}, {told!r}, set(), False
+
+def line(frame, event, arg):
+    if armed:
+        hits.add((threading.get_ident(), frame.f_code.co_filename[len(own):]))
+    return line
+
+def call(frame, event, arg):
+    is_function = frame.f_code.co_flags & 1  # bodies of modules and classes are not optimized
+    return line(frame, event, arg) if is_function and frame.f_code.co_filename.startswith(own) else None
+
+def watch():
+    global armed
+    while True:
+        wanted = os.path.exists(told + "/on")
+        if wanted and not armed:
+            hits.clear()
+        if armed and not wanted:
+            armed = False
+            with open(told + "/coming" + str(os.getpid()), "w") as file:
+                json.dump(sorted(hits), file)
+            os.rename(file.name, told + "/" + str(os.getpid()))
+        armed = wanted
+        time.sleep(0.005)
+
+threading.Thread(target=watch, daemon=True).start()
+threading.settrace(call)
+sys.settrace(call)
+"""
+
+
+class Traced:
+    """A warm server of a small vault, whose processes say which modules ran."""
+
+    def __init__(self, src: Path, scratch: Path, *, with_model: bool) -> None:
+        self.told = scratch / "told"
+        self.told.mkdir()
+        product = Product(src, scratch)
+        if not with_model:
+            product.model = ["--set=encode.embed.model=/no/such/model"]
+        self.vault = write(scratch / "vault", NOTES)
+        tracer = TRACER.format(own=str(src / "thumbindex") + "/", told=str(self.told))
+        write(scratch / "tracer", {"sitecustomize.py": tracer})
+        product.environment["PYTHONPATH"] = f"{scratch / 'tracer'}:{src}"
+        options = ["--folder", str(self.vault), "--index", str(scratch / "index"), "--set=serve.watch.reconcile_seconds=600"]
+        self.server = Stdio(product, "2025-06-18", *options)
+        self.server.greet()
+        if with_model:
+            self.server.await_vectors()
+        for n in range(3):  # warm: each way is gone before it is looked at
+            self.edit(f"The {n}. warming edit.", with_model)
+        time.sleep(8)  # what is done at leisure after an edit is over
+
+    def edit(self, text: str, with_model: bool) -> None:
+        write(self.vault, {"sync.md": NOTES["sync.md"] + text + "\n"}, int(time.time()))
+        self.server.call("query", query="green button", wait_fresh=30)
+        if with_model:
+            self.server.await_vectors()
+        time.sleep(0.5)
+
+    def ran(self, act: Callable[[], object]) -> tuple[set[tuple[int, str]], set[tuple[int, str]]]:
+        """Return what ran in the server and in its child while something was done, each with its thread."""
+        (self.told / "on").touch()
+        time.sleep(0.2)
+        act()
+        (self.told / "on").unlink()
+        own = self.told / str(self.server.process.pid)
+        until(lambda: own.exists() and len(list(self.told.glob("[0-9]*"))) > 1)
+        found = {path: {(thread, name) for thread, name in json.loads(path.read_text())} for path in self.told.glob("[0-9]*")}
+        for path in found:
+            path.unlink()
+        return found.pop(own), set().union(*found.values())
+
+
+def show(title: str, pairs: set[tuple[int, str]]) -> None:
+    names = sorted({name for _, name in pairs} - NOT_COUNTED)
+    print(f"{title}: {len(names)} modules\n  {' '.join(names)}\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--src", type=Path, default=ROOT / "src")
+    src = parser.parse_args().src.resolve()
+    for with_model in (False, True):
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+            traced = Traced(src, Path(scratch), with_model=with_model)
+            _, edit = traced.ran(lambda: traced.edit("One more sentence.", with_model))  # noqa: B023 - called at once
+            show("one edit, its vectors too" if with_model else "one edit", edit)
+            if with_model:
+                idle, _ = traced.ran(lambda: time.sleep(IDLE_SECONDS))
+                asked, _ = traced.ran(lambda: traced.server.call("query", query="boxes and arrows"))  # noqa: B023 - called at once
+                show("one query", asked - idle)
+            traced.server.close()
+
+
+if __name__ == "__main__":
+    main()
