@@ -40,7 +40,7 @@ MOST_DOTS = 1_000_000
 MOST_STRINGS, LONGEST_STRING = 1_000, 500
 """How many globs or tags a list of a folder's own file may hold, and how many characters each: all of them are asked of each note."""
 
-_ON_PRIVACY = re.compile(rb"priv|glob|tag", re.I)
+_ON_PRIVACY = re.compile("priv|glob|tag", re.I)
 """What stands in a file that keeps notes private, or means to."""
 
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -113,7 +113,7 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
     closed = False
     try:
         data = _read_own_file(Path(folder))
-        closed = _ON_PRIVACY.search(data.replace(b"\0", b"")) is not None
+        closed = _ON_PRIVACY.search(data.replace(b"\0", b"").decode("latin-1")) is not None
         source, path = _own_text(data), Path(FOLDER_FILE)
         flat = list(_flatten(_parse(path, source), ""))
         kept = _kept_private(flat)

@@ -38,7 +38,7 @@ Settings are read in layers, later over earlier ones:
 6. `--set TABLE.KEY=VALUE`, as often as needed: `--set query.limit=10 --set corpus.exclude=drafts/**,private/**`.
 
 They are read at the start: a server that runs keeps those that it began with, until it is started again.
-An unknown key, a value of the wrong type or one out of range, in your own files or on the command line, is an error that names the file, the line and the key.
+An unknown key, a value of the wrong type or one out of range, in your own files or in `--set`, is an error that names the file, the line and the key.
 `HF_HUB_OFFLINE=1` in the environment forbids the network altogether, but for the keys of an `issuer` that you name for `serve --http`.
 
 Folders that are indexed when no `--folder` is given, in the user's file:
