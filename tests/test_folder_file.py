@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from thumbindex.config import load_config, settings
+from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
 from thumbindex.settings import Config
 from thumbindex.testing import FakeEmbedder
@@ -172,6 +173,10 @@ def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_take
     write(places[0] / "new.md", "# New\n\nApples bloom.\n")
     write(places[0] / "pie.md", "# Pie\n\nApples are mine alone. #secret\n")
     library = opened()
+    for path in ("pie.md", "new.md", "diary.md"):
+        with pytest.raises(UnknownPathError, match="No document"):
+            library.read(path)
+    assert library.read("leaf.md").text.startswith("# Leaf")
     library.index()
     library.index(rebuild=True)
     assert found(library) == {"fruit.md", "leaf.md"}
