@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, reduce
@@ -17,6 +20,7 @@ from platformdirs import user_config_path
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.folder_tables import check_rights_kept, has_folder_tables, read_folder_tables
 from thumbindex.settings import Config
+from thumbindex.text import one_line
 
 FOLDER_FILE = "thumbindex.toml"
 """The only file of a vault that is read as configuration; a `config.toml` there belongs to someone else."""
@@ -26,6 +30,24 @@ HARMLESS = ("corpus.include", "corpus.exclude", "corpus.chunk.", "corpus.private
 
 ADDED = "corpus.private."
 """Where a folder's own file adds to what the user says and takes nothing away: what is private stays so."""
+
+MOST_FOLDER_FILE = 100_000
+"""Bytes of a folder's own file: TOML is read ten times as slowly as ignore rules are."""
+
+MOST_DOTS = 1_000_000
+"""What the dots of a folder's own file may come to: the parser takes time by the parts of the longest key, times those of all keys and lines."""
+
+MOST_STRINGS, LONGEST_STRING = 1_000, 500
+"""How many globs or tags a list of a folder's own file may hold, and how many characters each: all of them are asked of each note."""
+
+_ON_PRIVACY = re.compile("priv|glob|tag", re.I)
+"""What stands in a file that keeps notes private, or means to."""
+
+_READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+"""Follows no symlink that was put there just now, and waits for no pipe."""
+
+_LONGEST_SHOWN = 60
+"""Characters of a key or value that a message shows."""
 
 _ORDERED = (
     ("corpus.chunk.child_min", "corpus.chunk.child_max"),
@@ -77,24 +99,88 @@ def load_config(
     for override in overrides:
         pinned |= _read_override(override)
     config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), written=frozenset({**values, **pinned}) - {_GRANTED})
-    _check_order(config)
+    _check_together(config)
     return config if folder is None else with_folder_file(config, folder)
 
 
 def with_folder_file(config: Config, folder: str | Path) -> Config:
-    """Return the configuration that holds for a folder: its own `thumbindex.toml` over all but what `--config` and `--set` say."""
-    own = Path(folder) / FOLDER_FILE
+    """Return the configuration that holds for a folder: its own `thumbindex.toml` over all but what `--config` and `--set` say.
+
+    Nothing is raised: a file that is wrong in any way sets nothing but what it keeps private, and `problem` says what is wrong. Where it may
+    keep more private than can be read, the configuration is `closed`.
+    """
+    kept: dict[Key, Any] = {}
+    closed = False
     try:
-        if not own.is_file() or Path(os.path.realpath(own)).parent != Path(os.path.realpath(folder)):  # a symlink may lead anywhere
-            return config
-    except OSError:  # a folder that may not be looked into: whoever walks it says so
-        return config
-    given = _read_layer(own, only=HARMLESS)
+        data = _read_own_file(Path(folder))
+        closed = _ON_PRIVACY.search(data.replace(b"\0", b"").decode("latin-1")) is not None
+        source, path = _own_text(data), Path(FOLDER_FILE)
+        flat = list(_flatten(_parse(path, source), ""))
+        kept = _kept_private(flat)
+        closed = closed and any(_may_be_private(key, kept) for key, _ in flat)
+        given = {key: _taken(key, value, lambda key=key: _place(path, source, key), HARMLESS) for key, value in flat}  # type: ignore[misc]
+        return _with_own(config, given)
+    except OSError as error:
+        wrong, closed = f"{FOLDER_FILE}: cannot be read ({error.strerror or error})", True
+    except ConfigError as error:
+        said = one_line(str(error)).rstrip(".")
+        wrong = said if said.startswith(FOLDER_FILE) else f"{FOLDER_FILE}: {said}"
+    held_back = "no new or changed note of the folder is taken in until it is mended, as it may keep them private"
+    return replace(_with_own(config, kept), problem=f"{wrong}: {held_back if closed else 'no setting of it holds'}.", closed=closed)
+
+
+def _with_own(config: Config, given: Mapping[Key, Any]) -> Config:
     values = {key: value for key, value in given.items() if key not in config.pinned}
-    values |= {key: tuple(dict.fromkeys((*_read(config, key), *value))) for key, value in given.items() if key.startswith(ADDED)}
+    # The user's own globs come last, as the last one decides: what begins with `!` takes away from the folder's alone.
+    values |= {key: (*value, *_read(config, key)) for key, value in given.items() if key.startswith(ADDED)}
     own_config: Config = replace(_apply(config, values), written=config.written | values.keys())
-    _check_order(own_config)
+    _check_together(own_config)
     return own_config
+
+
+def _read_own_file(folder: Path) -> bytes:
+    """Return the beginning of a folder's own file, empty where there is none; raise OSError, or ConfigError where it is no file of the folder."""
+    own = folder / FOLDER_FILE
+    real = os.path.realpath(own)
+    if Path(real).parent != Path(os.path.realpath(folder)):  # a symlink may lead anywhere
+        raise ConfigError(f"{FOLDER_FILE}: is a symlink that leads out of the folder, and is not read")
+    try:
+        descriptor = os.open(real, _READING)
+    except OSError:
+        if os.path.lexists(own):
+            raise
+        return b""  # or a folder that may not be looked into: whoever walks it says so
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ConfigError(f"{FOLDER_FILE}: is not a regular file, and is not read")
+        return os.read(descriptor, MOST_FOLDER_FILE + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _own_text(data: bytes) -> str:
+    if len(data) > MOST_FOLDER_FILE:
+        raise ConfigError(f"{FOLDER_FILE}: has more than {MOST_FOLDER_FILE:,} bytes")
+    source = _decode(Path(FOLDER_FILE), data)
+    dots = [line.count(".") for line in source.split("\n")]
+    if max(dots) * (sum(dots) + len(dots)) > MOST_DOTS:
+        raise ConfigError(f"{FOLDER_FILE}:{dots.index(max(dots)) + 1}: has {max(dots):,} dots in one line: write each glob on a line of its own")
+    return source
+
+
+def _kept_private(flat: Sequence[tuple[Key, Any]]) -> dict[Key, Any]:
+    """Return those of the keys about privacy that are right, whatever is wrong beside them."""
+    kept = {}
+    for key, value in flat:
+        if key in settings() and key.startswith(ADDED):
+            with suppress(ConfigError):
+                kept[key] = _taken(key, value, str, HARMLESS)
+    return kept
+
+
+def _may_be_private(key: Key, kept: Mapping[Key, Any]) -> bool:
+    """Tell whether a key may be meant to keep notes private, and is not `kept`: it is wrong, or none that is known."""
+    return key not in kept and (key.startswith(ADDED) or (key not in settings() and not key.startswith("query.")))
 
 
 def with_tuned(config: Config, values: Mapping[str, Any], where: str) -> Config:
@@ -107,11 +193,11 @@ def with_tuned(config: Config, values: Mapping[str, Any], where: str) -> Config:
         known = settings().get(Key(name))
         if known is None or not name.startswith("query."):
             raise ConfigError(f"{where}: {_unknown(name)}")
-        taken = _check(known, value, where)
+        taken = _check(known, value, lambda: where)
         if name not in config.written and _read(config, name) == known.default:
             checked[known.key] = taken
     tuned: Config = _apply(config, checked)
-    _check_order(tuned)
+    _check_together(tuned)
     return tuned
 
 
@@ -188,32 +274,53 @@ def _read(config: Config, key: str) -> Any:
 # ------------------------------------------------------------------ one layer
 
 
-def _read_layer(path: Path, only: tuple[str, ...] = ()) -> dict[Key, Any]:
+def _read_layer(path: Path) -> dict[Key, Any]:
     try:
-        source = path.read_bytes().decode("utf-8-sig")
+        source = _decode(path, path.read_bytes())
     except OSError as error:
         raise ConfigError(f"{path}: the configuration cannot be read ({error.strerror}): name another file with --config.") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: the configuration is not UTF-8 (byte {error.start}): save it as UTF-8.") from error
-    try:
-        document = tomllib.loads(source)
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        where = f"{path}:{line[1]}" if line else str(path)
-        raise ConfigError(f"{where}: not valid TOML: {error}") from error
-    values: dict[Key, Any] = {_GRANTED: {}} if _FOLDERS in document and not only else {}
+    document = _parse(path, source)
+    values: dict[Key, Any] = {_GRANTED: {}} if _FOLDERS in document else {}
     if has_folder_tables(document):
         document[_FOLDERS], values[_GRANTED] = read_folder_tables(document[_FOLDERS], path, source)
-    for key, value in _flatten(document, "", lambda key: _place(path, source, key)):
-        where = _place(path, source, key)
-        if only and not key.startswith(only):
-            raise ConfigError(f"{where}: `{key}` may not be set in a folder's own {FOLDER_FILE}: set it in {user_config_file()} or with --config.")
-        values[key] = _check(settings()[key], value, where)
+    for key, value in _flatten(document, ""):
+        values[key] = _taken(key, value, lambda key=key: _place(path, source, key))  # type: ignore[misc]
     if values.get(_TOKEN_FILE):
         values[_TOKEN_FILE] = str(path.parent / Path(values[_TOKEN_FILE]).expanduser())
     if _FOLDERS in values:
         values[_FOLDERS] = {name: str(path.parent / Path(to).expanduser()) for name, to in values[_FOLDERS].items()}
     return values
+
+
+def _decode(path: Path, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: the configuration is not UTF-8 (byte {error.start}): save it as UTF-8.") from error
+
+
+def _parse(path: Path, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        where = f"{path}:{line[1]}" if line else str(path)
+        raise ConfigError(f"{where}: not valid TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        what = "a number with too many digits" if isinstance(error, ValueError) else "too many brackets inside each other"
+        raise ConfigError(f"{path}: not valid TOML: {what}") from error
+
+
+def _taken(key: Key, value: Any, place: Callable[[], str], only: tuple[str, ...] = ()) -> Any:
+    """Return a key's value as its setting holds it; `only` are the keys that a folder's own file may set."""
+    if key not in settings():
+        raise ConfigError(f"{place()}: {_unknown(key)}")
+    if only and not key.startswith(only):
+        raise ConfigError(f"{place()}: `{key}` may not be set in a folder's own {FOLDER_FILE}: set it in {user_config_file()} or with --config.")
+    taken = _check(settings()[key], value, place)
+    if only and isinstance(taken, tuple) and (len(taken) > MOST_STRINGS or max(map(len, taken), default=0) > LONGEST_STRING):
+        raise ConfigError(f"{place()}: `{key}` takes at most {MOST_STRINGS:,} strings of at most {LONGEST_STRING} characters here")
+    return taken
 
 
 def _read_override(override: str) -> dict[Key, Any]:
@@ -225,13 +332,13 @@ def _read_override(override: str) -> dict[Key, Any]:
     known = settings().get(Key(key))
     if known is None:
         raise ConfigError(f"{where}: {_unknown(key)}")
-    return {known.key: _check(known, _read_value(known, written.strip()), where)}
+    return {known.key: _check(known, _read_value(known, written.strip()), lambda: where)}
 
 
 def _read_value(known: Setting, written: str) -> Any:
     try:
         value = tomllib.loads(f"value = {written}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = written
     if known.kind is str and not isinstance(value, str):
         return written
@@ -240,30 +347,36 @@ def _read_value(known: Setting, written: str) -> Any:
     return value
 
 
-def _flatten(table: Mapping[str, Any], prefix: str, place: Any) -> Iterator[tuple[Key, Any]]:
+def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[Key, Any]]:
+    """Yield each key with its value; what is below no table that is known comes as one."""
     for name, value in table.items():
         key = Key(prefix + name)
-        if key in settings():
-            yield key, value
-        elif isinstance(value, Mapping) and any(known.startswith(f"{key}.") for known in settings()):
-            yield from _flatten(value, f"{key}.", place)
+        if isinstance(value, Mapping) and key in _tables():
+            yield from _flatten(value, f"{key}.")
         else:
-            raise ConfigError(f"{place(key)}: {_unknown(key)}")
+            yield key, value
+
+
+@cache
+def _tables() -> frozenset[str]:
+    return frozenset(known[: dot.start()] for known in settings() for dot in re.finditer(r"\.", known))
 
 
 def _unknown(key: str) -> str:
-    tables = {known[: dot.start()] for known in settings() for dot in re.finditer(r"\.", known)}
-    if key in tables:
+    shown = _shortened(key)
+    if key in _tables():
         return f"`{key}` is a table: write its keys below [{key}]."
-    near = get_close_matches(key, [*settings(), *sorted(tables)], n=1, cutoff=0.6)
+    near = get_close_matches(shown, [*settings(), *sorted(_tables())], n=1, cutoff=0.6)
     # A key in the wrong table is nearer by its last part than as a whole.
     near = near or [str(known) for known in settings() if known.rpartition(".")[2] == key.rpartition(".")[2]][:1]
-    return f"unknown key `{key}`" + (f": did you mean `{near[0]}`?" if near else ": docs/configuration.md lists every key.")
+    return f"unknown key `{shown}`" + (f": did you mean `{near[0]}`?" if near else ": docs/configuration.md lists every key.")
 
 
 def _place(path: Path, source: str, key: str) -> str:
     table, _, name = key.rpartition(".")
     current = ""
+    if len(key) > _LONGEST_SHOWN:
+        return str(path)
     for number, line in enumerate(source.splitlines(), start=1):
         if header := re.match(r"\s*\[([^\[\]]+)\]", line):
             current = header[1].replace(" ", "").replace('"', "")
@@ -275,17 +388,31 @@ def _place(path: Path, source: str, key: str) -> str:
 # ------------------------------------------------------------------ one value
 
 
-def _check(known: Setting, value: Any, where: str) -> Any:
+def _check(known: Setting, value: Any, place: Callable[[], str]) -> Any:
     checked = _coerce(known.kind, value)
     if checked is None:
-        raise ConfigError(f"{where}: `{known.key}` must be {_KINDS[str(known.kind)]}, not {value!r}.")
+        raise ConfigError(f"{place()}: `{known.key}` must be {_KINDS[str(known.kind)]}, not {_shown(value)}.")
     if known.choices and checked not in known.choices:
-        raise ConfigError(f"{where}: `{known.key}` must be one of {', '.join(known.choices)}, not {value!r}.")
+        raise ConfigError(f"{place()}: `{known.key}` must be one of {', '.join(known.choices)}, not {_shown(value)}.")
     below = known.least is not None and not checked >= known.least
     above = known.most is not None and not checked <= known.most
     if below or above:
-        raise ConfigError(f"{where}: `{known.key}` must be {limits(known)}, not {value!r}.")
+        raise ConfigError(f"{place()}: `{known.key}` must be {limits(known)}, not {_shown(value)}.")
     return checked
+
+
+def _shown(value: Any) -> str:
+    """Show what stands in a file, as far as it is short."""
+    if isinstance(value, str):
+        return repr(_shortened(value))
+    if isinstance(value, (Mapping, list)):
+        return "a table" if isinstance(value, Mapping) else "a list"
+    is_long = isinstance(value, int) and value.bit_length() > _LONGEST_SHOWN  # of thousands of digits Python writes none
+    return "a number that large" if is_long else repr(value)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def limits(known: Setting) -> str:
@@ -314,13 +441,17 @@ def _coerce(kind: Any, value: Any) -> Any:
     if kind is int:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
     if kind is float:
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+        return float(value) if is_number else None
     if isinstance(value, Mapping):
         return dict(value) if kind == Mapping[str, str] and all(isinstance(each, str) for each in value.values()) else None
     return tuple(value) if kind != Mapping[str, str] and isinstance(value, list) and all(isinstance(each, str) for each in value) else None
 
 
-def _check_order(config: Config) -> None:
+def _check_together(config: Config) -> None:
+    same = config.query.deduplicate
+    if same.enabled and same.method == "exact_field" and not same.field:
+        raise ConfigError("`query.deduplicate.method` is `exact_field`: name the field in `query.deduplicate.field`, as in `front_matter.id`.")
     for low, high in _ORDERED:
         least, most = _read(config, low), _read(config, high)
         if least > most:

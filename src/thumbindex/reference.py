@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from thumbindex.config import HARMLESS, Setting, limits, settings
+from thumbindex.config import HARMLESS, MOST_FOLDER_FILE, MOST_STRINGS, Setting, limits, settings
 from thumbindex.settings import Config
 
 _CONFIG_HEAD = """\
@@ -31,12 +31,14 @@ Settings are read in layers, later over earlier ones:
    ([how it is found](evaluation.md#tuning));
 3. the user's own file: `~/.config/thumbindex/config.toml` on Linux, `~/Library/Application Support/thumbindex/config.toml` on macOS,
    `%LOCALAPPDATA%\\thumbindex\\thumbindex\\config.toml` on Windows;
-4. `thumbindex.toml` in the indexed folder, which may set only {harmless}: a vault may come from anyone;
+4. `thumbindex.toml` in the indexed folder, which may set only {harmless}: a vault may come from anyone.
+   It has at most {size:,} bytes, a list in it at most {strings:,} strings. Where anything is wrong with it, none of its settings holds but what
+   it keeps private, and `status`, `doctor` and the report of `index` say what is wrong ([more](security.md#a-folders-own-file));
 5. the file given with `--config FILE`;
 6. `--set TABLE.KEY=VALUE`, as often as needed: `--set query.limit=10 --set corpus.exclude=drafts/**,private/**`.
 
 They are read at the start: a server that runs keeps those that it began with, until it is started again.
-An unknown key, a value of the wrong type or one out of range is an error that names the file, the line and the key.
+An unknown key, a value of the wrong type or one out of range, in your own files or in `--set`, is an error that names the file, the line and the key.
 `HF_HUB_OFFLINE=1` in the environment forbids the network altogether, but for the keys of an `issuer` that you name for `serve --http`.
 
 Folders that are indexed when no `--folder` is given, in the user's file:
@@ -77,12 +79,16 @@ def render_config() -> str:
 
 def render_page() -> str:
     """Return `docs/configuration.md`: a section a table, with type, default, limits and meaning of each key."""
-    parts = [_PAGE_HEAD.format(harmless=", ".join(f"`{key}*`" if key.endswith(".") else f"`{key}`" for key in HARMLESS))]
+    parts = [_PAGE_HEAD.format(harmless=_harmless(), size=MOST_FOLDER_FILE, strings=MOST_STRINGS)]
     described = dict(_meanings(Config, ""))
     for table, group in _tables():
         parts.append(f"\n## [{table}]\n\n{described.get(table, 'Name = path.')}\n\n{_TABLE_HEAD}")
         parts.extend(_row(each) for each in group)
     return "".join(parts)
+
+
+def _harmless() -> str:
+    return ", ".join(f"`{key}*`" if key.endswith(".") else f"`{key}`" for key in HARMLESS)
 
 
 def write(root: Path) -> None:

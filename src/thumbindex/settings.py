@@ -40,9 +40,9 @@ def _off(meaning: str = "run this stage; false leaves it out of the pipeline") -
 class ChunkSettings:
     """How sections (parents) and chunks (children) are cut, in characters."""
 
-    child_min: int = setting(200, "a chunk shorter than this is joined to its neighbor where the maximum allows", least=1)
+    child_min: int = setting(200, "a chunk shorter than this is joined to its neighbor where the maximum allows", least=1, most=4000)
     child_max: int = setting(500, "no chunk is longer", least=50, most=4000)
-    parent_min: int = setting(1500, "a section shorter than this is joined to its neighbor where the maximum allows", least=1)
+    parent_min: int = setting(1500, "a section shorter than this is joined to its neighbor where the maximum allows", least=1, most=20000)
     parent_max: int = setting(2000, "no section is longer", least=200, most=20000)
 
 
@@ -65,7 +65,7 @@ class CorpusSettings:
     )
     ignore_files: tuple[str, ...] = setting((".gitignore", ".thumbindexignore"), "names of files with ignore rules")
     hidden: bool = setting(False, "read files and folders whose names begin with a dot, inside the folder")
-    max_file_bytes: int = setting(10_000_000, "larger files are reported and left out", least=1)
+    max_file_bytes: int = setting(10_000_000, "larger files are reported and left out", least=1, most=1_000_000_000)
     max_links: int = setting(10_000, "links of one note that are followed; the rest is reported", least=0)
     chunk: ChunkSettings = field(default_factory=ChunkSettings)
     private: PrivateSettings = field(default_factory=PrivateSettings)
@@ -146,12 +146,12 @@ class ClassifySettings:
     """Weights of the retrievers by kind of query."""
 
     enabled: bool = _on()
-    factual_keyword: float = setting(1.5, "factual queries: weight of search_keyword", least=0)
-    factual_code: float = setting(3.0, "factual queries: weight of search_code", least=0)
-    factual_vector: float = setting(0.75, "factual queries: weight of search_vector", least=0)
-    navigational_graph: float = setting(1.5, "navigational queries: weight of search_graph", least=0)
-    navigational_keyword: float = setting(1.5, "navigational queries: weight of search_keyword", least=0)
-    exploratory_vector: float = setting(1.3, "exploratory queries: weight of search_vector", least=0)
+    factual_keyword: float = setting(1.5, "factual queries: weight of search_keyword", least=0, most=100)
+    factual_code: float = setting(3.0, "factual queries: weight of search_code", least=0, most=100)
+    factual_vector: float = setting(0.75, "factual queries: weight of search_vector", least=0, most=100)
+    navigational_graph: float = setting(1.5, "navigational queries: weight of search_graph", least=0, most=100)
+    navigational_keyword: float = setting(1.5, "navigational queries: weight of search_keyword", least=0, most=100)
+    exploratory_vector: float = setting(1.3, "exploratory queries: weight of search_vector", least=0, most=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,8 @@ class CorrectSettings:
     """Spelling."""
 
     enabled: bool = _on()
-    shortest: int = setting(4, "shorter words are left alone", least=2)
-    two_edits_from: int = setting(8, "words of at least this length may differ in two letters", least=3)
+    shortest: int = setting(4, "shorter words are left alone", least=2, most=100)
+    two_edits_from: int = setting(8, "words of at least this length may differ in two letters", least=3, most=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class EquateSettings:
     abbreviations: bool = setting(True, "`SSO` counts as `single sign-on` where a document says that it is the same, and the other way round")
     compounds: bool = setting(True, "`side bar` counts as `sidebar` where a text writes it so, and the other way round")
     weight: float = setting(0.25, "weight of the other form against the one that was asked for", least=0, most=1)
-    half: int = setting(3, "the fewest letters of each half of a compound", least=2)
+    half: int = setting(3, "the fewest letters of each half of a compound", least=2, most=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class ExpandSettings:
     nearest: int = setting(3, "terms added for each word", least=0, most=20)
     similarity: float = setting(0.5, "least cosine of a term that is added", least=0, most=1)
     weight: float = setting(0.1, "weight of an added term against a word of the query", least=0, most=1)
-    vocabulary: int = setting(10_000, "terms that are embedded, most frequent first", least=0)
+    vocabulary: int = setting(10_000, "terms that are embedded, most frequent first", least=0, most=100_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +190,8 @@ class SearchVectorSettings:
     """Meaning: exact cosine over normalized vectors."""
 
     enabled: bool = _on()
-    limit: int = setting(50, "chunks that are kept", least=1, most=10_000)
-    weight: float = setting(0.65, "weight in fusion", least=0)
+    limit: int = setting(50, "chunks that are kept", least=1, most=1_000)
+    weight: float = setting(0.65, "weight in fusion", least=0, most=100)
     unread: float = setting(0.2, "factor of the weight where what words find is in a language that the model does not read", least=0, most=1)
 
 
@@ -200,20 +200,20 @@ class SearchKeywordSettings:
     """Words: BM25F over stemmed fields, terms ORed."""
 
     enabled: bool = _on()
-    limit: int = setting(50, "chunks that are kept", least=1, most=10_000)
-    weight: float = setting(0.35, "weight in fusion", least=0)
-    k1: float = setting(1.2, "how soon a repeated word stops counting", least=0)
+    limit: int = setting(50, "chunks that are kept", least=1, most=1_000)
+    weight: float = setting(0.35, "weight in fusion", least=0, most=100)
+    k1: float = setting(1.2, "how soon a repeated word stops counting", least=0, most=100)
     b: float = setting(0.75, "how much length counts, 0 to 1", least=0, most=1)
     coverage: float = setting(1.0, "how much matching more of the query's words counts beyond their sum, 0 to 1", least=0, most=1)
-    title: float = setting(3.0, "boost of the title", least=0)
-    headings: float = setting(2.5, "boost of the headings above a chunk", least=0)
-    keywords: float = setting(2.5, "boost of front matter `keywords`", least=0)
-    description: float = setting(2.0, "boost of front matter `description`", least=0)
-    tags: float = setting(2.0, "boost of tags", least=0)
-    aliases: float = setting(1.5, "boost of aliases", least=0)
-    author: float = setting(1.0, "boost of front matter `author`, `category` and `type`", least=0)
-    path: float = setting(1.0, "boost of the folders in a file's path", least=0)
-    body: float = setting(1.0, "boost of the text", least=0)
+    title: float = setting(3.0, "boost of the title", least=0, most=100)
+    headings: float = setting(2.5, "boost of the headings above a chunk", least=0, most=100)
+    keywords: float = setting(2.5, "boost of front matter `keywords`", least=0, most=100)
+    description: float = setting(2.0, "boost of front matter `description`", least=0, most=100)
+    tags: float = setting(2.0, "boost of tags", least=0, most=100)
+    aliases: float = setting(1.5, "boost of aliases", least=0, most=100)
+    author: float = setting(1.0, "boost of front matter `author`, `category` and `type`", least=0, most=100)
+    path: float = setting(1.0, "boost of the folders in a file's path", least=0, most=100)
+    body: float = setting(1.0, "boost of the text", least=0, most=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +221,11 @@ class SearchCodeSettings:
     """Identifiers: whole forms and their parts, unstemmed."""
 
     enabled: bool = _on()
-    limit: int = setting(50, "chunks that are kept", least=1, most=10_000)
-    weight: float = setting(0.1, "weight in fusion", least=0)
-    k1: float = setting(1.2, "how soon a repeated identifier stops counting", least=0)
+    limit: int = setting(50, "chunks that are kept", least=1, most=1_000)
+    weight: float = setting(0.1, "weight in fusion", least=0, most=100)
+    k1: float = setting(1.2, "how soon a repeated identifier stops counting", least=0, most=100)
     b: float = setting(0.75, "how much length counts, 0 to 1", least=0, most=1)
-    whole: float = setting(4.0, "weight of a whole identifier against all of its parts together", least=1)
+    whole: float = setting(4.0, "weight of a whole identifier against all of its parts together", least=1, most=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +233,8 @@ class SearchGraphSettings:
     """Links: documents one hop from those found so far."""
 
     enabled: bool = _on()
-    limit: int = setting(50, "chunks that are kept, one a document", least=1, most=10_000)
-    weight: float = setting(0.05, "weight in fusion", least=0)
+    limit: int = setting(50, "chunks that are kept, one a document", least=1, most=1_000)
+    weight: float = setting(0.05, "weight in fusion", least=0, most=100)
     from_documents: int = setting(5, "documents whose links are followed, best first", least=1, most=100)
     neighbors: int = setting(20, "most neighbors of one document", least=1, most=1000)
     direction: str = setting("out", "which links are followed", choices=("out", "in", "both"))
@@ -246,7 +246,7 @@ class AggregateSettings:
 
     enabled: bool = _on()
     best: int = setting(3, "chunks of a document whose mean cosine is the document's", least=1, most=20)
-    whole: float = setting(1.0, "weight of a whole document's own keyword score beside its best chunk's", least=0)
+    whole: float = setting(1.0, "weight of a whole document's own keyword score beside its best chunk's", least=0, most=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class SalienceSettings:
     """How much what was found matters in its documents, as a ranking of its own."""
 
     enabled: bool = _on()
-    weight: float = setting(0.01, "weight in fusion", least=0)
+    weight: float = setting(0.01, "weight in fusion", least=0, most=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +263,10 @@ class FuseSettings:
 
     enabled: bool = _on()
     method: str = setting("convex", "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)", choices=("convex", "rrf"))
-    k: int = setting(10, "RRF's constant", least=0)
-    limit: int = setting(50, "candidates that go on, best first; at least three a passage that is wanted", least=1)
-    chunks: int = setting(10, "candidates of one document", least=1)
-    spread: float = setting(0.5, "how fast a document's further chunks fall behind its best one", least=0)
+    k: int = setting(10, "RRF's constant", least=0, most=10_000)
+    limit: int = setting(50, "candidates that go on, best first; at least three a passage that is wanted", least=1, most=300)
+    chunks: int = setting(10, "candidates of one document", least=1, most=300)
+    spread: float = setting(0.5, "how fast a document's further chunks fall behind its best one", least=0, most=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class HeadingsSettings:
     """Sections of a document whose headings hold the query's words come before its others."""
 
     enabled: bool = _on()
-    weight: float = setting(0.4, "what a heading with all of the query's words adds to a chunk's share of its document's best one", least=0)
+    weight: float = setting(0.4, "what a heading with all of the query's words adds to a chunk's share of its document's best one", least=0, most=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ class RecencySettings:
 
     enabled: bool = _on()
     bias: float = setting(0.02, "gain of a document of today", least=0, most=1)
-    half_life_days: float = setting(180.0, "days after which the gain is half", least=0.1)
+    half_life_days: float = setting(180.0, "days after which the gain is half", least=0.1, most=1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +359,9 @@ class ContradictSettings:
     """Texts that say the same but for a number, version, date or negation."""
 
     enabled: bool = _on()
-    most: int = setting(4, "texts that disagree with each other; more of them are a series, as release notes are, and no contradiction", least=2)
+    most: int = setting(
+        4, "texts that disagree with each other; more of them are a series, as release notes are, and no contradiction", least=2, most=500
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +370,7 @@ class DiversifySettings:
 
     enabled: bool = _on()
     method: str = setting("limit", "`limit`: chunks a document; `mmr`: maximal marginal relevance", choices=("limit", "mmr"))
-    limit: int = setting(3, "chunks of one document", least=1)
+    limit: int = setting(3, "chunks of one document", least=1, most=300)
     relevance: float = setting(0.7, "`mmr`: weight of relevance against novelty (lambda)", least=0, most=1)
 
 
@@ -431,8 +433,12 @@ class WatchSettings:
     enabled: bool = setting(True, "follow changes; false indexes once, when the server starts")
     quiet_ms: int = setting(300, "changes are taken in after this long without another one, in milliseconds", least=0, most=60_000)
     longest_ms: int = setting(2000, "and at the latest this long after the first one, in milliseconds", least=0, most=600_000)
-    poll_seconds: float = setting(5.0, "how often a folder is looked for that is gone, or looked through where it cannot be watched", least=0.05)
-    reconcile_seconds: float = setting(60.0, "how often all files are compared, whatever was watched: network drives report nothing", least=0.1)
+    poll_seconds: float = setting(
+        5.0, "how often a folder is looked for that is gone, or looked through where it cannot be watched", least=0.05, most=86_400
+    )
+    reconcile_seconds: float = setting(
+        60.0, "how often all files are compared, whatever was watched: network drives report nothing", least=0.1, most=86_400
+    )
     share: float = setting(0.5, "share of all processor cores that vectors may take while a server runs, 0.05 to 1", least=0.05, most=1)
 
 
@@ -458,9 +464,9 @@ class HttpSettings:
     concurrent: int = setting(64, "requests of one token that are worked on at once", least=1)
     sessions: int = setting(100, "sessions of one token that are open at once; one that is not used for half an hour ends", least=1)
     connections: int = setting(1_000, "connections of all clients", least=1)
-    body_seconds: float = setting(10.0, "how long a client may take to send a request", least=0.1)
-    request_seconds: float = setting(90.0, "how long an answer may take; `wait_fresh` may wait for 60", least=0.1)
-    drain_seconds: float = setting(5.0, "how long requests that are under way may go on when the server is told to end", least=0)
+    body_seconds: float = setting(10.0, "how long a client may take to send a request", least=0.1, most=86_400)
+    request_seconds: float = setting(90.0, "how long an answer may take; `wait_fresh` may wait for 60", least=0.1, most=86_400)
+    drain_seconds: float = setting(5.0, "how long requests that are under way may go on when the server is told to end", least=0, most=86_400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,4 +491,6 @@ class Config:
     serve: ServeSettings = field(default_factory=ServeSettings)
     granted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by folder, the tokens that `[[folders]]` names
     pinned: frozenset[str] = frozenset()  # keys given with --config or --set: a folder's own file does not change them
+    problem: str = field(default="", compare=False)  # what is wrong with the folder's own file, in a sentence
+    closed: bool = field(default=False, compare=False)  # that file may keep more private than can be read: nothing new is taken in
     written: frozenset[str] = field(default=frozenset(), compare=False)  # keys that some file or option states: tuning does not change them

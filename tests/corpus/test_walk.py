@@ -1,11 +1,16 @@
 import os
+import random
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pathspec import GitIgnoreSpec
 
+from thumbindex.corpus.private import is_private_path, read_rules
 from thumbindex.corpus.walk import state_of, walk, why_left_out
 from thumbindex.errors import UnknownFolderError
-from thumbindex.settings import CorpusSettings
+from thumbindex.settings import CorpusSettings, PrivateSettings
 
 
 def plant(root: Path, *paths: str, text: str = "x") -> Path:
@@ -223,3 +228,44 @@ def test_what_a_package_manager_put_there_is_left_out_at_any_depth_unless_somebo
     assert paths(tmp_path) == ["a.md", "node_modules.md"]
     assert len(paths(tmp_path, exclude=())) == 4
     assert reasons(tmp_path / "app" / "node_modules" / "y") == []
+
+
+# ------------------------------------------------------------------ globs that anybody may have written
+
+ATOMS = ["a", "b", "*", "*", "?", "/", "/", "**/", "/**/", "[ab]", ".md", "\\*", "(", "+", ".", "^", "$", "é", "!", "#", " ", "{", "|"]
+
+
+def test_rules_mean_what_git_means() -> None:
+    chosen, compared = random.Random(17), 0
+    for _ in range(3_000):
+        rule = "".join(chosen.choices(ATOMS, k=chosen.randint(1, 8)))
+        with suppress(ValueError):
+            plain, ours = GitIgnoreSpec.from_lines([rule]), read_rules([rule])
+            for _ in range(5):
+                path = "/".join("".join(chosen.choices(["a", "b", ".md", "*", "é"], k=chosen.randint(1, 4))) for _ in range(chosen.randint(1, 5)))
+                assert ours.match_file(path) == plain.match_file(path), (rule, path)
+                compared += 1
+    assert compared > 10_000
+
+
+@pytest.mark.parametrize("rule", ["*a" * 40 + "*b", "**/" + "a/**/" * 40 + "b", "*?" * 40 + "b", "**/*a*a*a/**/*a*a*a/**/b"])
+def test_no_rule_takes_long_whatever_its_stars(rule: str) -> None:
+    began = time.perf_counter()
+    read_rules([rule]).match_file("a" * 250 + "/" + "a/" * 1_000 + "a" * 250)
+    assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize("line", ["!", "x\\", "[z-a]", "[", "\\"])
+def test_a_line_that_git_does_not_take_says_nothing_and_harms_nothing(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.md").write_text("# A", encoding="utf-8")
+    (tmp_path / "b.md").write_text("# B", encoding="utf-8")
+    (tmp_path / ".gitignore").write_text(f"{line}\nb.md\n", encoding="utf-8")
+    settings = CorpusSettings(exclude=(line,), private=PrivateSettings(globs=(line,)))
+    assert [each.path for each in walk(tmp_path, settings)[0]] == ["a.md"]
+
+
+@pytest.mark.parametrize("glob", ["diary\\day.md", "diary\\", "[diary/**", "[diary]/", "diary/d[ay.md", "DIARY/*"])
+def test_a_glob_that_is_meant_to_keep_a_note_private_does(glob: str) -> None:
+    path = "[diary/day.md" if glob.startswith("[diary/") else "[diary]/day.md" if glob.startswith("[") else "diary/day.md"
+    path = "diary/d[ay.md" if "d[ay" in glob else path
+    assert is_private_path(path, CorpusSettings(private=PrivateSettings(globs=(glob,))))

@@ -62,6 +62,15 @@ def test_nothing_is_written_to_the_home_but_what_a_server_writes(tmp_path: Path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_a_folders_own_file_that_is_wrong_is_told_with_its_line(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "thumbindex.toml").write_text("[query]\nlimt = 3\n", encoding="utf-8")
+    options = ["doctor", "--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "index")]
+    said = CliRunner().invoke(app, options, env={"HOME": str(tmp_path)}, obj=open_fake).stdout
+    assert "warn  settings notes: thumbindex.toml:2: unknown key `query.limt`: did you mean `query.limit`?" in said
+    assert f"\n      Mend {tmp_path / 'notes' / 'thumbindex.toml'}, or delete it" in said
+
+
 def test_a_folder_that_is_mistyped_fails_once_and_the_one_that_was_meant_is_named(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     result = CliRunner().invoke(app, ["doctor", "--folder", str(tmp_path / "nots")], env={"HOME": str(tmp_path)})

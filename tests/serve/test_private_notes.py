@@ -135,6 +135,15 @@ async def test_who_subscribed_to_a_private_note_or_to_the_list_hears_of_the_othe
     assert heard == ["thumbindex://vault/apples.md"]
 
 
+async def test_the_instructions_name_no_directory_where_nobody_can_read_which_ones_are_private(vault: Vault) -> None:
+    vault.write("diary/day.md", BY_GLOB)
+    vault.write("thumbindex.toml", '[corpus.private\nglobs = ["diary/**"]\n')
+    asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    ahead = answer_initialize(asked, vault.folders, names_allowed(vault.opening, vault.folders))
+    assert ahead is not None
+    assert ahead["instructions"].splitlines()[-1] == "- vault: documents without directories"
+
+
 async def test_the_instructions_name_no_directory_that_a_glob_makes_private(vault: Vault) -> None:
     vault.write("diary/day.md", BY_GLOB)
     vault.write("plans/week.md", "# Week\n")

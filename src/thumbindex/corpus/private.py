@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import Any
 
 from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore import GitIgnorePatternError
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from thumbindex.corpus.blocks import code_lines, read_outline
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
@@ -19,6 +22,10 @@ _STATED = re.compile(r"^([ \t]{0,80})[\"']?private[\"']?[ \t]{0,80}[:=][ \t]{0,8
 
 _HEAD = 16_000
 """Characters in which a block that is never closed is looked for its key."""
+
+_STARS = re.compile(r"(?:\[\^/\]\*)+")
+_STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")
+"""A star in the regular expression of a rule, with what is behind it up to the next one in the same name."""
 
 _REFUSED = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
@@ -81,4 +88,48 @@ def _folded(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _globs(globs: tuple[str, ...]) -> GitIgnoreSpec:
-    return GitIgnoreSpec.from_lines(map(_folded, globs))
+    return read_rules([line for glob in globs for line in (_folded(glob), *_as_meant(_folded(glob)))])
+
+
+def _as_meant(glob: str) -> Iterator[str]:
+    """Yield what else a glob may mean that keeps notes private: a backslash may stand between folders, and a bracket for itself."""
+    if not glob.startswith("!"):
+        yield from {glob.replace("\\", "/"), glob.replace("[", "?").replace("]", "?")} - {glob}
+
+
+# ------------------------------------------------------------------ git's rules, as anybody may have written them
+
+
+def read_rules(lines: Iterable[str]) -> GitIgnoreSpec:
+    """Return git's rules, a line each; a line that git does not take says nothing."""
+    return GitIgnoreSpec.from_lines(lines, _Rule)
+
+
+class _Rule(GitIgnoreSpecPattern):
+    """A rule that is matched in time which grows with the path, whatever its stars: the next thing behind a star is taken where it first comes."""
+
+    __slots__ = ()
+
+    @classmethod
+    def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
+        """Return a rule's regular expression, None where it says nothing, and whether it leaves out or takes in."""
+        try:
+            found, leaves_out = super().pattern_to_regex(pattern)
+            return (found and re.compile(_without_retries(found)).pattern), leaves_out
+        except (GitIgnorePatternError, re.error):
+            return None, None
+
+
+def _without_retries(pattern: str) -> str:
+    """Let no star but the last of a name, and no `**` but the last, be tried again once what is behind it was found."""
+    pattern = _STARS.sub("[^/]*", pattern)
+    pattern = _STAR.sub(r"(?>[^/]*?\1)", pattern)
+    anywhere = "^(?:.+/)?"
+    first, *rest = pattern.removeprefix(anywhere).split("(?:/.+)?/")
+    if pattern.startswith(anywhere):
+        first, rest = "^", [first, *rest]
+    elif rest:
+        first = f"{first}/"
+    *middle, last = rest or [""]
+    taken = "".join(f"(?>(?:[^/]+/)*?{each}/)" for each in middle)
+    return f"{first}{taken}(?:[^/]+/)*{last}" if rest else first

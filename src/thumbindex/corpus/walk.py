@@ -11,7 +11,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from thumbindex.corpus.listing import Listed, Pointed, Seeing, Seen, list_folder
-from thumbindex.corpus.private import is_private_path
+from thumbindex.corpus.private import is_private_path, read_rules
 from thumbindex.corpus.read import inside, read_inside, too_large
 from thumbindex.errors import UnknownFolderError
 from thumbindex.model import FileState, Problem
@@ -80,7 +80,7 @@ class Walked:
 def walk_and_see(root: Path, settings: CorpusSettings, now_ns: int) -> Walked:
     """Walk as `walk` does; `now_ns` is the clock when it begins, and 0 where nobody asks what it saw."""
     seeing = Seeing(now_ns) if now_ns else None
-    state = _Walk(_real(root), settings, _spec(settings.include), _spec(settings.exclude), seeing=seeing, unmatched=_globs(settings))
+    state = _Walk(_real(root), settings, read_rules(settings.include), read_rules(settings.exclude), seeing=seeing, unmatched=_globs(settings))
     _go(state)
     found = sorted(state.files.values(), key=lambda file: file.path)
     problems = sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path)
@@ -96,7 +96,7 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     target = os.path.realpath(os.path.join(real, path))  # noqa: PTH118
     own = os.path.relpath(target, real).replace(os.sep, "/")  # a symlink's file may be listed by this one
     on_the_way = frozenset(part for each in (path, own) for part in _with_folders(each))
-    state = _Walk(real, settings, _spec(settings.include), _spec(settings.exclude), asked=on_the_way)
+    state = _Walk(real, settings, read_rules(settings.include), read_rules(settings.exclude), asked=on_the_way)
     _go(state)
     if any(file.path == path for file in state.files.values()):
         return None
@@ -128,10 +128,6 @@ def _go(state: _Walk) -> None:
             _list(state, path + "/", target, rules)
         else:
             _add_link(state, path, target, rules)
-
-
-def _spec(lines: Sequence[str]) -> GitIgnoreSpec:
-    return GitIgnoreSpec.from_lines(lines)
 
 
 def _list(state: _Walk, prefix: str, real: str, rules: Rules) -> None:
@@ -204,7 +200,7 @@ def _own_rules(state: _Walk, prefix: str, below: str, names: Sequence[str]) -> I
             written = enumerate(found.decode("utf-8-sig", "replace").splitlines(), 1)
             lines += [(prefix + name, number, line) for number, line in written if line]
     if lines:
-        yield Rule(prefix, _spec([line for *_, line in lines]), tuple(lines))
+        yield Rule(prefix, read_rules([line for *_, line in lines]), tuple(lines))
 
 
 def _note_link(state: _Walk, path: str, pointed: Pointed, rules: Rules) -> None:
@@ -249,7 +245,7 @@ def _globs(settings: CorpusSettings) -> dict[tuple[str, str], GitIgnoreSpec]:
     """Return the globs that somebody gave, by setting and text: a default that meets nothing is no mistake of anybody's."""
     excluded = [glob for glob in settings.exclude if glob not in CorpusSettings().exclude]
     given = [("corpus.include", glob) for glob in settings.include] + [("corpus.exclude", glob) for glob in excluded]
-    return {(name, glob): _spec([glob.removeprefix("!")]) for name, glob in given}
+    return {(name, glob): read_rules([glob.removeprefix("!")]) for name, glob in given}
 
 
 def _match(state: _Walk, path: str, is_folder: bool) -> None:

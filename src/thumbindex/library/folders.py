@@ -12,6 +12,7 @@ from thumbindex.index.location import index_location, index_parent, refuse_netwo
 from thumbindex.index.snapshot import Places
 from thumbindex.index.writer import indexed_root
 from thumbindex.library.tuned import tuned_config
+from thumbindex.model import Problem
 from thumbindex.settings import Config
 
 _LOG = logging.getLogger(__name__)
@@ -25,6 +26,12 @@ class Folder:
     root: Path  # absolute, symlinks resolved
     places: Places
     config: Config  # with the folder's own `thumbindex.toml`, and what was tuned for it, taken in
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what is wrong with the folder's own file, as it is told of any other file."""
+        path, _, reason = self.config.problem.partition(": ")
+        return (Problem(path, None, reason),) if path else ()
 
 
 def place_of(directory: str, root: Path) -> Places:
@@ -56,7 +63,10 @@ def find_folders(config: Config, names: Sequence[str | Path], directory: str) ->
 def opened_folder(name: str, root: Path, directory: str, config: Config) -> Folder:
     """Return a folder with the configuration that holds for it: what tuning found instead of defaults, then its own file over the user's."""
     places = place_of(directory, root)
-    return Folder(name, root, places, tuned_config(with_folder_file(config, root), places))
+    folder = Folder(name, root, places, tuned_config(with_folder_file(config, root), places))
+    if folder.config.problem:
+        _LOG.warning("The folder %s is served without its own file: %s", name, folder.config.problem)
+    return folder
 
 
 def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:

@@ -14,7 +14,7 @@ from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderErro
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.withheld import Withheld, read_withheld
-from thumbindex.library.indexing import Listing, cutting, keep_unlisted, refuse_empty
+from thumbindex.library.indexing import Listing, cutting, hold_back, keep_unlisted, refuse_empty
 from thumbindex.library.others import is_tended
 from thumbindex.library.private import is_private_now, split_private
 from thumbindex.library.reader import Reader
@@ -170,7 +170,7 @@ def find_differing(reader: Reader) -> Differing:
     known = _manifest(reader)
     private = _withheld(reader).of(states)
     comparison = find_changes({**known, **private}, states, lambda path: read_digest(folder.root, path, settings), now_ns=now)
-    changes = keep_unlisted(split_private(comparison, private)[0], Listing(problems, {})).changes
+    changes = hold_back(folder, keep_unlisted(split_private(comparison, private)[0], Listing(problems, {}))).changes
     if changes.removed:
         refuse_empty(folder.root, len(known))
     digests = {state.path: state.digest for state in comparison.states}

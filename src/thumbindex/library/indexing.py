@@ -111,6 +111,7 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
 def index_words(folder: Folder, run: Run) -> IndexReport:
     """Compare, read what differs, and keep its words; again where another process was faster."""
     began = time.perf_counter()
+    run = replace(run, rebuild=run.rebuild and not folder.config.closed)  # what is not taken in now must not be lost
     files = None if run.verify or run.rebuild else count_unchanged(folder, cutting(folder))
     if files is not None:
         return _report(folder, Changes((), (), (), files), Kept(), time.perf_counter() - began)
@@ -154,7 +155,7 @@ def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
     walked, store = walk_and_see(folder.root, folder.config.corpus, now), store_facts(folder.places)
     states, problems = walked.files, walked.problems
     known = _known(folder, run)
-    anew = run.rebuild or known.corpus != cutting(folder)
+    anew = (run.rebuild or known.corpus != cutting(folder)) and not folder.config.closed
     private = {} if anew else known.withheld.of(states)
     comparison = find_changes(
         {**known.manifest, **private}, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify
@@ -164,11 +165,19 @@ def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
         again = tuple(sorted({state.path for state in states} & set(known.manifest)))
         comparison = replace(comparison, changes=replace(comparison.changes, changed=again, unchanged=0), touched=())
     # What is missing now and taken back may be missing again when somebody looks next: that must not pass for what is known.
-    seen = None if comparison.changes.removed else walked.seen
+    seen = None if comparison.changes.removed or folder.config.closed else walked.seen
     listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states}, withheld, seen, store)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
-    return keep_unlisted(gone_for_good(comparison, folder), listing), listing, known
+    return hold_back(folder, keep_unlisted(gone_for_good(comparison, folder), listing)), listing, known
+
+
+def hold_back(folder: Folder, comparison: Comparison) -> Comparison:
+    """Take nothing in where the folder's own file may keep more private than can be read: what is new is left, what was changed goes."""
+    changes = comparison.changes
+    if not folder.config.closed:
+        return comparison
+    return replace(comparison, changes=replace(changes, added=(), changed=(), removed=(*changes.removed, *changes.changed)))
 
 
 def gone_for_good(comparison: Comparison, folder: Folder) -> Comparison:
@@ -220,7 +229,7 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
 
     The writer's lock is held for the commits alone, not while files are read and parsed.
     """
-    anew = bool(known.manifest) and (run.rebuild or known.corpus != cutting(folder))
+    anew = bool(known.manifest) and (run.rebuild or known.corpus != cutting(folder)) and not folder.config.closed
     groups, later = _groups(comparison, listing, run, everything=anew)
     left = frozenset(state.path for state in later)
     first = Batch() if run.sizes == "large" else Batch((), comparison.changes.removed, _touched(comparison, listing))
@@ -365,7 +374,7 @@ def _report(folder: Folder, changes: Changes, kept: Kept, seconds: float) -> Ind
             changed=len(set(changes.changed) - not_kept),
             removed=len(changes.removed) + len(private.intersection(changes.changed)),
             unchanged=changes.unchanged,
-            skipped=store.problems(),
+            skipped=(*folder.problems, *store.problems()),
             links_resolved=resolved,
             links_dangling=dangling,
             chunks=store.count_chunks(),

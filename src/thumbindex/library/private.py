@@ -15,17 +15,16 @@ from thumbindex.corpus.private import is_private_folder, is_private_path, is_pri
 from thumbindex.corpus.read import read_bytes
 from thumbindex.library.folders import Folder
 from thumbindex.model import FileState, Problem
-from thumbindex.settings import Config, CorpusSettings
+from thumbindex.settings import Config
 
 
 def open_directories(folders: Sequence[tuple[str, Path]], config: Config) -> dict[Path, Callable[[str], bool]]:
     """Return for each folder what tells whether a directory of its first level may be named."""
-    own = {root: with_folder_file(config, root).corpus for _, root in folders}
-    return {root: partial(_may_be_named, settings) for root, settings in own.items()}
+    return {root: partial(_may_be_named, with_folder_file(config, root)) for _, root in folders}
 
 
-def _may_be_named(settings: CorpusSettings, name: str) -> bool:
-    return not (is_private_path(name, settings) or is_private_folder(name, settings))
+def _may_be_named(config: Config, name: str) -> bool:
+    return not (config.closed or is_private_path(name, config.corpus) or is_private_folder(name, config.corpus))
 
 
 def split_private(comparison: Comparison, private: Mapping[str, FileState]) -> tuple[Comparison, tuple[FileState, ...]]:

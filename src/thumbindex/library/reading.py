@@ -10,7 +10,7 @@ import numpy as np
 
 from thumbindex.corpus.decode import decode_seen
 from thumbindex.corpus.outline import comments_of, headings_of
-from thumbindex.corpus.read import read_bytes
+from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.private import is_private_now
 from thumbindex.library.reader import Reader
@@ -44,7 +44,7 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
             for n, document in enumerate(snapshot.catalog.documents)
             if wanted == (one_line(document.path) if as_cited else document.path)
         ]
-        private.update(each.document.path for each in found if is_private_now(each.reader.folder, each.document.path))
+        private.update(each.document.path for each in found if is_private_now(each.reader.folder, each.document.path) or _is_held_back(each))
         found = [each for each in found if each.document.path not in private]
         if len(found) > 1:
             names = ", ".join(each.reader.folder.name for each in found)
@@ -53,6 +53,13 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
             return found[0]
     known = [document.path for _, snapshot in snapshots for document in snapshot.catalog.documents if document.path not in private]
     raise UnknownPathError(f"No document {path!r} in the index.{nearest(path, known)}")
+
+
+def _is_held_back(found: Found) -> bool:
+    """Tell whether a note was changed since, where nobody can read what the folder's own file keeps private."""
+    folder, path = found.reader.folder, found.document.path
+    known = found.reader.store.manifest([path]).get(path) if folder.config.closed else None
+    return known is not None and known.digest != read_digest(folder.root, path, folder.config.corpus)
 
 
 def _wanted(path: str) -> Iterator[tuple[str, str | None, bool]]:

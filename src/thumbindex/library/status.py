@@ -32,18 +32,18 @@ _FAILURES = {
 def status_of(reader: Reader) -> FolderStatus:
     """Return the state of one folder's index; a damaged one says so and hides none of the others."""
     folder, places = reader.folder, reader.folder.places
-    state, problems, links, failure, size, updated = _NOTHING, tuple[Problem, ...](), (0, 0), "", 0, ""
+    state, problems, links, failure, size, updated = _NOTHING, folder.problems, (0, 0), "", 0, ""
     ingestion: tuple[IngestionCounts, ...] = ()
     flagged: tuple[Problem, ...] = ()
     if reader.indexed:
         size, updated = size_of(places.folder), _updated(places)
         try:
             links = reader.store.link_counts()
-            state, problems = folder_state(reader), reader.store.problems()
+            state, problems = folder_state(reader), (*folder.problems, *reader.store.problems())
             flagged = flags_of(reader.store.flagged())
             ingestion = ingestion_counts(reader.store) if folder.config.index.ingest.metrics and state.vectors else ()
         except StorageError as error:
-            state, problems, links = _NOTHING, (Problem(str(places.store), None, str(error)),), (0, 0)
+            state, problems, links = _NOTHING, (*folder.problems, Problem(str(places.store), None, str(error))), (0, 0)
             failure = _FAILURES.get(type(error), "unreadable")
         problems += _kept_aside(places)
     tuned = None

@@ -110,6 +110,8 @@ def reason_of(reader: Reader, path: str) -> str:
         return left_out
     if not reader.indexed:
         return f"there is no index of {folder.name} yet: `thumbindex index` makes one"
+    if folder.config.closed:
+        return folder.config.problem
     data = read_bytes(folder.root, path, folder.config.corpus)
     said = [data.reason] if isinstance(data, Problem) else [each.reason for each in reader.store.problems() if each.path == path]
     return said[0] if said else "the index does not know it yet: a server that runs takes it in by itself, else `thumbindex index` does"

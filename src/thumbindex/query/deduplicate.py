@@ -26,7 +26,7 @@ _WHY = {"exact_field": "the same field", "content_hash": "the same content", "se
 def deduplicate(search: Search, tools: Tools) -> Search:
     """Take out candidates that are the same by the configured method."""
     settings = tools.settings.deduplicate
-    items = [as_item(each, tools) for each in search.candidates]
+    items = [as_item(each, tools) for each in search.candidates[:MOST_SEMANTIC]]  # each with each: what comes later is not compared
     copies = find_copies(items, settings)
     return merge(search, tools, {at: Copy(of, f"{_WHY[settings.method]} as that") for at, of in copies.items()})
 

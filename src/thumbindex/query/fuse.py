@@ -41,7 +41,7 @@ def fuse(search: Search, tools: Tools) -> Search:
     scores = fuse_lists(search.lists, weights, settings, without_vector(search, tools))
     of = tools.snapshot.catalog.document_of
     best = first_of_each(sorted(scores, key=lambda n: (-scores[n], n)), of, settings.fuse.chunks)
-    fused = {n: scores[n] for n in best[: max(settings.fuse.limit, 3 * search.query.limit)]}
+    fused = {n: scores[n] for n in best[: _most(search, tools)]}
     chunks = tools.snapshot.catalog.chunks(list(fused))
     sources: dict[ChunkId, dict[str, int]] = defaultdict(dict)
     for name, found in search.lists.items():
@@ -49,6 +49,11 @@ def fuse(search: Search, tools: Tools) -> Search:
             sources[hit.chunk][name] = hit.rank
     candidates = (Candidate(n, of(n), chunks[n], fused[n], sources[n]) for n in fused if n in chunks)
     return replace(search, candidates=tuple(candidates))
+
+
+def _most(search: Search, tools: Tools) -> int:
+    """Return how many candidates go on: later stages compare each with each."""
+    return max(tools.settings.fuse.limit, 3 * search.query.limit)
 
 
 def as_read(search: Search, tools: Tools) -> Mapping[str, float]:
@@ -96,7 +101,11 @@ def first_list(search: Search, tools: Tools) -> Search:
     found = next((found for found in search.lists.values() if found.hits), RankedList())
     chunks = tools.snapshot.catalog.chunks([hit.chunk for hit in found.hits])
     name = next((name for name, own in search.lists.items() if own is found), "")
-    candidates = (Candidate(hit.chunk, hit.document, chunks[hit.chunk], hit.score, {name: hit.rank}) for hit in found.hits if hit.chunk in chunks)
+    candidates = (
+        Candidate(hit.chunk, hit.document, chunks[hit.chunk], hit.score, {name: hit.rank})
+        for hit in found.hits[: _most(search, tools)]
+        if hit.chunk in chunks
+    )
     return replace(search, candidates=tuple(candidates))
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.serve.child import Child
 from thumbindex.serve.follow import Follower
@@ -194,7 +195,10 @@ class Background:
         """Return in words what went wrong behind the answers; empty while all is well. With `only`, no other folder is named or told of."""
         of_model = self._model_note if only is None or not self._model_note else _WITHOUT_MODEL
         of_roots = self._root_notes if only is None else ()
-        return tuple(note for note in (*of_roots, *(self._child.notes(only) if self._child else ()), of_model) if note)
+        library = self.library_if_open()
+        served = [each for each in library.opened if only is None or each.name in only] if library else []
+        of_files = [f"The folder {each.name} is served without its own file {FOLDER_FILE}: `status` says why." for each in served if each.problems]
+        return tuple(note for note in (*of_roots, *of_files, *(self._child.notes(only) if self._child else ()), of_model) if note)
 
     def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
         """Return how far the child is with what it is at; empty where it is at nothing, or another process does the work."""

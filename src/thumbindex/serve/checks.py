@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
+from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import ModelError, StorageError, ThumbindexError, UsageError
 from thumbindex.model import FolderStatus
 from thumbindex.process import offline
@@ -93,6 +94,13 @@ def check_folder(status: FolderStatus) -> Check:
     except OSError as error:
         return Check(f"folder {status.folder}", "warn", f"{root}: {error.strerror}", "Mount it or allow it to be read; until then the index answers.")
     return Check(f"folder {status.folder}", "ok", f"{root}, {entries:,} entries")
+
+
+def check_own_file(status: FolderStatus) -> Check | None:
+    """Look at the settings that lie in the folder itself; None where nothing is wrong with them."""
+    found = [each for each in status.problems if each.path.partition(":")[0] == FOLDER_FILE]
+    todo = f"Mend {Path(status.root) / FOLDER_FILE}, or delete it; a server that runs is to be started again."
+    return Check(f"settings {status.folder}", "warn", one_line(f"{found[0].path}: {found[0].reason}"), todo) if found else None
 
 
 def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) -> Check:

@@ -22,6 +22,7 @@ from thumbindex.serve.checks import (
     check_index,
     check_model,
     check_notes,
+    check_own_file,
     check_packages,
     check_python,
     check_watches,
@@ -102,6 +103,8 @@ def _examine_folders(
             with opener(each) as library:
                 for folder, status in zip(library.opened, library.status(), strict=True):
                     yield check_folder(status)
+                    if wrong := check_own_file(status):
+                        yield wrong
                     yield check_index(status, lambda folder=folder: is_whole(folder), SCHEMA)  # type: ignore[misc]
                     if found := check_notes(status):
                         yield found

@@ -68,7 +68,7 @@ def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
 def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayName:
     """Return which directories of the folders may be named: none that is private."""
     config = opening.load()
-    if not any(with_folder_file(config, root).corpus.private.globs for _, root in folders):
+    if not any(own.closed or own.corpus.private.globs for own in (with_folder_file(config, root) for _, root in folders)):
         return {}
     # Imported here: only where something is private by its place.
     from thumbindex.library.private import open_directories

@@ -145,6 +145,21 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(library: Libra
     assert not [note for note in sight.notes() if "irconium" in note]
 
 
+def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_folder(tmp_path: Path) -> None:
+    for name in ("handbook", "salaries"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "salaries" / "thumbindex.toml").write_text(f"x = {'1' * 5_000}\n", encoding="utf-8")
+
+    def open_both(opening: Opening) -> Library:
+        return Library.open([tmp_path / "handbook", tmp_path / "salaries"], index=tmp_path / "index", config=Config())
+
+    background = Background(Opening(), open_both, command=[])
+    assert background.library().opened
+    assert [("salaries" in note, "thumbindex.toml" in note) for note in background.notes()[:1]] == [(True, True)]
+    assert Sight(background, frozenset({"handbook"})).notes() == ()
+    background.stop()
+
+
 def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it() -> None:
     def fail(opening: Opening) -> Library:
         raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")

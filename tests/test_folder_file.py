@@ -1,0 +1,262 @@
+"""A folder's own `thumbindex.toml` may come from anyone: what is wrong with it is told, shows no note that it hides, and harms no other folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from thumbindex.config import load_config, settings
+from thumbindex.errors import UnknownPathError
+from thumbindex.library import Library
+from thumbindex.settings import Config
+from thumbindex.testing import FakeEmbedder
+
+NUMBER = f"x = {'1' * 5_000}\n"
+PARTS = "\n".join(f"a{n}{'.a' * 899} = 1" for n in range(400))
+MANY_KEYS = "\n" * 50_000 + "".join(f"k{n} = 1\n" for n in range(5_000))
+
+WRONG = {
+    "a number of 5,000 digits": (NUMBER, "too many digits"),
+    "a number of 5,000 hexadecimal digits": (f"[query]\nlimit = 0x{'f' * 5_000}\n", ":2: `query.limit` must be 1 to 100, not a number that large"),
+    "an integer that no float holds": (f"[query.headings]\nweight = 1{'0' * 400}\n", ":2: `query.headings.weight` must be a number"),
+    "infinity": ("[query.headings]\nweight = inf\n", ":2: `query.headings.weight` must be a number, not inf"),
+    "5,000 brackets": (f"x = {'[' * 5_000}\n", "too many brackets"),
+    "400 lines of 900 parts": (PARTS, "more than 100,000 bytes"),
+    "50 lines of 900 parts": (PARTS[:90_000], ":1: has 899 dots in one line"),
+    "keys below a table of 900 parts": (f"[{'a.' * 900}a]\n" + "".join(f"k{n} = 1\n" for n in range(9_000)), ":1: has 900 dots in one line"),
+    "a key of 90,000 letters": (f"{'k' * 90_000} = 1\n", f"unknown key `{'k' * 60}…`"),
+    "a value of 900 levels": (f"[query]\nlimit{'.a' * 900} = 1\n", "`query.limit` must be a whole number, not a table"),
+    "5,000 keys that nobody knows": (MANY_KEYS, ":50001: unknown key `k0`"),
+    "another byte than UTF-8": (b"# caf\xe9\n", "is not UTF-8 (byte 5)"),
+    "no TOML": ("[query\n", ":1: not valid TOML"),
+    "an unknown key": ("[query]\nlimt = 3\n", ":2: unknown key `query.limt`: did you mean `query.limit`?"),
+    "another type": ("[query]\nlimit = 'three'\n", ":2: `query.limit` must be a whole number, not 'three'"),
+    "out of bounds": ("[query.fuse]\nlimit = 100000\n", ":2: `query.fuse.limit` must be 1 to 300, not 100000"),
+    "an order that cannot be": ("[query.confidence]\ndoubt = 0.1\n", "must not be above"),
+    "a stage that lacks its field": ("[query.deduplicate]\nenabled = true\nmethod = 'exact_field'\n", "name the field"),
+    "a model": ("[encode.embed]\nmodel = 'evil/model'\n", ":2: `encode.embed.model` may not be set in a folder's own"),
+    "folders": ('[[folders]]\nname = "a"\npath = "/"\ntokens = ["*"]\n', "`folders` may not be set in a folder's own"),
+    "a hidden setting": ("[corpus]\nhidden = true\n", ":2: `corpus.hidden` may not be set in a folder's own"),
+}
+
+
+def write(path: Path, text: str | bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    """Return a folder whose own file is to be wrong, and another one whose own file is right."""
+    mine, strange = tmp_path / "mine", tmp_path / "strange"
+    write(mine / "fruit.md", "# Fruit\n\nApples keep in a cool cellar.\n")
+    write(mine / "day.md", "# Day\n\nApples of nobody's business.\n")
+    write(mine / "thumbindex.toml", '[corpus.private]\nglobs = ["day.md"]\n')
+    write(strange / "pie.md", "# Pie\n\nApples are baked into a pie.\n")
+    return strange, mine
+
+
+@pytest.fixture
+def opened(places: tuple[Path, Path], tmp_path: Path) -> Iterator[Callable[..., Library]]:
+    made: list[Library] = []
+
+    def open_it(*overrides: str, alone: bool = False) -> Library:
+        config = load_config(user_file=tmp_path / "none", overrides=overrides)
+        made.append(Library.open(places[:1] if alone else places, index=tmp_path / "index", config=config, embedder=FakeEmbedder()))
+        return made[-1]
+
+    yield open_it
+    for library in made:
+        library.close()
+
+
+def found(library: Library, query: str = "apples") -> set[str]:
+    return {each.path for each in library.query(query, limit=20).passages}
+
+
+def told(library: Library) -> dict[str, list[str]]:
+    return {each.folder: [f"{problem.path}: {problem.reason}" for problem in each.problems] for each in library.status()}
+
+
+# ------------------------------------------------------------------ a file that is wrong
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_folder_whose_own_file_is_wrong_is_served_with_the_defaults_and_says_so(
+    places: tuple[Path, Path], opened: Callable[..., Library], name: str
+) -> None:
+    text, says = WRONG[name]
+    write(places[0] / "thumbindex.toml", text)
+    library = opened()
+    report = library.index()
+    (problem,) = told(library)["strange"]
+    assert problem.startswith("thumbindex.toml")
+    assert says in problem
+    assert len(problem) < 400
+    assert problem in [f"{each.path}: {each.reason}" for each in report.skipped]
+    assert told(library)["mine"] == []
+    assert found(library) == {"fruit.md", "pie.md"}  # the other folder's own file still holds
+    assert library.only(["strange"]).config == library.config
+
+
+@pytest.mark.parametrize("kind", ["a symlink", "a pipe", "a device", "a folder", "300 MB"])
+def test_what_is_no_file_of_the_folder_or_too_large_is_not_read_and_told(
+    places: tuple[Path, Path], opened: Callable[..., Library], tmp_path: Path, kind: str
+) -> None:
+    own = places[0] / "thumbindex.toml"
+    write(tmp_path / "elsewhere.toml", "[query]\nlimit = 1\n")
+    if kind == "a symlink":
+        own.symlink_to(tmp_path / "elsewhere.toml")
+    elif kind == "a device":
+        own.symlink_to("/dev/zero")
+    elif kind == "a pipe":
+        os.mkfifo(own)
+    elif kind == "a folder":
+        own.mkdir()
+    else:
+        with own.open("wb") as file:
+            file.truncate(300_000_000)
+    library = opened()
+    library.index()
+    assert [each.partition(":")[0] for each in told(library)["strange"]] == ["thumbindex.toml"]
+    assert found(library) == {"fruit.md", "pie.md"}
+    assert library.only(["strange"]).config.query.limit == 5
+
+
+def test_a_file_that_is_right_holds_and_nothing_is_told(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+    write(places[0] / "thumbindex.toml", "[query]\nlimit = 1\n")
+    library = opened()
+    library.index()
+    assert (told(library), library.only(["strange"]).config.query.limit) == ({"strange": [], "mine": []}, 1)
+
+
+# ------------------------------------------------------------------ what it keeps private
+
+
+def test_what_a_wrong_file_keeps_private_stays_private(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+    write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
+    write(places[0] / "plan.md", "# Plan\n\nApples in spring. #secret\n")
+    write(places[0] / "thumbindex.toml", '[query]\nlimt = 3\n[corpus.private]\nglobs = ["diary.md"]\ntags = ["secret"]\n')
+    library = opened()
+    library.index()
+    assert found(library) == {"fruit.md", "pie.md"}
+    assert "unknown key `query.limt`" in told(library)["strange"][0]
+
+
+CLOSED = {
+    "no TOML": '[corpus.private\nglobs = ["diary.md"]\n',
+    "a number of 5,000 digits": f'{NUMBER}[corpus.private]\nglobs = ["diary.md"]\n',
+    "a table of another name": '[corpus.privat]\nglobs = ["diary.md"]\n',
+    "a key of another name": '[corpus.private]\nglob = ["diary.md"]\n',
+    "no list": '[corpus.private]\nglobs = "diary.md"\n',
+    "no table": '[corpus]\nprivate = ["diary.md"]\n',
+    "UTF-16": '[corpus.private]\nglobs = ["diary.md"]\n'.encode("utf-16"),
+    "too large": f'[corpus.private]\nglobs = ["diary.md"]\n{"#" * 100_000}',
+    "more globs than are taken": f"[corpus.private]\nglobs = {[f'{n}.md' for n in range(1_000)] + ['diary.md']}\n",
+    "a tag": "[corpus.private]\ntags = [secret]\n",
+}
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_where_a_file_may_keep_more_private_than_can_be_read_nothing_new_is_taken_in_until_it_is_mended(
+    places: tuple[Path, Path], opened: Callable[..., Library], name: str
+) -> None:
+    own = places[0] / "thumbindex.toml"
+    write(places[0] / "leaf.md", "# Leaf\n\nApples have leaves.\n")
+    write(places[0] / "diary.md", "# Diary\n\nApples were sour. #secret\n")
+    write(own, '[corpus.private]\nglobs = ["diary.md"]\ntags = ["secret"]\n')
+    opened().index()
+    write(own, CLOSED[name])
+    write(places[0] / "new.md", "# New\n\nApples bloom.\n")
+    write(places[0] / "pie.md", "# Pie\n\nApples are mine alone. #secret\n")
+    library = opened()
+    for path in ("pie.md", "new.md", "diary.md"):
+        with pytest.raises(UnknownPathError, match="No document"):
+            library.read(path)
+    assert library.read("leaf.md").text.startswith("# Leaf")
+    library.index()
+    library.index(rebuild=True)
+    assert found(library) == {"fruit.md", "leaf.md"}
+    assert found(library, "sour diary mine alone bloom") <= {"fruit.md", "leaf.md"}
+    assert "no new or changed note of the folder is taken in until it is mended" in told(library)["strange"][0]
+    assert library.why("new.md", "apples").reason == library.opened[1].config.problem
+    freshness = library.query("apples", wait_fresh=5).freshness
+    assert freshness is not None
+    assert freshness.fresh
+    write(own, '[corpus.private]\nglobs = ["diary.md"]\ntags = ["secret"]\n')
+    mended = opened()
+    mended.index()
+    assert (found(mended), told(mended)["strange"]) == ({"fruit.md", "leaf.md", "new.md"}, [])
+
+
+def test_a_file_that_is_there_and_cannot_be_read_lets_nothing_new_in(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+    own = places[0] / "thumbindex.toml"
+    opened().index()
+    own.symlink_to("thumbindex.toml")  # a loop: root may read what nobody else may, but not this
+    write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
+    library = opened()
+    library.index()
+    assert found(library) == {"fruit.md", "pie.md"}
+    assert "cannot be read" in told(library)["strange"][0]
+
+
+def test_a_library_that_is_open_keeps_what_it_began_with_and_the_next_one_says_what_has_become_wrong(
+    places: tuple[Path, Path], opened: Callable[..., Library]
+) -> None:
+    own = places[0] / "thumbindex.toml"
+    write(own, '[corpus.private]\nglobs = ["diary*.md"]\n')
+    write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
+    library = opened()
+    library.index()
+    write(own, f'{NUMBER}[corpus.private]\nglobs = ["diary*.md"]\n')
+    write(places[0] / "diary 2.md", "# Diary\n\nApples were sweet.\n")
+    write(places[0] / "new.md", "# New\n\nApples bloom.\n")
+    library.index()
+    assert (found(library), told(library)["strange"]) == ({"fruit.md", "pie.md", "new.md"}, [])
+    later = opened()  # as another process, or a server that is started again
+    later.index()
+    assert found(later) == {"fruit.md", "pie.md", "new.md"}
+    assert "too many digits" in told(later)["strange"][0]
+
+
+def test_a_folders_own_file_takes_nothing_away_from_what_the_user_keeps_private(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+    write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
+    write(places[0] / "thumbindex.toml", '[corpus.private]\nglobs = ["diary.md", "!diary.md", "!*"]\n')
+    library = opened("corpus.private.globs=diary.md")
+    library.index()
+    assert found(library) == {"fruit.md", "pie.md"}
+
+
+# ------------------------------------------------------------------ what it may ask for
+
+
+def test_every_number_that_a_folders_own_file_may_set_has_bounds() -> None:
+    numbers = [each for each in settings().values() if each.key.startswith(("query.", "corpus.chunk.")) and each.kind in (int, float)]
+    assert [each.key for each in numbers if each.least is None or each.most is None] == []
+    assert len(numbers) > 50
+
+
+@pytest.mark.parametrize("fused", ["true", "false"])
+def test_no_bound_makes_a_question_an_error_or_compares_more_than_some_hundred_candidates(
+    places: tuple[Path, Path], opened: Callable[..., Library], fused: str
+) -> None:
+    for n in range(400):
+        write(places[0] / f"{n}.md", f"# Apples {n}\n\nApples of tree {n} stand in row {n * n}.\n")
+    most = "".join(f"[query.{name}]\nlimit = 1000\n" for name in ("search_vector", "search_keyword", "search_code"))
+    same = "[query.confidence]\nminimum_relevance = 0\nabstain = 0\n[query.deduplicate]\nenabled = true\nmethod = 'semantic'\n"
+    write(places[0] / "thumbindex.toml", f"{most}{same}[query.fuse]\nenabled = {fused}\nlimit = 300\nchunks = 300\n")
+    library = opened(alone=True)
+    library.index()
+    answer = library.query("apples tree row")
+    assert told(library)["strange"] == []
+    assert answer.passages
+    assert [step.size_in for step in answer.trace if step.stage == "headings"] == [300]
+
+
+def test_a_stage_that_lacks_its_field_is_refused_with_the_configuration_and_not_with_each_question(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"name the field in `query.deduplicate.field`"):
+        load_config(user_file=tmp_path / "none", overrides=["query.deduplicate.enabled=true", "query.deduplicate.method=exact_field"])
+    assert Config().query.deduplicate.field == ""
