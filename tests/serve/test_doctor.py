@@ -17,6 +17,7 @@ from thumbindex.library.health import SCHEMA, is_whole, verify_named
 from thumbindex.serve.checks import (
     check_client,
     check_folder,
+    check_handshake,
     check_index,
     check_model,
     check_notes,
@@ -76,6 +77,12 @@ def test_a_folder_that_is_not_there_fails_and_the_server_is_tried_without_it(tmp
     assert "ok    model: " in result.stdout
     assert "      Mend the path, or leave it out: it is --folder that names it." in result.stdout
     assert "ok    handshake: " in result.stdout
+
+
+def test_a_server_that_ends_before_it_answers_fails_and_the_command_that_says_why_is_named() -> None:
+    check = check_handshake(["--set=nonsense=1"])
+    assert (check.state, check.remedy) == ("fail", "Run `thumbindex serve --set=nonsense=1` yourself: it says why.")
+    assert check.found.startswith("initialize: the server has ended")
 
 
 def test_a_configuration_that_is_broken_ends_it_with_its_line(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, replace
 from difflib import get_close_matches
@@ -13,7 +14,6 @@ from typing import Any
 import typer
 
 from thumbindex.errors import ConfigError, ThumbindexError
-from thumbindex.serve.bench import made_up
 from thumbindex.serve.checks import (
     Check,
     check_client,
@@ -78,7 +78,9 @@ def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], 
         yield check_handshake(replace(opening, folder=there).arguments())
     else:
         # A server without folders would take the current one in, which may be anything.
-        with made_up(opening.overrides) as empty:
+        with tempfile.TemporaryDirectory(prefix="thumbindex-doctor-") as made:
+            (Path(made) / "empty").mkdir()
+            empty = Opening((str(Path(made).resolve() / "empty"),), Path(made).resolve() / "index", None, opening.overrides)
             yield check_handshake(empty.arguments())
 
 
