@@ -22,7 +22,6 @@ from thumbindex.serve.checks import (
     check_model,
     check_notes,
     check_packages,
-    check_python,
     check_watches,
 )
 from thumbindex.serve.cli import app
@@ -52,7 +51,7 @@ def test_an_installation_that_is_right_is_told_so_in_every_line(
 ) -> None:
     CliRunner().invoke(app, ["install", "cursor", "--folder", str(vault)], env={"HOME": str(tmp_path)})
     code, states = examined(tmp_path, "--folder", str(vault), "--index", str(indexes), opener=open_fake)
-    right = dict.fromkeys(("python", "packages", "configuration", "folder vault", "index vault", "notes vault", "client cursor", "handshake"), "ok")
+    right = dict.fromkeys(("packages", "configuration", "folder vault", "index vault", "notes vault", "client cursor", "handshake"), "ok")
     states.pop("watches", "")  # Linux alone has them
     assert (code, states) == (1, right | {"model": "fail"})  # the fake is on nobody's disk
 
@@ -90,10 +89,6 @@ def test_a_configuration_that_is_broken_ends_it_with_its_line(tmp_path: Path) ->
     result = CliRunner().invoke(app, ["doctor", "--config", str(tmp_path / "bad.toml")])
     assert result.exit_code == 1
     assert f"fail  configuration: {tmp_path / 'bad.toml'}:2: unknown key `query.limits`: did you mean `query.limit`?" in result.stdout
-
-
-def test_a_python_that_is_too_old_fails() -> None:
-    assert [check_python(version, "py").state for version in ((3, 10, 9), (3, 11, 0), (4, 0, 0))] == ["fail", "ok", "ok"]
 
 
 @pytest.mark.parametrize(

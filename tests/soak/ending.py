@@ -9,8 +9,8 @@ from typing import Any
 
 from judge import Verdict
 
+from dump import logical_dump
 from servers import ServerProcess
-from thumbindex.index.dump import logical_dump
 from thumbindex.index.location import size_of
 from thumbindex.library import Library
 from thumbindex.serve.opening import Opening, open_library

@@ -27,8 +27,6 @@ from thumbindex.serve.sentences import hold_hidden
 
 State = Literal["ok", "warn", "fail"]
 
-LEAST_PYTHON = (3, 11)
-
 INOTIFY = Path("/proc/sys/fs/inotify")
 """Where Linux states how many folders a user may have watched."""
 
@@ -57,14 +55,6 @@ class Check:
     found: str
     remedy: str = ""  # what to do; empty where nothing is to be done
     places: tuple[str, ...] = ()  # where in the notes it was found, and what: a line each
-
-
-def check_python(version: tuple[int, ...], program: str) -> Check:
-    """Look at the Python that runs this."""
-    found = f"{'.'.join(map(str, version[:3]))} ({program})"
-    if version[:2] < LEAST_PYTHON:
-        return Check("python", "fail", found, f"Install Python {'.'.join(map(str, LEAST_PYTHON))} or later and install thumbindex there.")
-    return Check("python", "ok", found)
 
 
 def check_packages(requirements: Sequence[str], version_of: Callable[[str], str | None]) -> Check:

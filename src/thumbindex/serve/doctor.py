@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -23,7 +22,6 @@ from thumbindex.serve.checks import (
     check_model,
     check_notes,
     check_packages,
-    check_python,
     check_watches,
     command_of,
     options_of,
@@ -63,7 +61,6 @@ def doctor(
 
 def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], Any]) -> Iterator[Check]:
     """Yield what is found, one subject after another; the server that is started last writes what every server does, and nothing else does."""
-    yield check_python(tuple(sys.version_info[:3]), sys.executable)
     yield check_packages(requires("thumbindex") or (), _version_of)
     try:
         config = opening.load()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from thumbindex.index.keyword import postings
+from thumbindex.index.keyword import live_rows, open_reader
 from thumbindex.index.snapshot import Places, stored_vectors
 from thumbindex.index.store import Store
 
@@ -32,3 +33,16 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
 def _named(row: int, chunks: dict[int, tuple[str, int]], documents: dict[int, tuple[str, str, str]]) -> tuple[str, int]:
     """Name a row of the keyword view: a chunk by its place, a document by its path and -1."""
     return chunks[row] if row > 0 else (documents[-row][0], -1)
+
+
+def postings(folder: Path) -> list[tuple[int, str, str, float]]:
+    """Return every posting as row id, field, term and frequency, in any order."""
+    found = []
+    with open_reader(folder) as reader:
+        row_of = dict(zip(*(column.tolist() for column in live_rows(reader)), strict=True))
+        for name, term in reader.all_terms():
+            matcher = reader.postings(name, term)
+            while matcher.is_active():
+                found.append((row_of[matcher.id()], name, term.decode("utf-8"), matcher.weight()))
+                matcher.next()
+    return found
