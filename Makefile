@@ -47,11 +47,12 @@ storm: .venv/installed
 	$(BIN)/python tests/soak/storm.py
 
 # What everything costs, beside its references: of made up notes, or of `make bench FOLDER=DIR`; under ten minutes on two cores.
+# `make bench ARGS="query disk --folder DIR"` takes the options of tests/bench/run.py instead.
 bench: .venv/installed
 	mkdir -p build
-	$(BIN)/thumbindex bench $(if $(FOLDER),--folder $(FOLDER),--made 100) --set encode.embed.model=all-MiniLM-L6-v2 --plots build/bench --json build/bench.json
+	$(BIN)/python tests/bench/run.py --set encode.embed.model=all-MiniLM-L6-v2 $(or $(ARGS),$(if $(FOLDER),--folder $(FOLDER)) --plots build/bench --json build/bench.json)
 
-# Fifty thousand files in build/scale, real ones and variants of them, for `thumbindex bench --words-only`.
+# Fifty thousand files in build/scale, real ones and variants of them, for `make bench ARGS="--folder build/scale --words-only"`.
 scale: .venv/installed
 	$(BIN)/python tests/scale/assemble.py build/scale
 

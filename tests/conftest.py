@@ -2,11 +2,15 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 CACHE = Path(__file__).parents[1] / ".cache"
+
+# what several folders of tests share lies here, and is imported by its name
+sys.path.insert(0, str(Path(__file__).parent))
 
 # before anything imports huggingface_hub: no test goes to the network, or sees the models of whoever runs it
 os.environ["HF_HUB_OFFLINE"] = "1"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from servers import ServerProcess
 from thumbindex import bundle
 from thumbindex.serve.tools import TOOLS
-from thumbindex.study.client import ServerProcess
 
 ROOT = Path(__file__).parents[1]
 

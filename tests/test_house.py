@@ -28,7 +28,6 @@ DOORS = {
         "index/keyword_terms.py",
         "index/keyword_view.py",
         "index/segments.py",
-        "study/bench/whoosh_alone.py",  # what ours is measured against
     },
     "networkx": {"index/graph.py"},
     "sqlite3": {"index/database.py", "index/salvage.py"},
@@ -39,7 +38,6 @@ DOORS = {
     "uvicorn": {"serve/listen.py"},
     "sse_starlette": {"serve/listen.py"},
     "jwt": {"serve/oauth.py"},
-    "httpx2": {"study/http_client.py"},  # asks a server on this machine, for a measurement
     "rapidfuzz": {"query/correct.py", "query/guards.py"},
 }
 ROOM_DOORS = {
@@ -84,7 +82,7 @@ def test_rooms_never_import_each_other():
 
 def test_only_the_command_line_sees_the_study():
     seeing = {path for path, names in modules() if "study" in own(names) and not path.startswith("study/")}
-    assert seeing <= {"serve/bench.py", "serve/checks.py", "serve/evaluation.py", "serve/payload.py", "serve/render.py", "serve/tune.py"}
+    assert seeing <= {"serve/evaluation.py", "serve/render.py", "serve/tune.py"}
 
 
 @pytest.mark.parametrize("engine", sorted(DOORS))

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dump import logical_dump
 from thumbindex.config import load_config
 from thumbindex.corpus.changes import Comparison
 from thumbindex.errors import IndexDamagedError, UnknownFolderError, UnknownPathError, UsageError
-from thumbindex.index.dump import logical_dump
 from thumbindex.library import Library
 from thumbindex.library.embedding import PART
 from thumbindex.library.indexing import Listing, keep_unlisted

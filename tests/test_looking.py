@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dump import logical_dump
 from thumbindex.config import load_config
-from thumbindex.index.dump import logical_dump
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library

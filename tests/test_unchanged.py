@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from counting import files_read, statements
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.seen import SeenState, store_facts, write_seen
@@ -22,7 +23,6 @@ from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.library.indexing import cutting
 from thumbindex.library.unchanged import count_unchanged
-from thumbindex.study.bench.counts import files_read, statements
 from thumbindex.testing import FakeEmbedder
 
 TRUSTED_SECONDS = 2.1
@@ -77,8 +77,8 @@ def test_nothing_changed_reads_no_note_asks_no_model_commits_nothing_and_leaves_
     seen(library).unlink()
     with statements() as compared:
         library.index(words_only=True)
-    assert (again.embedded, again.generation - before.generation, read.count) == (0, 0, 0)
-    assert quick.count < compared.count
+    assert (again.embedded, again.generation - before.generation, read.total()) == (0, 0, 0)
+    assert quick.total() < compared.total()
 
 
 def test_a_run_that_finds_nothing_reports_as_one_that_compared(library: Library) -> None:
@@ -109,7 +109,7 @@ def test_another_setting_is_another_folder(library: Library, root: Path) -> None
 def test_files_are_compared_whole_where_that_is_asked_for(library: Library) -> None:
     with files_read(frozenset(NAMES)) as read:
         library.index(verify=True)
-    assert read.count == len(NAMES)
+    assert read.total() == len(NAMES)
 
 
 def test_a_time_far_ahead_stops_no_run(library: Library, root: Path) -> None:

@@ -7,8 +7,7 @@ ThumbindexError
 │   └── UnknownPathError    a document that is not in the index, with the nearest names
 ├── StorageError            the index on disk
 │   ├── IndexBusyError      another process holds the writer's lock: wait, it is not damage
-│   ├── IndexDamagedError   a file that cannot be read as what it is
-│   ├── IndexOutdatedError  written by an earlier version of thumbindex, not migrated yet
+│   ├── IndexDamagedError   a file that cannot be read as what it is, or is of an earlier schema: it is built anew
 │   └── IndexTooNewError    written by a later version of thumbindex
 └── ModelError              a model that cannot be had; keyword search goes on
 """
@@ -44,10 +43,6 @@ class IndexBusyError(StorageError):
 
 class IndexDamagedError(StorageError):
     """A file of the index cannot be read as what it should be."""
-
-
-class IndexOutdatedError(StorageError):
-    """The index was written by an earlier version; the next one that writes migrates it."""
 
 
 class IndexTooNewError(StorageError):

@@ -463,7 +463,7 @@ class IndexReport:
     seconds: float
     generation: int
     left: int = 0  # files that are left for another run: large ones, or what an interruption left
-    mended: tuple[str, ...] = ()  # what was damaged or of an earlier version, and what was done about it
+    mended: tuple[str, ...] = ()  # what was damaged or of an earlier schema, and what was done about it
 
 
 # ------------------------------------------------------------------ why a note is not among the answers
@@ -572,7 +572,7 @@ class Progress:
     """How far a run of indexing is.
 
     `phase` is "words" (files), "chunks" while the words of large files come last, "vectors", "waiting" while another process writes, and
-    before all others "repairing" or, for an index of an earlier version, "migrating": how many of the old vectors were looked at.
+    before all others "repairing": how many of the old vectors were looked at.
     """
 
     folder: str

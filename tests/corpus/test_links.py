@@ -2,7 +2,7 @@ import unicodedata
 
 import pytest
 
-from thumbindex.corpus.links import LinkResolver, resolve_links
+from thumbindex.corpus.links import LinkResolver
 from thumbindex.model import Document, Link, LinkKind
 
 W, M = LinkKind.WIKILINK, LinkKind.MARKDOWN
@@ -62,11 +62,6 @@ def test_a_wikilink_leads_where_obsidian_leads(target: str, source: str, path: s
 )
 def test_a_markdown_link_leads_from_its_own_folder(target: str, source: str, path: str | None) -> None:
     assert lead(target, source, M) == path
-
-
-def test_links_are_kept_with_where_they_lead_or_dangling() -> None:
-    links = (Link(W, "Only", "Part", "", 1), Link(W, "Nowhere", "", "", 2))
-    assert [link.resolved for link in resolve_links(links, "Home.md", RESOLVER)] == ["c/Only.markdown", None]
 
 
 def test_a_name_that_many_share_goes_to_the_nearest_then_to_the_first_by_path() -> None:

@@ -3,23 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.corpus.read import digest_of, read_bytes, read_digest, read_document
-from thumbindex.model import ParsedDocument, Problem
+from thumbindex.corpus.read import digest_of, read_bytes, read_digest
+from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
 
 SETTINGS = CorpusSettings(max_file_bytes=100)
 
 
-def test_a_file_is_read_and_parsed(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b.md").write_text("# Title\n\ntext")
-    parsed = read_document(tmp_path, "a/b.md", SETTINGS, modified=12.5)
-    assert isinstance(parsed, ParsedDocument)
-    assert (parsed.document.path, parsed.document.title, parsed.document.modified) == ("a/b.md", "Title", 12.5)
-
-
 def test_a_file_that_is_gone_gives_a_problem(tmp_path: Path) -> None:
-    assert read_document(tmp_path, "a.md", SETTINGS) == Problem("a.md", None, "cannot be read: No such file or directory")
+    assert read_bytes(tmp_path, "a.md", SETTINGS) == Problem("a.md", None, "cannot be read: No such file or directory")
     assert read_digest(tmp_path, "a.md", SETTINGS) == ""
 
 

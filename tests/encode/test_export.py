@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from thumbindex.encode.export import earlier_path, graph_path, open_graph, weights_path
+from thumbindex.encode.export import graph_path, open_graph, weights_path
 from thumbindex.errors import ModelError
 
 pytestmark = pytest.mark.model
@@ -32,14 +32,6 @@ def test_two_processes_at_once_make_one_good_graph(tiny_bert, tiny_card, tmp_pat
     before = graph_path(tiny_card, tmp_path).stat().st_mtime_ns
     assert inputs(open_graph(tiny_card, tmp_path)) == ["attention_mask", "input_ids", "token_type_ids"]
     assert graph_path(tiny_card, tmp_path).stat().st_mtime_ns == before
-
-
-def test_the_graph_of_an_earlier_layout_goes_when_the_new_one_is_made(tiny_card, tmp_path):
-    earlier = earlier_path(tiny_card, tmp_path)
-    earlier.parent.mkdir()
-    earlier.write_bytes(b"a graph in one file")
-    assert inputs(open_graph(tiny_card, tmp_path))
-    assert not earlier.exists()
 
 
 def test_a_damaged_graph_and_what_a_crash_left_are_replaced(tiny_card, tmp_path, caplog):

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
+from dump import logical_dump
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
-from thumbindex.index.dump import logical_dump
 from thumbindex.library import Library
 from thumbindex.model import Answer, Passage
 from thumbindex.testing import FakeEmbedder

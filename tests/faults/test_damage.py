@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from thumbindex.index.database import SCHEMA_VERSION
 from thumbindex.testing import FakeEmbedder
 
 TARGETS = ("store", "log", "segment", "contents", "stamp")
@@ -152,3 +155,29 @@ def test_a_process_that_reads_goes_on_across_a_repair_by_another(target, child, 
 def zero_the_middle(data: bytearray, _at: int, chance: random.Random) -> bytes:
     """Zero half a kilobyte where something is written: the very middle of a small store is an empty page of a table without rows."""
     return zero(data, next(at for at in range(len(data) // 2, len(data), 512) if any(data[at : at + 512])), chance)
+
+
+def of_schema(store: Path, version: int) -> None:
+    """Make a store one that another version of thumbindex wrote: its facts are nowhere that we know."""
+    with closing(sqlite3.connect(store)) as other:
+        other.execute("DROP TABLE meta")
+        other.execute(f"PRAGMA user_version = {version}")
+
+
+def test_an_index_of_an_earlier_schema_is_built_anew_from_the_notes_and_says_so(faults, old, scratch):
+    index = old.copy(scratch / "index")
+    of_schema(old.folder(index) / "index.sqlite3", SCHEMA_VERSION - 1)
+    with faults.open_library(old.root, index) as library:
+        report = library.index()
+        assert ("earlier schema" in report.mended[0], faults.dump(library)) == (True, old.dump)
+        assert faults.answers(library) == old.answers
+
+
+def test_an_index_of_a_later_schema_is_refused_and_stays_as_it_was(child, old, scratch):
+    index = old.copy(scratch / "index")
+    store = old.folder(index) / "index.sqlite3"
+    of_schema(store, SCHEMA_VERSION + 1)
+    before = store.read_bytes()
+    told = child.do(root=old.root, index=index)
+    assert (told["outcome"], told["error"], "upgrade thumbindex" in told["message"]) == ("refused", "IndexTooNewError", True)
+    assert store.read_bytes() == before

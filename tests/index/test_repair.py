@@ -1,4 +1,4 @@
-"""What is damaged or of an earlier version is put aside and begun anew with all that proves to be what was written."""
+"""What is damaged or of an earlier schema is put aside and begun anew with all that proves to be what was written."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thumbindex.errors import IndexDamagedError, IndexOutdatedError, StorageError
-from thumbindex.index.checksum import row_sum, vector_sums
+from thumbindex.errors import IndexDamagedError, StorageError
+from thumbindex.index.checksum import row_sum
 from thumbindex.index.database import SCHEMA_VERSION
 from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.repair import mend, open_store, put_aside
@@ -19,7 +19,6 @@ from thumbindex.index.salvage import salvage
 from thumbindex.index.snapshot import Places
 from thumbindex.index.stamp import read_stamp, verify
 from thumbindex.index.store import Store
-from thumbindex.index.stored_vectors import model_id
 from thumbindex.index.writer import Writer
 
 FACTS = {"fingerprint": "m", "dimensions": "2", "model": "m"}
@@ -121,71 +120,18 @@ def test_a_new_store_that_was_not_finished_is_begun_again(build, note, tmp_path)
     assert open_store(places).count_vectors("m") == 3
 
 
-def first_schema(path: Path, vectors: dict[bytes, bytes]) -> None:
-    """Make a store as the first version did, as far as it is read by later ones."""
-    facts = ", ".join(f"('{key}', '{value}')" for key, value in FACTS.items())
-    execute(
-        path,
-        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE vectors (fingerprint TEXT NOT NULL, key BLOB NOT NULL, vector BLOB NOT NULL, UNIQUE (fingerprint, key))",
-        f"INSERT INTO meta VALUES {facts}",
-        "BEGIN",
-        *(f"INSERT INTO vectors VALUES ('m', x'{key.hex()}', x'{vector.hex()}')" for key, vector in vectors.items()),
-        "COMMIT",
-        "PRAGMA user_version = 1",
-    )
-
-
-def test_an_index_of_the_first_schema_is_migrated_with_its_vectors_as_far_as_they_are_vectors(tmp_path):
-    places = Places(tmp_path)
-    good, short, long = (np.array(values, dtype=np.float32).tobytes() for values in ([1, 0], [1], [1, 1]))
-    first_schema(places.store, {b"a" * 16: good, b"b" * 16: short, b"c" * 16: long})
-    with pytest.raises(IndexOutdatedError, match="migrates it"):
+def test_an_index_of_an_earlier_schema_is_built_anew_and_nothing_of_it_is_taken_for_what_it_is_today(build, note, tmp_path):
+    places = with_vectors(build, note, tmp_path)
+    execute(places.store, f"UPDATE meta SET value = '6', sum = {row_sum('schema', '6')} WHERE key = 'schema'", "PRAGMA user_version = 6")
+    with pytest.raises(IndexDamagedError, match="earlier schema, 6"):
         Store(places.store, read_only=True)
-    assert ("earlier version" in mend(places), vectors_of(places.store), put_aside(places)) == (True, 1, ())
-    assert Store(places.store).meta("model") == "m"
+    assert ("0 vectors were kept" in mend(places), vectors_of(places.store), len(put_aside(places))) == (True, 0, 1)
 
 
-def sixth_schema(path: Path, keys: list[bytes], matrix: np.ndarray) -> None:
-    """Make of a store one of the sixth schema, which kept vectors as halves."""
-    halves = matrix.astype("<f2")
-    rows = zip(halves, vector_sums(model_id("m").hex(), keys, halves), keys, strict=True)
-    execute(path, *(f"UPDATE vectors SET vector = x'{row.tobytes().hex()}', sum = {check} WHERE key = x'{key.hex()}'" for row, check, key in rows))
-    execute(path, f"UPDATE meta SET value = '6', sum = {row_sum('schema', '6')} WHERE key = 'schema'", "PRAGMA user_version = 6")
-
-
-def test_an_index_of_the_sixth_schema_is_migrated_with_its_vectors_in_a_quarter_of_the_bytes(build, note, tmp_path):
-    places = with_vectors(build, note, tmp_path)
-    with closing(Store(places.store)) as store:
-        keys = [key for key, _ in store.pending("no model")]
-    before = np.array([[0.6, 0.8], [1.0, 0.0], [-0.8, 0.6]])
-    sixth_schema(places.store, keys, before)
-    assert "3 vectors were kept" in mend(places)
-    with closing(Store(places.store)) as store:
-        assert np.stack([store.vectors("m", keys)[key] for key in keys]) == pytest.approx(before, abs=0.5 / 127)
-        store.scrub()
-
-
-def test_a_vector_that_points_nowhere_is_not_taken_over_and_keeps_no_other_from_it(build, note, tmp_path):
-    places = with_vectors(build, note, tmp_path)
-    with closing(Store(places.store)) as store:
-        keys = [key for key, _ in store.pending("no model")]
-    sixth_schema(places.store, keys, np.array([[0.6, 0.8], [np.nan, 0.0], [np.inf, 0.6]]))
-    assert "1 vector" in mend(places)
-    with closing(Store(places.store)) as store:
-        assert list(store.vectors("m", keys)) == keys[:1]
-
-
-def test_it_tells_how_far_a_migration_is_and_of_a_repair_that_it_is_one(build, note, tmp_path):
-    vectors = {number.to_bytes(16): np.array([1, 0], dtype=np.float32).tobytes() for number in range(4500)}
-    (tmp_path / "first").mkdir()
-    first_schema(tmp_path / "first/index.sqlite3", vectors)
-    told: list[tuple[str, int, int]] = []
-    mend(Places(tmp_path / "first"), lambda *step: told.append(step))
-    assert told == [("migrating", done, 4500) for done in (0, 2000, 4000, 4500)]
+def test_it_tells_how_far_a_repair_is(build, note, tmp_path):
     places = with_vectors(build, note, tmp_path)
     execute(places.store, "UPDATE chunks SET text = 'b' WHERE rowid = 2")
-    told.clear()
+    told: list[tuple[str, int, int]] = []
     mend(places, lambda *step: told.append(step))
     assert told == [("repairing", 0, 3), ("repairing", 3, 3)]
 
@@ -209,11 +155,12 @@ def test_rows_of_kept_tables_are_taken_over_where_they_are_whole(tmp_path):
     assert (found.rows, [problem.path for problem in new.problems()]) == (1, ["a.md"])
 
 
-def test_a_flipped_version_is_damage_and_not_a_later_version(tmp_path):
-    Store(tmp_path / "s").close()
-    execute(tmp_path / "s", f"PRAGMA user_version = {SCHEMA_VERSION + 64}")
+def test_a_flipped_version_is_damage_and_no_other_version(build, note, tmp_path):
+    places = with_vectors(build, note, tmp_path)
+    execute(places.store, f"PRAGMA user_version = {SCHEMA_VERSION + 64}")
     with pytest.raises(IndexDamagedError):
-        Store(tmp_path / "s")
+        Store(places.store)
+    assert "3 vectors were kept" in mend(places)
 
 
 def test_a_store_that_has_lost_what_its_view_shows_drops_the_view(build, note, tmp_path):

@@ -7,21 +7,17 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from thumbindex.errors import IndexDamagedError, IndexOutdatedError
-from thumbindex.index.checksum import vector_sums
+from thumbindex.errors import IndexDamagedError
 from thumbindex.index.repair import mend
 from thumbindex.index.salvage import salvage
-from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.index.stored_duplicates import Looked
 from thumbindex.model import Decision
 from thumbindex.text import text_key
 
 DECISION = Decision("a" * 32, "b" * 32, "apart", "two drugs", 1700000000.5, "a.md:1", "b.md:3")
-SINCE_THE_THIRD = ("digests", "repeats", "boosts", "alike", "lonely", "decisions")
 
 
 def execute(path: Path, *statements: str) -> None:
@@ -112,29 +108,6 @@ def test_decisions_survive_a_store_that_is_damaged(build, note, tmp_path):
     assert "built anew" in mend(places)
     with closing(Store(places.store)) as store:
         assert store.decisions() == (DECISION,)
-
-
-def test_an_index_of_the_second_schema_is_migrated_with_its_vectors(tmp_path):
-    places = Places(tmp_path)
-    with closing(Store(places.store)) as store, store.transaction():
-        for key, value in {"model": "m", "fingerprint": "m", "dimensions": "2"}.items():
-            store.set_meta(key, value)
-        store.add_vectors("m", [b"a" * 16], np.array([[1, 0]], dtype=np.float32))
-    vector = np.array([1, 0], dtype=np.float32)
-    (check,) = vector_sums("m", [b"a" * 16], vector[None])
-    execute(
-        places.store,
-        *(f"DROP TABLE {table}" for table in (*SINCE_THE_THIRD, "vectors")),
-        "CREATE TABLE vectors (fingerprint TEXT NOT NULL, key BLOB NOT NULL, sum INTEGER NOT NULL, vector BLOB NOT NULL)",
-        f"INSERT INTO vectors VALUES ('m', x'{(b'a' * 16).hex()}', {check}, x'{vector.tobytes().hex()}')",
-        "UPDATE meta SET value = '2' WHERE key = 'schema'",
-        "PRAGMA user_version = 2",
-    )
-    with pytest.raises(IndexOutdatedError, match="vectors are kept"):
-        Store(places.store, read_only=True)
-    assert "earlier version" in mend(places)
-    with closing(Store(places.store)) as store:
-        assert (store.count_vectors("m"), store.decisions(), store.meta("model")) == (1, (), "m")
 
 
 def test_chunks_of_other_documents_with_the_same_words_are_found_newest_first(store):

@@ -6,8 +6,7 @@ from datetime import date
 import pytest
 from whoosh import index as whoosh_index
 
-from thumbindex.index.dump import logical_dump
-from thumbindex.index.keyword import postings
+from dump import logical_dump, postings
 from thumbindex.index.keyword_view import MOST_SEGMENTS, _smallest, _too_many
 from thumbindex.index.known import read_known
 from thumbindex.index.snapshot import Places, open_snapshot

@@ -6,11 +6,15 @@ python tests/scale/assemble.py DIR [--files 50000] [--archives ../shared/eval/co
 from __future__ import annotations
 
 import argparse
+import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from thumbindex.study.bench.variants import Variants
+# What several folders of tests share lies above.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from notes import make_variants, write
 
 ARCHIVES = Path(__file__).parents[3] / "shared" / "eval" / "corpora"
 
@@ -38,15 +42,10 @@ def assemble(target: Path, archives: Sequence[Path], files: int = FILES) -> int:
         raise SystemExit("There are no archives to take notes from: name their folder with --archives.")
     real = notes[:files]
     for path, text in real:
-        _write(target / path, text)
-    for _, (path, text) in zip(range(files - len(real)), Variants(notes), strict=False):
-        _write(target / path, text)
+        write(target / path, text)
+    for _, (path, text) in zip(range(files - len(real)), make_variants(notes), strict=False):
+        write(target / path, text)
     return len(real)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 def main() -> None:

@@ -157,14 +157,7 @@ def test_an_answer_that_a_filter_left_empty_does_not_blame_the_model(run: Run) -
 
 def test_help_begins_with_what_a_newcomer_needs() -> None:
     listed = [line.strip("│ ").split(" ")[0] for line in CliRunner().invoke(app, ["--help"]).stdout.splitlines()]
-    assert [each for each in listed if each in {"index", "query", "serve", "install", "why", "bench"}] == [
-        "index",
-        "query",
-        "serve",
-        "install",
-        "why",
-        "bench",
-    ]
+    assert [each for each in listed if each in {"index", "query", "serve", "install", "why"}] == ["index", "query", "serve", "install", "why"]
 
 
 def test_nothing_is_forgotten_that_nobody_named(vault: Path, indexes: Path, open_fake: Callable[[Opening], Library], tmp_path: Path) -> None:
@@ -444,8 +437,3 @@ def test_the_status_says_what_was_left_out_as_repeats(open_fake: Callable[[Openi
     _, as_json, as_text = (CliRunner().invoke(app, [*command, *own], obj=open_fake) for command in (["index"], ["status", "--json"], ["status"]))
     assert [each["repeats"] for folder in checked(as_json, "status")["folders"] for each in folder["ingestion"]] == [1]
     assert "deduplication: 2 -> 1 segments" in as_text.stdout
-
-
-def test_planted_copies_are_measured_with_the_settings_that_are_given(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["bench", "copies", str(tmp_path), "--set", "query.nothing=1"])
-    assert (result.exit_code, "unknown key `query.nothing`" in result.stderr) == (2, True)

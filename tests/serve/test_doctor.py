@@ -17,11 +17,11 @@ from thumbindex.library.health import SCHEMA, is_whole, verify_named
 from thumbindex.serve.checks import (
     check_client,
     check_folder,
+    check_handshake,
     check_index,
     check_model,
     check_notes,
     check_packages,
-    check_python,
     check_watches,
 )
 from thumbindex.serve.cli import app
@@ -51,7 +51,7 @@ def test_an_installation_that_is_right_is_told_so_in_every_line(
 ) -> None:
     CliRunner().invoke(app, ["install", "cursor", "--folder", str(vault)], env={"HOME": str(tmp_path)})
     code, states = examined(tmp_path, "--folder", str(vault), "--index", str(indexes), opener=open_fake)
-    right = dict.fromkeys(("python", "packages", "configuration", "folder vault", "index vault", "notes vault", "client cursor", "handshake"), "ok")
+    right = dict.fromkeys(("packages", "configuration", "folder vault", "index vault", "notes vault", "client cursor", "handshake"), "ok")
     states.pop("watches", "")  # Linux alone has them
     assert (code, states) == (1, right | {"model": "fail"})  # the fake is on nobody's disk
 
@@ -87,15 +87,17 @@ def test_a_folder_that_is_not_there_fails_and_the_server_is_tried_without_it(tmp
     assert "ok    handshake: " in result.stdout
 
 
+def test_a_server_that_ends_before_it_answers_fails_and_the_command_that_says_why_is_named() -> None:
+    check = check_handshake(["--set=nonsense=1"])
+    assert (check.state, check.remedy) == ("fail", "Run `thumbindex serve --set=nonsense=1` yourself: it says why.")
+    assert check.found.startswith("initialize: the server has ended")
+
+
 def test_a_configuration_that_is_broken_ends_it_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("[query]\nlimits = 1\n", encoding="utf-8")
     result = CliRunner().invoke(app, ["doctor", "--config", str(tmp_path / "bad.toml")])
     assert result.exit_code == 1
     assert f"fail  configuration: {tmp_path / 'bad.toml'}:2: unknown key `query.limits`: did you mean `query.limit`?" in result.stdout
-
-
-def test_a_python_that_is_too_old_fails() -> None:
-    assert [check_python(version, "py").state for version in ((3, 10, 9), (3, 11, 0), (4, 0, 0))] == ["fail", "ok", "ok"]
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ import pytest
 from watchdog.events import FileSystemEventHandler
 from watchdog.observers import Observer
 
+from dump import logical_dump
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, StorageError
-from thumbindex.index.dump import logical_dump
 from thumbindex.index.known import read_known
 from thumbindex.index.locking import mark_of
 from thumbindex.index.snapshot import Places

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.study.client import ServerProcess
+from servers import ServerProcess, await_meaning
 
 Start = Callable[[], ServerProcess]
 
@@ -117,3 +118,11 @@ def test_a_signal_ends_a_server_and_its_child_within_two_seconds(start: Start, n
     server.process.send_signal(number)
     server.process.wait(2)
     assert seconds_until(lambda: not any(map(is_alive, processes))) < 2.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process has loaded")
+def test_a_server_that_has_answered_by_meaning_holds_no_torch(start: Start) -> None:
+    server = start()
+    await_meaning(server.call, "which fruit?")
+    held = Path(f"/proc/{server.process.pid}/maps").read_text(encoding="utf-8")
+    assert ("onnxruntime" in held, "torch" in held) == (True, False)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from notes import Author, make_vault, note_path
+from servers import ServerProcess
 from thumbindex.errors import ThumbindexError
-from thumbindex.study.client import ServerProcess
-from thumbindex.study.vault import Author, make_vault, note_path
 
 CHARACTERS, ANCHORS = 5000, 50
 

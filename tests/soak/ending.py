@@ -9,11 +9,11 @@ from typing import Any
 
 from judge import Verdict
 
-from thumbindex.index.dump import logical_dump
+from dump import logical_dump
+from servers import ServerProcess
 from thumbindex.index.location import size_of
 from thumbindex.library import Library
 from thumbindex.serve.opening import Opening, open_library
-from thumbindex.study.client import ServerProcess
 
 QUIET_LOOKS, LOOK_SECONDS = 10, 0.5
 """Settled is what was complete and written by nobody so many times, so far apart."""

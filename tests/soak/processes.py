@@ -8,8 +8,8 @@ from pathlib import Path
 
 from judge import Verdict, judge_level
 
+from servers import ServerProcess
 from thumbindex.index.location import size_of
-from thumbindex.study.client import ServerProcess
 
 MEASURES = ("resident", "threads", "handles")
 

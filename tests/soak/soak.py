@@ -16,15 +16,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+# What several folders of tests share lies above.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from edited import KINDS, Vault, put
 from ending import compare_with_fresh, settle
 from judge import Verdict, conclude, distribution, judge_pace, judge_wrong
 from load import Crew, Pace
 from processes import Sample, elected, judge_processes, take_sample
 
+from servers import ServerProcess, await_start
 from thumbindex.serve.opening import Opening, open_library
-from thumbindex.study.client import ServerProcess
-from thumbindex.study.freshness import await_start
 
 EDITS_A_SECOND, QUESTIONS_A_SECOND = 20, 8
 
@@ -74,7 +76,7 @@ def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[st
     with ServerProcess(opening.arguments()) as first, ServerProcess(opening.arguments()) as second:
         servers = (first, second)
         for server in servers:
-            await_start(server, vault.root)
+            await_start(server.call, vault.root)
         samples, paces = soak(vault, servers, scores, minutes * 60)
         print(f"index watched by {', '.join(map(str, sorted(elected(made / 'index'))))}")
         settled = settle(first, SETTLE_SECONDS)

@@ -19,20 +19,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+# What several folders of tests share lies above.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from ending import compare_with_fresh, settle
 from heard import count_queued, judge_queue
 from judge import Verdict, conclude, distribution, judge_pace, judge_wrong, quantile
 from load import NOTHING_DUE, Crew, Pace
 from processes import Sample, judge_same_processes, take_sample
 
+from notes import Author, note_path
+from servers import ServerProcess, await_start
 from thumbindex.corpus.read import digest_of
 from thumbindex.errors import ThumbindexError
 from thumbindex.index.snapshot import Places, shows_words
 from thumbindex.index.store import Store
 from thumbindex.serve.opening import Opening, open_library
-from thumbindex.study.client import ServerProcess
-from thumbindex.study.freshness import await_start
-from thumbindex.study.vault import Author, note_path
 
 QUESTIONS_A_SECOND, ASKERS = 8, 8
 
@@ -193,7 +195,7 @@ def run(made: Path, notes: int, characters: int, settings: Sequence[str]) -> boo
     phases = [Phase(name, frozenset(right)) for name, right in (("rest", ["before"]), ("storm", ["before", "after"]), ("filling in", ["after"]))]
     samples: dict[str, list[Sample]] = {phase.name: [] for phase in phases}
     with ServerProcess(opening.arguments()) as server:
-        await_start(server, vault)
+        await_start(server.call, vault)
         asker = Asker(server, vault, notes, Author().vocabulary[:500])
 
         def look(phase: Phase) -> None:

@@ -8,7 +8,7 @@ from thumbindex.config import load_config
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.model import Progress
-from thumbindex.study.evaluate import Evaluation, Source, check_labels, evaluate, pooled, rank_all, to_the_end
+from thumbindex.study.evaluate import Evaluation, Source, check_labels, evaluate, pooled, to_the_end
 from thumbindex.study.queries import Label, LabeledQuery
 
 STRANGER = LabeledQuery("q9", "green", "keyword", (Label("elsewhere.md", None, 2),))
@@ -33,10 +33,6 @@ def test_a_ranking_goes_to_its_end_unless_the_caller_set_where_it_stops(library:
     told = library.answering_with(library.config.query)
     told.config = load_config(overrides=["query.confidence.minimum_relevance=0.9"])
     assert to_the_end(told) is told
-
-
-def test_ranking_alone_gives_the_run_of_an_evaluation(library: Library, evaluation: Evaluation) -> None:
-    assert rank_all(library, evaluation.queries) == evaluation.run
 
 
 def test_progress_is_told_query_by_query(library: Library, evaluation: Evaluation) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from thumbindex.config import load_config
 from thumbindex.library import Library
-from thumbindex.study.evaluate import rank_all
-from thumbindex.study.measures import MAIN, score_run
+from thumbindex.study.evaluate import evaluate
+from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import LabeledQuery, load_queries
 
 ROOT = Path(__file__).parents[2]
@@ -59,8 +59,8 @@ def measure(corpus: str, folder: Path) -> dict[str, float]:
     queries = read_queries(corpus)
     with Library.open([unpack(corpus, folder)], index=folder / "index", config=config) as library:
         library.index()
-        scores, counts = score_run(rank_all(library, queries), queries)
-    return {"queries": counts["ALL"], MAIN: round(scores["ALL"][MAIN], 4)}
+        found = evaluate(library, queries)
+    return {"queries": found.counts["ALL"], MAIN: round(found.scores["ALL"][MAIN], 4)}
 
 
 @pytest.mark.model

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.study.measures import Found, plain_heading, score_query, score_run
+from thumbindex.study.measures import Found, by_kind, measure_run, plain_heading, score_query
 from thumbindex.study.queries import Label, LabeledQuery, load_queries
 from thumbindex.study.run_file import write_run
 
@@ -61,8 +61,7 @@ def test_headings_are_compared_as_a_reader_sees_them() -> None:
 
 
 def test_a_query_that_is_missing_in_the_run_counts_as_0() -> None:
-    scores, counts = score_run({}, [asked(Label("a.md", None, 2))])
-    assert (scores["ALL"]["nDCG@10"], counts) == (0.0, {"ALL": 1, "question": 1})
+    assert measure_run({}, [asked(Label("a.md", None, 2))])["q"]["nDCG@10"] == 0.0
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the evaluation sets are not here")
@@ -75,7 +74,8 @@ def test_our_measures_are_those_of_the_shared_scorer(tmp_path: Path, with_headin
     write_run(tmp_path / "run.jsonl", run)
     command = [sys.executable, str(SHARED / "score.py"), str(tmp_path / "run.jsonl"), str(tmp_path / "queries.jsonl"), "--json"]
     theirs = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    scores, counts = score_run(run, queries)
+    measured = measure_run(run, queries)
+    scores, counts = by_kind([(query.kind, measured[query.id]) for query in queries])
     assert {kind: {"n": counts[kind], **{m: round(v, 4) for m, v in means.items()}} for kind, means in scores.items()} == theirs
 
 

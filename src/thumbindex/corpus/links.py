@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from thumbindex.corpus.inline import MARKDOWN_SUFFIXES
 from thumbindex.model import Document, Link, LinkKind
@@ -78,11 +78,6 @@ class LinkResolver:
     def _stem(self, path: str) -> str:
         stem, suffix = posixpath.splitext(path)
         return stem if suffix in self.suffixes or suffix in _PAGE_SUFFIXES else path
-
-
-def resolve_links(links: Sequence[Link], source: str, resolver: LinkResolver) -> tuple[Link, ...]:
-    """Return the links of the document `source` with `resolved` set, to None where one dangles."""
-    return tuple(replace(link, resolved=resolver.resolve(link, source)) for link in links)
 
 
 def _fold(text: str) -> str:

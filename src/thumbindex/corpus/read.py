@@ -7,8 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-from thumbindex.corpus.parse import parse_document
-from thumbindex.model import ParsedDocument, Problem
+from thumbindex.model import Problem
 from thumbindex.settings import CorpusSettings
 
 # no following of a link that was put there meanwhile, no waiting for a pipe; Windows has neither flag
@@ -18,12 +17,6 @@ _STEPS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 """Whether a path can be opened one folder after the other, none of them a symlink."""
 
 _OUT = "leads out of the folder: not read"
-
-
-def read_document(root: Path, path: str, settings: CorpusSettings, modified: float = 0.0) -> ParsedDocument | Problem:
-    """Read and parse one file of a folder; a file that cannot be read gives the problem."""
-    data = read_bytes(root, path, settings)
-    return data if isinstance(data, Problem) else parse_document(path, data, settings, modified)
 
 
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:

@@ -9,7 +9,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +40,6 @@ def graph_path(card: ModelCard, cache: Path) -> Path:
     return cache / "onnx" / f"{card.weights[:32]}-{RECIPE}-{LAYOUT}.onnx"
 
 
-def earlier_path(card: ModelCard, cache: Path) -> Path:
-    """Say where earlier versions kept a model's graph: in one file, as large again, that nothing reads any more."""
-    return cache / "onnx" / f"{card.weights[:32]}-{RECIPE}.onnx"
-
-
 def weights_path(graph: Path) -> Path:
     """Say where a graph's weights are kept: beside it, under the name that it holds."""
     return graph.with_name(f"{graph.name}.data")
@@ -64,10 +58,7 @@ def open_graph(card: ModelCard, cache: Path, lean: bool = False) -> Any:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock"), timeout=PATIENCE_SECONDS):
             session = _load(path, lean)  # another process may have made it while this one waited
-            session = session if session is not None else _export_and_load(card, path, lean)
-            with suppress(OSError):  # a program that still has it open may keep it
-                earlier_path(card, cache).unlink(missing_ok=True)
-            return session
+            return session if session is not None else _export_and_load(card, path, lean)
     except Timeout as error:
         raise ModelError(f"Another process has been exporting {card.name} for too long. End it and try again.") from error
     except OSError as error:

@@ -95,12 +95,8 @@ class Places(formats.Positions):  # type: ignore[misc]
         return array("I", places).tobytes()
 
     def decode_positions(self, value: bytes) -> list[int]:
-        """Unpack places."""
+        """Unpack places, for phrases."""
         return array("I", value).tolist()
-
-    def decode_frequency(self, value: bytes) -> int:
-        """Count the places."""
-        return len(value) // array("I").itemsize
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexOutdatedError, IndexTooNewError, StorageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
 from thumbindex.index.checksum import Census, row_sum
 from thumbindex.index.locking import mark_of
 
 SCHEMA_VERSION = 7
-"""1 had no checksums, 2 knew nothing of duplicates, 3 of when a file's facts had changed, 4 of abbreviations, 5 kept float32, 6 float16."""
 
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
-
-OVERWRITING = "overwriting"
-"""The fact that whatever was deleted in this file was overwritten: earlier versions left it in free pages."""
 
 CLEANING_MS = 1000
 """How long readers are waited for that still need the log; what they delay comes with the next run."""
@@ -106,9 +102,7 @@ class Database:
             raise IndexTooNewError(
                 f"{self.path} was written by a later version of thumbindex (schema {version}): upgrade thumbindex, or use another --index."
             )
-        raise IndexOutdatedError(
-            f"{self.path} was written by an earlier version of thumbindex (schema {version}): `thumbindex index` migrates it, vectors are kept."
-        )
+        raise IndexDamagedError(damaged(self.path, f"it is of an earlier schema, {version}"))
 
     def _written_as(self) -> int:
         """Return the version that the file was written as, where its checksum holds; 0 where it does not."""
@@ -120,8 +114,8 @@ class Database:
 
     def _create(self) -> None:
         schema = resources.files("thumbindex.index").joinpath("schema.sql").read_text(encoding="utf-8")
-        census = Census({"meta": [4]})
-        first = {"schema": str(SCHEMA_VERSION), "generation": "0", "census": json.dumps(census.counted), OVERWRITING: "yes"}
+        census = Census({"meta": [3]})
+        first = {"schema": str(SCHEMA_VERSION), "generation": "0", "census": json.dumps(census.counted)}
         facts = ", ".join(f"('{key}', '{value}', {row_sum(key, value)})" for key, value in first.items())
         self._db.executescript(f"BEGIN IMMEDIATE; {schema} INSERT INTO meta VALUES {facts}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
 
@@ -208,14 +202,6 @@ class Database:
             except FOREIGN as error:
                 raise translated(error, self.path) from error
             return not busy
-
-    def rewrite(self) -> None:
-        """Write the file anew without its free pages, which an earlier version did not overwrite."""
-        with self._lock:
-            try:
-                self._db.execute("VACUUM")
-            except FOREIGN as error:
-                raise translated(error, self.path) from error
 
     def _thaw(self) -> None:
         """Open a file anew that was read as one that nobody writes, and that somebody wrote."""

@@ -215,18 +215,3 @@ def live_rows(reader: Any) -> tuple[Positions, Positions]:
         live[[offset + number for number in deleted_numbers(leaf.segment())]] = False
     numbers = np.flatnonzero(live)
     return numbers, _joined([number_column(leaf, "row", ">i8").astype(np.int64) for leaf, _ in leaves], np.int64)[numbers]
-
-
-def postings(folder: Path) -> list[tuple[int, str, str, float]]:
-    """Return every posting as row id, field, term and frequency, in any order."""
-    found = []
-    with open_reader(folder) as reader:
-        row_of = dict(zip(*(column.tolist() for column in live_rows(reader)), strict=True))
-        for name, term in reader.all_terms():
-            if name == "key":
-                continue
-            matcher = reader.postings(name, term)
-            while matcher.is_active():
-                found.append((row_of[matcher.id()], name, term.decode("utf-8"), matcher.weight()))
-                matcher.next()
-    return found

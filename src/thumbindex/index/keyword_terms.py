@@ -150,10 +150,6 @@ class TermColumns(TermsReader):  # type: ignore[misc]
         """Yield every term with what is known of it."""
         return ((term, self.term_info(*term)) for term in self.terms())
 
-    def items_from(self, fieldname: str, prefix: bytes) -> Iterator[tuple[tuple[str, bytes], TermInfo]]:
-        """Yield the terms from some bytes on with what is known of each."""
-        return ((term, self.term_info(*term)) for term in self.terms_from(fieldname, prefix))
-
     def term_info(self, fieldname: str, text: bytes) -> TermInfo:
         """Return what is known of a term; raise TermNotFound."""
         return _info(*self._postings_of(fieldname, text))
@@ -161,10 +157,6 @@ class TermColumns(TermsReader):  # type: ignore[misc]
     def frequency(self, fieldname: str, text: bytes) -> float:
         """Return how often a term stands in all documents."""
         return float(self.found(fieldname, text)[1].sum())
-
-    def doc_frequency(self, fieldname: str, text: bytes) -> int:
-        """Return how many documents hold a term."""
-        return len(self.found(fieldname, text)[0])
 
     def matcher(self, fieldname: str, text: bytes, format_: Any, scorer: Any = None) -> Any:
         """Return what walks through a term's postings."""

@@ -6,13 +6,12 @@ last, and views go first, since a new store counts its rows from the beginning a
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from thumbindex.errors import IndexDamagedError, IndexOutdatedError, StorageError
+from thumbindex.errors import IndexDamagedError, StorageError
 from thumbindex.index.failures import writing
 from thumbindex.index.replacing import put_in_place
 from thumbindex.index.salvage import Count, Salvaged, salvage
@@ -23,18 +22,17 @@ from thumbindex.index.store import Store
 KEPT_ASIDE = 2
 """Damaged files that are kept, the newest: each is as large as an index."""
 
-REPAIRING, MIGRATING = "repairing", "migrating"
-"""What is done to a store that is damaged, and to one of an earlier version."""
+REPAIRING = "repairing"
 
 Tell = Callable[[str, int, int], None]
-"""Takes which of the two is done, how many of the old store's vectors were looked at, and of how many."""
+"""Takes REPAIRING, how many of the old store's vectors were looked at, and of how many."""
 
 _FINISHED = "salvaged"
 """The fact that a new store is all that it is going to be."""
 
 
 def open_store(places: Places) -> Store:
-    """Open the store to write, with views that are of no other store; raise IndexDamagedError or IndexOutdatedError."""
+    """Open the store to write, with views that are of no other store; raise IndexDamagedError."""
     _finish(places)
     if not places.store.exists():
         drop_views(places)
@@ -61,7 +59,7 @@ def looks_whole(places: Places) -> bool:
             refuse_lost(places.keyword, stamp_text(places.keyword), store.generation)
         finally:
             store.close()
-    except (IndexDamagedError, IndexOutdatedError):
+    except IndexDamagedError:
         return False
     return not stamp_text(places.keyword) or is_verified(places.keyword, anew=True)
 
@@ -82,8 +80,6 @@ def mend(places: Places, tell: Tell = _tell_nobody) -> str:
             store.close()
     except IndexDamagedError as error:
         return _begin_anew(places, str(error).partition(" is damaged (")[2].partition("): run")[0], tell)
-    except IndexOutdatedError:
-        return _begin_anew(places, "", tell)
     if stamp_text(places.keyword) and not is_verified(places.keyword, anew=True):
         with writing(places.keyword):
             clear(places.keyword)
@@ -100,25 +96,25 @@ def put_aside(places: Places) -> tuple[Path, ...]:
 def drop_views(places: Places) -> None:
     """Delete what is made of the store."""
     clear(places.keyword)
-    shutil.rmtree(places.vector, ignore_errors=True)
 
 
 def _begin_anew(places: Places, damage: str, tell: Tell) -> str:
-    """Put a new store with all that can be salvaged in place of one that is damaged; without damage, of one of an earlier version."""
+    """Put a new store with all that can be salvaged in place of one that is damaged."""
     new = _new(places)
     try:
-        salvaged = _salvaged(places, new, partial(tell, REPAIRING if damage else MIGRATING))
+        salvaged = _salvaged(places, new, partial(tell, REPAIRING))
     except StorageError:
         delete_store(new)  # on a full disk of all places
         raise
     drop_views(places)
-    aside = _free_name(places) if damage else None
+    aside = _free_name(places)
     with writing(places.folder):
         _move_aside(places.store, aside)
         put_in_place(new, places.store)
     for path in put_aside(places)[KEPT_ASIDE:]:
         delete_store(path)
-    return _sentence(places, damage, aside, salvaged)
+    kept = f"{salvaged.vectors:,} vectors were kept"
+    return f"The index in {places.folder} was damaged ({damage}): it is kept aside as {aside.name} and built anew from the notes, {kept}."
 
 
 def _salvaged(places: Places, new: Path, count: Count) -> Salvaged:
@@ -132,13 +128,6 @@ def _salvaged(places: Places, new: Path, count: Count) -> Salvaged:
     finally:
         store.close()
     return salvaged
-
-
-def _sentence(places: Places, damage: str, aside: Path | None, salvaged: Salvaged) -> str:
-    kept = f"{salvaged.vectors:,} vectors were kept"
-    if aside is None:
-        return f"The index in {places.folder} was of an earlier version: it is built anew from the notes, {kept}."
-    return f"The index in {places.folder} was damaged ({damage}): it is kept aside as {aside.name} and built anew from the notes, {kept}."
 
 
 def _finish(places: Places) -> None:
@@ -176,15 +165,11 @@ def _free_name(places: Places) -> Path:
     return places.store.with_name(f"{places.store.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
 
 
-def _move_aside(path: Path, aside: Path | None) -> None:
-    """Move a store, then its log; delete it where `aside` is None.
+def _move_aside(path: Path, aside: Path) -> None:
+    """Move a store, then its log.
 
     The store goes first: cut off in between, there is a log without a store, which `_finish` deletes, and never a store without its log.
     """
-    if aside is None:
-        path.unlink()
-        delete_store(path)
-        return
     put_in_place(path, aside)
     log = path.with_name(f"{path.name}-wal")
     if log.exists():

@@ -1,4 +1,4 @@
-"""What can still be read of a store that is damaged or of an earlier version: only what proves to be what was written."""
+"""What can still be read of a store that is damaged: only what proves to be what was written."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from thumbindex.index.checksum import are_whole, row_sum
-from thumbindex.index.database import FOREIGN, Row
+from thumbindex.index.database import FOREIGN, SCHEMA_VERSION, Row
 from thumbindex.index.store import Store
 from thumbindex.index.stored_vectors import STORED, model_id
 
@@ -22,12 +21,6 @@ KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibratio
 KEPT_TABLES = ("decisions",)
 """Tables that only the user can make again. Each has a column `sum`, the last, and its rows are taken over one by one."""
 
-_TABLES_SINCE, _MODELS_SINCE = 3, 6
-"""The first schemas that had tables to keep, and that kept vectors under a model's id."""
-
-_NUMBERS = {6: np.dtype("<f2")}
-"""How schemas kept the numbers of a vector that did so neither as the first ones nor as today's does."""
-
 _LAST_ROW = 2**40
 """More rows than any table has: where the last one cannot be asked for, they are looked for up to here."""
 
@@ -35,8 +28,6 @@ _MOST_FAILURES = 20_000
 """Reads that may fail before the rest of a table is given up: each halves the range that it failed in."""
 
 _VECTORS_AT_ONCE = 2_000
-
-_NORM_TOLERANCE = 1e-3
 
 
 @dataclass(slots=True)
@@ -65,48 +56,54 @@ def salvage(path: Path, store: Store, tables: Sequence[str] = KEPT_TABLES, count
         return found
     with closing(old):
         old.execute("PRAGMA cell_size_check = ON")
-        try:
-            version = old.execute("PRAGMA user_version").fetchone()[0]
-        except FOREIGN:
+        if not _is_of_this_schema(old):
             return found
-        found.facts = _facts(old, version)
+        found.facts = _facts(old)
         with store.transaction():
             for key, value in found.facts.items():
                 store.set_meta(key, value)
-            found.vectors = _take_vectors(old, store, version, found.facts, count)
-            found.rows = sum(_take_rows(old, store, table) for table in tables if version >= _TABLES_SINCE)
+            found.vectors = _take_vectors(old, store, found.facts, count)
+            found.rows = sum(_take_rows(old, store, table) for table in tables)
     return found
 
 
-def _facts(old: sqlite3.Connection, version: int) -> dict[str, str]:
+def _is_of_this_schema(old: sqlite3.Connection) -> bool:
+    """Tell whether the file says so in one of the two places: the other one may be what is damaged."""
+    try:
+        version = old.execute("PRAGMA user_version").fetchone()[0]
+    except FOREIGN:
+        return False
+    return SCHEMA_VERSION in (version, int(_fact(old, "schema") or 0))
+
+
+def _fact(old: sqlite3.Connection, key: str) -> str | None:
+    """Return a fact as it was written; None where it is not there or damaged."""
+    try:
+        rows = old.execute("SELECT value, sum FROM meta WHERE key = ?", (key,)).fetchall()
+    except FOREIGN:
+        return None
+    return next((value for value, check in rows if isinstance(value, str) and check == row_sum(key, value)), None)
+
+
+def _facts(old: sqlite3.Connection) -> dict[str, str]:
     """Return the facts that are kept; all of the model's or none."""
-    facts = {}
-    for key in KEPT_FACTS:
-        try:
-            rows = old.execute(f"SELECT value{'' if version == 1 else ', sum'} FROM meta WHERE key = ?", (key,)).fetchall()
-        except FOREIGN:
-            continue
-        for value, *check in rows:
-            if isinstance(value, str) and check in ([], [row_sum(key, value)]):
-                facts[key] = value
+    facts = {key: value for key in KEPT_FACTS if (value := _fact(old, key)) is not None}
     return facts if {"model", "fingerprint", "dimensions"} <= facts.keys() and facts["dimensions"].isdecimal() else {}
 
 
-def _take_vectors(old: sqlite3.Connection, store: Store, version: int, facts: dict[str, str], count: Count) -> int:
+def _take_vectors(old: sqlite3.Connection, store: Store, facts: dict[str, str], count: Count) -> int:
     taken = seen = 0
     total = _number_of(old, "vectors")
-    batch: dict[str | bytes, dict[bytes, bytes]] = {}
-    numbers = _NUMBERS.get(version, np.dtype("<f4") if version < _MODELS_SINCE else STORED)
-    columns = f"{'model' if version >= _MODELS_SINCE else 'fingerprint'}, key, vector{', sum' if version > 1 else ''}"
+    batch: dict[bytes, dict[bytes, bytes]] = {}
     count(0, total)
-    for seen, row in enumerate(_readable(old, "vectors", columns), 1):
-        if _is_vector(row, facts, numbers):
+    for seen, row in enumerate(_readable(old, "vectors", "model, key, vector, sum"), 1):
+        if _is_vector(row, facts):
             batch.setdefault(row[0], {})[row[1]] = row[2]
         if seen % _VECTORS_AT_ONCE == 0:
-            taken += _keep(store, batch, numbers)
+            taken += _keep(store, batch)
             batch = {}
             count(min(seen, total), total)
-    taken += _keep(store, batch, numbers)
+    taken += _keep(store, batch)
     count(total, total)
     return taken
 
@@ -119,27 +116,22 @@ def _number_of(old: sqlite3.Connection, table: str) -> int:
         return 0
 
 
-def _keep(store: Store, batch: Mapping[str | bytes, Mapping[bytes, bytes]], numbers: np.dtype[Any]) -> int:
+def _keep(store: Store, batch: Mapping[bytes, Mapping[bytes, bytes]]) -> int:
     for model, vectors in batch.items():
         for width in {len(vector) for vector in vectors.values()}:
-            same = {key: np.frombuffer(vector, dtype=numbers) for key, vector in vectors.items() if len(vector) == width}
-            store.take_vectors(model_id(model) if isinstance(model, str) else model, list(same), np.stack(list(same.values())))
+            same = {key: np.frombuffer(vector, dtype=STORED) for key, vector in vectors.items() if len(vector) == width}
+            store.take_vectors(model, list(same), np.stack(list(same.values())))
     return sum(map(len, batch.values()))
 
 
-def _is_vector(row: Row, facts: dict[str, str], numbers: np.dtype[Any]) -> bool:
-    """Tell whether a row is a vector as it was written; before there were checksums, whether it has the length and the norm of one."""
-    model, key, vector, *check = row
-    if not (isinstance(model, (str, bytes)) and isinstance(key, bytes) and isinstance(vector, bytes) and vector):
+def _is_vector(row: Row, facts: dict[str, str]) -> bool:
+    """Tell whether a row is a vector as it was written."""
+    model, key, vector, check = row
+    if not (isinstance(model, bytes) and isinstance(key, bytes) and isinstance(vector, bytes) and vector and isinstance(check, int)):
         return False
-    if len(vector) % numbers.itemsize or not np.isfinite(np.frombuffer(vector, dtype=numbers)).all():
-        return False  # what earlier versions kept of a model's infinities is embedded again
-    wanted = facts.get("fingerprint", "")
-    if model in (wanted, model_id(wanted)) and len(vector) != numbers.itemsize * int(facts.get("dimensions", "0")):
+    if model == model_id(facts.get("fingerprint", "")) and len(vector) != STORED.itemsize * int(facts.get("dimensions", "0")):
         return False
-    if check:
-        return isinstance(check[0], int) and are_whole(model if isinstance(model, str) else model.hex(), [key], [vector], check)
-    return bool(abs(float(np.linalg.norm(np.frombuffer(vector, dtype=numbers))) - 1.0) < _NORM_TOLERANCE)
+    return are_whole(model.hex(), [key], [vector], [check])
 
 
 def _take_rows(old: sqlite3.Connection, store: Store, table: str) -> int:

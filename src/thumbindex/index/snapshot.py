@@ -39,11 +39,6 @@ class Places:
         return self.folder / "keyword"
 
     @property
-    def vector(self) -> Path:
-        """The folder of FAISS files that earlier versions left: it is only ever taken away."""
-        return self.folder / "vector"
-
-    @property
     def lock(self) -> Path:
         """The writer's lock."""
         return self.folder / "writer.lock"

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thumbindex.index.database import OVERWRITING
 from thumbindex.index.store import Store
 from thumbindex.model import FileState
 from thumbindex.text import text_key
@@ -81,10 +80,6 @@ def is_wiped(store: Store) -> bool:
 
 def wipe_store(store: Store) -> bool:
     """Overwrite what the store's file and its log hold beside its rows; tell whether that was possible, else it stays due."""
-    if store.meta(OVERWRITING) != "yes":
-        store.rewrite()
-        with store.transaction():
-            store.set_meta(OVERWRITING, "yes")
     if not store.clean_log():
         return False
     with store.transaction():

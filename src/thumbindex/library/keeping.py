@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from thumbindex.errors import IndexDamagedError, IndexOutdatedError
+from thumbindex.errors import IndexDamagedError
 from thumbindex.index.locking import is_held, locked
 from thumbindex.index.repair import looks_whole, mend
 from thumbindex.index.writer import Writer, delete_index
@@ -42,7 +42,7 @@ class Kept:
         sizes: Sizes = "all",
         after_others: bool = False,
     ) -> IndexReport:
-        """Bring the indexes up to the disk; another process that writes is waited for, and what is damaged or of an earlier version is repaired.
+        """Bring the indexes up to the disk; another process that writes is waited for, and what is damaged or of an earlier schema is repaired.
 
         `interrupted` is asked between two batches: where it says so, the rest is left for the next call. `sizes` leaves large files
         to another call, or takes only those. With `after_others` a run of another process is waited for, and only what it leaves is done.
@@ -57,7 +57,7 @@ class Kept:
             mended = self.repair(folder, progress=tell) if verify else ()
             try:
                 report = index_folders(folders, run, self._open_embedder)
-            except (IndexDamagedError, IndexOutdatedError):
+            except IndexDamagedError:
                 mended += (done := self.repair(folder, progress=tell))
                 if not done:
                     raise
@@ -79,7 +79,7 @@ class Kept:
             with announced(folders, progress) as tell:
                 for each in folders:
                     embed_folder(each, self._open_embedder, tell, interrupted)
-        except (IndexDamagedError, IndexOutdatedError):
+        except IndexDamagedError:
             if not (mended := self.repair(folder, progress=progress)):
                 raise
             return mended
@@ -95,7 +95,7 @@ class Kept:
         return [each.folder for each in self._readers if not self._known(folder) or each.folder.name in folder]
 
     def repair(self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] | None = None) -> tuple[str, ...]:
-        """Read the indexes whole; put aside what is damaged or of an earlier version, and begin it anew with what can be salvaged.
+        """Read the indexes whole; put aside what is damaged or of an earlier schema, and begin it anew with what can be salvaged.
 
         Return what was done, in words. The next `index` reads the notes; it asks the model for nothing whose vector could be salvaged.
         """

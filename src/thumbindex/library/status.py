@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from thumbindex.errors import ConfigError, IndexBusyError, IndexDamagedError, IndexOutdatedError, IndexTooNewError, StorageError
+from thumbindex.errors import ConfigError, IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
 from thumbindex.index.location import size_of
 from thumbindex.index.locking import is_writing
 from thumbindex.index.repair import put_aside
@@ -24,7 +24,6 @@ _NOTHING = IndexState(0, 0, 0, 0, "", 0)
 _FAILURES = {
     IndexDamagedError: "damaged",
     IndexBusyError: "busy",
-    IndexOutdatedError: "of an earlier version",
     IndexTooNewError: "of a later version",
 }
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,17 +25,23 @@ from thumbindex.serve.clients.plan import entry_spot, read_entry
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.quoting import one_line
 from thumbindex.serve.sentences import hold_hidden
-from thumbindex.study.client import ServerProcess
 
 State = Literal["ok", "warn", "fail"]
-
-LEAST_PYTHON = (3, 11)
 
 INOTIFY = Path("/proc/sys/fs/inotify")
 """Where Linux states how many folders a user may have watched."""
 
 _SPARE = 2
 """Other programs watch folders, too: what is needed should fit this many times."""
+
+# -P: the working directory may be a vault, whose files must never be imported.
+_SERVE = (sys.executable, "-P", "-m", "thumbindex", "serve")
+
+_PROTOCOL = "2025-06-18"
+"""The version of MCP in which a server is asked: every era's server knows it."""
+
+_HANDSHAKE_SECONDS = 60.0
+"""The longest wait for a server's answers and its end: as long as patient clients wait."""
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?P<bounds>[^;\[]*)(?P<marker>;.*)?")
 _BOUND = re.compile(r"(==|>=|<)\s*([0-9.]+)")
@@ -45,14 +56,6 @@ class Check:
     found: str
     remedy: str = ""  # what to do; empty where nothing is to be done
     places: tuple[str, ...] = ()  # where in the notes it was found, and what: a line each
-
-
-def check_python(version: tuple[int, ...], program: str) -> Check:
-    """Look at the Python that runs this."""
-    found = f"{'.'.join(map(str, version[:3]))} ({program})"
-    if version[:2] < LEAST_PYTHON:
-        return Check("python", "fail", found, f"Install Python {'.'.join(map(str, LEAST_PYTHON))} or later and install thumbindex there.")
-    return Check("python", "ok", found)
 
 
 def check_packages(requirements: Sequence[str], version_of: Callable[[str], str | None]) -> Check:
@@ -185,16 +188,51 @@ def check_client(client: Client, around: Surroundings) -> Check | None:
 
 
 def check_handshake(options: Sequence[str]) -> Check:
-    """Start a server of our own, shake hands, and end it."""
-    begun = time.perf_counter()
+    """Start a server of our own, shake hands, list its tools, and end it."""
     try:
-        with ServerProcess(options) as server:
-            seconds = time.perf_counter() - begun
-            tools = [each["name"] for each in server.request("tools/list", {})["tools"]]
-    except (ThumbindexError, OSError) as error:
+        seconds, tools = _list_tools([*_SERVE, *options])
+    except (ThumbindexError, OSError, ValueError) as error:
         command = " ".join(["thumbindex", "serve", *options])
         return Check("handshake", "fail", str(error), f"Run `{command}` yourself: it says why.")
     return Check("handshake", "ok", f"{seconds:.1f} s; tools {', '.join(tools)}")
+
+
+def _list_tools(command: Sequence[str]) -> tuple[float, list[str]]:
+    """Start a server and end it; return the seconds until it listed its tools, and their names. Raises ThumbindexError where it does not."""
+    begun, client = time.perf_counter(), {"name": "thumbindex doctor", "version": "1"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8") as server:
+        late = threading.Timer(_HANDSHAKE_SECONDS, server.kill)
+        late.start()
+        try:
+            _ask(server, {"id": 1, "method": "initialize", "params": {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client}})
+            _ask(server, {"method": "notifications/initialized"})
+            tools = [each["name"] for each in _ask(server, {"id": 2, "method": "tools/list"})["tools"]]
+            seconds = time.perf_counter() - begun
+            server.communicate()  # ends its input and waits for its end
+        finally:
+            late.cancel()
+            server.kill()
+    if server.returncode:
+        raise ThumbindexError(f"the server did not end with its input (exit code {server.returncode})")
+    return seconds, tools
+
+
+def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
+    """Send a message; where it is a request, return its result. Raises ThumbindexError where the server ends or refuses."""
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with suppress(BrokenPipeError):  # its answer is missing then, too
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        server.stdin.flush()
+    for line in server.stdout if "id" in message else ():
+        answer = json.loads(line)
+        if answer.get("id") == message["id"]:
+            if "result" in answer:
+                return answer["result"]
+            raise ThumbindexError(f"{message['method']}: {answer['error']['message']}")
+    if "id" in message:
+        raise ThumbindexError(f"{message['method']}: the server has ended, or took more than {_HANDSHAKE_SECONDS:g} s")
+    return None
 
 
 def command_of(entry: Any) -> list[str]:

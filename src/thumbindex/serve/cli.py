@@ -12,7 +12,6 @@ import typer
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.model import Answer, Filters
-from thumbindex.serve.bench import bench
 from thumbindex.serve.doctor import doctor
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries
@@ -171,7 +170,6 @@ app.add_typer(duplicates, name="duplicates")
 app.command("tune")(tune)
 app.command("eval")(evaluate_queries)
 app.command("token")(token)
-app.add_typer(bench, name="bench")
 
 
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:

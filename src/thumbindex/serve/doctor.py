@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, replace
 from difflib import get_close_matches
@@ -13,7 +13,6 @@ from typing import Any
 import typer
 
 from thumbindex.errors import ConfigError, ThumbindexError
-from thumbindex.serve.bench import made_up
 from thumbindex.serve.checks import (
     Check,
     check_client,
@@ -24,7 +23,6 @@ from thumbindex.serve.checks import (
     check_notes,
     check_own_file,
     check_packages,
-    check_python,
     check_watches,
     command_of,
     options_of,
@@ -64,7 +62,6 @@ def doctor(
 
 def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], Any]) -> Iterator[Check]:
     """Yield what is found, one subject after another; the server that is started last writes what every server does, and nothing else does."""
-    yield check_python(tuple(sys.version_info[:3]), sys.executable)
     yield check_packages(requires("thumbindex") or (), _version_of)
     try:
         config = opening.load()
@@ -79,7 +76,9 @@ def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], 
         yield check_handshake(replace(opening, folder=there).arguments())
     else:
         # A server without folders would take the current one in, which may be anything.
-        with made_up(opening.overrides) as empty:
+        with tempfile.TemporaryDirectory(prefix="thumbindex-doctor-") as made:
+            (Path(made) / "empty").mkdir()
+            empty = Opening((str(Path(made).resolve() / "empty"),), Path(made).resolve() / "index", None, opening.overrides)
             yield check_handshake(empty.arguments())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step, Tuned
 from thumbindex.serve.explained import explanation_payload
 from thumbindex.serve.sentences import deduplicated, is_much, passage_flags, ratio
-from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 
 _PATHS_SHOWN = 20
 """Files that are not indexed yet, as far as they are listed: all are counted."""
@@ -164,17 +162,3 @@ def folder_payload(status: FolderStatus) -> dict[str, Any]:
         "flagged": [problem_payload(each) for each in status.flagged],
         "flagged_count": status.flagged_count,
     }
-
-
-def delays_payload(measured: Delays) -> dict[str, Any]:
-    """Return what `bench freshness --json` prints; a miss is null."""
-    load = {"notes": measured.load.notes, "characters": measured.load.characters, "edits": measured.load.edits, "chunks": measured.chunks}
-    found = {"words": measured.words, "vectors": measured.vectors}
-    summary = {
-        name: {f"p{round(q * 100)}": _seconds(value) for q, value in zip(QUANTILES, quantiles(each), strict=True)} for name, each in found.items()
-    }
-    return {**load, **summary, "seconds": {name: [_seconds(value) for value in each] for name, each in found.items()}}
-
-
-def _seconds(value: float) -> float | None:
-    return round(value, 4) if math.isfinite(value) else None

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +28,9 @@ from thumbindex.serve.sentences import (
     up_to_date,
     without_vectors,
 )
-from thumbindex.study.freshness import QUANTILES, Delays, quantiles
 from thumbindex.text import one_line
 
 if TYPE_CHECKING:
-    from thumbindex.study.copies import Copies, Planted
-    from thumbindex.study.duplicates import Looks
     from thumbindex.study.report import ReportTable
 
 _PIPED_WIDTH = 160
@@ -47,10 +42,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PROBLEMS_SHOWN = 20
 
 _DROPPED_SHOWN = 5
-
-_BIN_SECONDS = 0.05
-
-_WIDEST_BAR = 60
 
 
 def print_answer(answer: Answer, explain: bool = False, several: bool = False, narrowed: Sequence[str] = (), has_model: bool = True) -> None:
@@ -158,39 +149,6 @@ def print_tables(tables: Sequence[ReportTable]) -> None:
         for note in each.notes:
             _say(note, "dim")
         _say("")
-
-
-def print_delays(measured: Delays) -> None:
-    """Print how long edits took to be in an answer: quantiles, then how many edits took how long."""
-    load = measured.load
-    _say(f"{load.edits} edits in {load.notes:,} notes of {load.characters:,} characters ({measured.chunks:,} chunks); seconds from the save", "bold")
-    table = _table("", *(f"p{round(q * 100)}" for q in QUANTILES), "missed")
-    found = {"words": measured.words, "vectors": measured.vectors}
-    for name, seconds in found.items():
-        table.add_row(name, *(f"{value:.3f}" for value in quantiles(seconds)), str(sum(map(math.isinf, seconds))))
-    _console().print(table)
-    for name, seconds in found.items():
-        _say(f"\n{name}")
-        for low, count in sorted(Counter(int(value / _BIN_SECONDS) for value in seconds if math.isfinite(value)).items()):
-            _say(f"  {low * _BIN_SECONDS:5.2f} to {(low + 1) * _BIN_SECONDS:5.2f} s  {'#' * math.ceil(count * _WIDEST_BAR / load.edits)} {count}")
-
-
-def print_looks(measured: Looks) -> None:
-    """Print what looking for duplicates took."""
-    _say(f"{measured.chunks:,} chunks against all others: {measured.whole:.2f} s, {measured.pairs:,} pairs", "bold")
-    found = sorted(measured.edits)
-    _say(f"after each of {len(found)} edits: {found[len(found) // 2] * 1000:.0f} ms (median), {found[-1] * 1000:.0f} ms (most)")
-
-
-def print_copies(planted: Sequence[Planted], found: Mapping[str, Copies]) -> None:
-    """Print what became of planted copies in the first results of answers."""
-    kinds = Counter(each.kind for each in planted)
-    _say(f"{len(planted):,} sections planted: {', '.join(f'{count:,} {kind}' for kind, count in kinds.items())}", "bold")
-    for name, copies in found.items():
-        table = _table(f"{name}: {copies.answers:,} answers", "met", "twice", "lost", "as a pair")
-        for kind in kinds:
-            table.add_row(kind, *(f"{counted[kind]:,}" for counted in (copies.met, copies.twice, copies.lost, copies.paired)))
-        _console().print(table)
 
 
 def print_json(payload: Mapping[str, Any]) -> None:

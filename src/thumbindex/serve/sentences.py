@@ -28,7 +28,6 @@ _DOING = {
     "chunks": ("indexed", "passages, those of large files last"),
     "vectors": ("embedded", "texts"),
     "repairing": ("repairing the index: looked at", "old vectors"),
-    "migrating": ("migrating the index: looked at", "old vectors"),
 }
 
 

@@ -111,12 +111,6 @@ def evaluate(
     return Evaluation(name, tuple(name for name, _ in library.folders), index, tuple(queries), asked, measured, seconds)
 
 
-def rank_all(library: Library, queries: Sequence[LabeledQuery], limit: int = RANKED_PASSAGES) -> dict[str, tuple[Found, ...]]:
-    """Return each query's ranking by its id, and measure no cost: half the time of `evaluate`."""
-    long = to_the_end(library)
-    return {query.id: _rank(long, query.query, limit) for query in queries}
-
-
 def evaluate_all(sources: Sequence[Source], limit: int = RANKED_PASSAGES, show: Show = lambda _: None) -> tuple[Evaluation, ...]:
     """Evaluate each source after the other."""
     return tuple(evaluate(each.library, each.queries, limit, show, each.name, each.own) for each in sources)

@@ -34,12 +34,6 @@ def measure_run(run: Mapping[str, Sequence[Found]], queries: Sequence[LabeledQue
     return {query.id: score_query(query, run.get(query.id, ()), with_sections) for query in queries}
 
 
-def score_run(run: Mapping[str, Sequence[Found]], queries: Sequence[LabeledQuery]) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
-    """Return the mean of each measure and the number of queries, for `ALL` and by kind."""
-    measured = measure_run(run, queries)
-    return by_kind([(query.kind, measured[query.id]) for query in queries])
-
-
 def by_kind(measured: Sequence[tuple[str, Measured]]) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
     """Return the mean of each measure and the number of queries, for `ALL` and by kind."""
     groups: dict[str, list[Measured]] = {"ALL": []}

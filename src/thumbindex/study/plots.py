@@ -1,4 +1,4 @@
-"""The door to matplotlib: runs of `eval` and `bench` as pictures. An extra brings it (`thumbindex[plots]`); all else goes on without."""
+"""The door to matplotlib: runs of `eval` as pictures. An extra brings it (`thumbindex[plots]`); all else goes on without."""
 
 from __future__ import annotations
 
@@ -36,48 +36,20 @@ def draw(folder: Path, findings: Findings) -> tuple[tuple[str, Path], ...]:
 
 
 def _drawn(path: Path, title: str, findings: Findings, drawing: Callable[[Any, Findings], None]) -> Path:
-    rows = len(_shown(findings)) if drawing is _waterfall else 0
-    _save(path, title, max(_HEIGHT, _ROW * rows), lambda axes: drawing(axes, findings), "--report")
-    return path
-
-
-Line = tuple[str, tuple[tuple[float, float], ...]]
-"""A name, and points from the smallest size on."""
-
-
-def draw_lines(path: Path, title: str, label: str, lines: Sequence[Line]) -> None:
-    """Draw a cost against chunks, both by powers of ten. Raises UsageError where matplotlib is not installed."""
-    colors = (BLUE, ORANGE, GREEN, GRAY)
-
-    def drawing(axes: Any) -> None:
-        for number, (name, points) in enumerate(lines):
-            axes.plot(*zip(*points, strict=True), marker="o", color=colors[number % len(colors)], label=name)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel("chunks")
-        axes.set_ylabel(label)
-        axes.legend()
-
-    _save(path, title, _HEIGHT, drawing, "--plots")
-
-
-def _save(path: Path, title: str, height: float, drawing: Callable[[Any], None], option: str) -> None:
     try:
-        # not pyplot: it keeps a state for the whole process and looks for a screen
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure  # not pyplot: it keeps a state for the whole process and looks for a screen
     except ImportError as error:
         raise UsageError("The plots are left out, since matplotlib is not installed: `pip install 'thumbindex[plots]'` brings it.") from error
-    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    rows = len(_shown(findings)) if drawing is _waterfall else 0
+    figure = Figure(figsize=(_WIDTH, max(_HEIGHT, _ROW * rows)), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(title)
-    drawing(axes)
+    drawing(axes, findings)
     try:
-        # the same figures give the same file, which can be checked in; letters stay letters, at a third of the size
-        with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
-            figure.savefig(path, dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.savefig(path, dpi=_DPI)
     except OSError as error:
-        raise UsageError(f"{path}: the plot cannot be written ({error.strerror}): name another folder with {option}.") from error
+        raise UsageError(f"{path}: the plot cannot be written ({error.strerror}): name another folder with --report.") from error
+    return path
 
 
 def _by_kind(axes: Any, findings: Findings) -> None:

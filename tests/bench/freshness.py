@@ -1,0 +1,66 @@
+"""From saving a note to its text in an answer: measured through a server's own pipes, words first, then vectors."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from bench.results import Row
+from bench.subject import Subject
+from notes import make_vault, note_path
+from servers import ServerProcess, await_start, has_all_vectors, is_found
+
+NOTES, EDITS = 1000, 200
+
+GIVEN_UP_SECONDS = 10.0
+"""An edit that is not found by then counts as missed."""
+
+PAUSE_SECONDS = 0.01
+"""Between two questions for the same edit: finer than what is measured, and the server keeps time for its work."""
+
+TARGETS = {"words": {50: 0.5, 95: 1.0}, "vectors": {95: 2.0}}
+"""Seconds that quantiles are to come to."""
+
+
+def measure(subject: Subject) -> Iterator[Row]:
+    """Make a vault, and edit its notes one after another under a server."""
+    notes, edits = subject.given.made or NOTES, subject.given.edits or EDITS
+    made = subject.at(subject.empty("vault"), subject.empty("index"))
+    author = make_vault(made.folder, notes, subject.given.characters)
+    with made.open() as library:
+        chunks = library.index().chunks
+    found: dict[str, list[float]] = {"words": [], "vectors": []}
+    with ServerProcess(made.arguments) as server:
+        await_start(server.call, made.folder)
+        for number in range(edits):
+            text = f"{author.write_note(number % notes, notes, subject.given.characters)}\nHere stands mark{number}.\n"
+            saved = _save(note_path(made.folder, number % notes), text)
+            for name, is_so in (("words", partial(is_found, server.call, f"mark{number}")), ("vectors", partial(has_all_vectors, server.call))):
+                found[name] += _seconds_until(saved, is_so)
+    note = f"{edits:,} edits in {notes:,} notes of {subject.given.characters:,} characters, {chunks:,} chunks"
+    for name, seconds in found.items():
+        yield Row("freshness", f"save to {name}: missed", "", [edits - len(seconds)], most=0, note=note)
+        if seconds:
+            yield Row("freshness", f"save to {name}", "s", seconds, TARGETS[name].get(50))
+        for quantile in (90, 95, 99) if seconds else ():
+            value = float(np.percentile(seconds, quantile, method="inverted_cdf"))
+            yield Row("freshness", f"save to {name}, p{quantile}", "s", [value], TARGETS[name].get(quantile))
+
+
+def _save(path: Path, text: str) -> float:
+    """Save a text as an editor does: another file takes the note's place. Return when that was."""
+    beside = path.with_name(f".{path.name}.saving")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+    return time.perf_counter()
+
+
+def _seconds_until(saved: float, is_so: Callable[[], bool]) -> list[float]:
+    """Return the seconds that it took; nothing where it was not seen."""
+    while not is_so():
+        if time.perf_counter() - saved > GIVEN_UP_SECONDS:
+            return []
+        time.sleep(PAUSE_SECONDS)
+    return [time.perf_counter() - saved]
