@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList
-from thumbindex.query.aggregate import add_whole, best_cosines
+from thumbindex.query.retrieve import add_whole, best_cosines
 
 
 def test_a_documents_words_count_beside_its_best_chunk():

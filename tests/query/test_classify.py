@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import QueryKind
-from thumbindex.query.classify import Names, factors, kind_of
+from thumbindex.query.understand import Names, factors, kind_of
 from thumbindex.settings import ClassifySettings
 from thumbindex.testing import document
 

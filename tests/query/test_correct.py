@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from thumbindex.model import Query
-from thumbindex.query.correct import closest, correct, correct_text, correction
 from thumbindex.query.stage import Search, Tools
+from thumbindex.query.understand import closest, correct, correct_text, correction
 from thumbindex.testing import FakeEmbedder, MemoryKeywordIndex, document, memory_snapshot
 
 LEXICON: Mapping[str, int] = {"subscription": 9, "account": 20, "accounts": 3, "preview": 7, "live": 30, "plugin": 40, "lumen": 1, "sync": 50}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.model import Candidate, Query
-from thumbindex.query.dedup_hash import dedup_hash, exact_copies
+from thumbindex.query.copies import dedup_hash, exact_copies
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 

@@ -1,5 +1,5 @@
 from thumbindex.model import Filters, Query
-from thumbindex.query.dedup_known import dedup_known
+from thumbindex.query.copies import dedup_known
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from thumbindex.compare.differences import differing
+from thumbindex.compare.likeness import by_letters, ngrams, similarity
 from thumbindex.model import Query
-from thumbindex.query.dedup_ngram import by_letters, dedup_ngram, ngrams, similarity
-from thumbindex.query.guards import differing
+from thumbindex.query.copies import dedup_ngram
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 
 from thumbindex.model import Query
-from thumbindex.query.dedup_semantic import dedup_semantic, stored_cosines, thresholds
+from thumbindex.query.copies import dedup_semantic, stored_cosines, thresholds
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DedupSemanticSettings
 from thumbindex.testing import FakeEmbedder, MemoryVectorIndex, document, memory_snapshot

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.errors import UsageError
-from thumbindex.query.deduplicate import MOST_SEMANTIC, remove_duplicates
+from thumbindex.query.copies import MOST_SEMANTIC, remove_duplicates
 from thumbindex.settings import DeduplicateSettings
 
 items = st.lists(

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from thumbindex.model import Abbreviation, Term
-from thumbindex.query.equate import both_ways, clear_winner, other_forms, plain_runs, spelled_out, with_others
 from thumbindex.query.stage import Equal
+from thumbindex.query.understand import both_ways, clear_winner, other_forms, plain_runs, spelled_out, with_others
 from thumbindex.testing import FakeEmbedder, document
 
 DEFINED = {

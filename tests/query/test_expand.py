@@ -1,7 +1,7 @@
 import numpy as np
 
 from thumbindex.model import Term
-from thumbindex.query.expand import nearest_terms, term_vectors
+from thumbindex.query.understand import nearest_terms, term_vectors
 from thumbindex.settings import ExpandSettings
 from thumbindex.testing import FakeEmbedder
 

@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import Document
-from thumbindex.query.facts import Facts, facts, status_of
+from thumbindex.query.parents import Facts, facts, status_of
 
 
 def made(**keys) -> Document:

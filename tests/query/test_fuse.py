@@ -4,7 +4,7 @@ import pytest
 
 from thumbindex.language import telling_words
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
-from thumbindex.query.fuse import as_read, convex, first_of_each, fuse_lists, reciprocal_ranks
+from thumbindex.query.rank import as_read, convex, first_of_each, fuse_lists, reciprocal_ranks
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import FuseSettings, QuerySettings, SearchVectorSettings
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot

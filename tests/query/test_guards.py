@@ -1,7 +1,7 @@
 import pytest
 
+from thumbindex.compare.differences import contradiction, differing, kept_apart, table_shape, word_overlap
 from thumbindex.model import BlockKind, Chunk
-from thumbindex.query.guards import contradiction, differing, kept_apart, table_shape, word_overlap
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import Query
-from thumbindex.query.headings import coverage, headings
+from thumbindex.query.rank import coverage, headings
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import HeadingsSettings, QuerySettings
 from thumbindex.testing import document, memory_snapshot

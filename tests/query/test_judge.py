@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from thumbindex.compare.differences import judge
 from thumbindex.model import BlockKind, Chunk, Judgement
-from thumbindex.query.judge import judge
 from thumbindex.settings import DuplicatesSettings
 
 PAIRS = Path(__file__).parents[3] / "shared/eval/dups/dev/pairs.jsonl"

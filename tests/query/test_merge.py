@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.model import Dropped, Query
-from thumbindex.query.merge import Copy, greedy, merge
+from thumbindex.query.copies import Copy, greedy, merge
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 

@@ -3,7 +3,7 @@ from dataclasses import fields, replace
 import pytest
 
 from thumbindex.model import Query
-from thumbindex.query.normalize import attainable, normalize
+from thumbindex.query.rank import attainable, normalize
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings, RecencySettings
 from thumbindex.testing import document, memory_snapshot

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Query, Section
 from thumbindex.ports import Catalog
-from thumbindex.query.families import as_families, in_larger
-from thumbindex.query.parents import as_passages, parents
+from thumbindex.query.parents import as_families, as_passages, in_larger, parents
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DedupNgramSettings, QuerySettings
 from thumbindex.testing import document, memory_snapshot

@@ -1,5 +1,4 @@
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 
 import pytest
 
@@ -18,8 +17,8 @@ NAMES = [name for name, _ in STAGES]
 
 
 @pytest.mark.parametrize(("name", "stage"), STAGES)
-def test_one_word_names_a_stage_its_module_its_function_and_its_table(name, stage) -> None:
-    assert getattr(import_module(f"thumbindex.query.{name}"), name) is stage
+def test_one_word_names_a_stage_its_function_and_its_table(name, stage) -> None:
+    assert stage.__name__ == name
     assert is_dataclass(getattr(QuerySettings(), name))
     assert stage.__doc__
 

@@ -3,7 +3,7 @@ from datetime import date
 import pytest
 
 from thumbindex.model import Candidate, Document, day_of
-from thumbindex.query.recency import best_first, days, raise_score
+from thumbindex.query.rank import best_first, days, raise_score
 from thumbindex.settings import RecencySettings
 from thumbindex.testing import document, memory_snapshot
 

@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import Query
-from thumbindex.query.rerank import blend, rerank
+from thumbindex.query.diversify import blend, rerank
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
 from thumbindex.testing import FakeReranker, document, memory_snapshot

@@ -1,5 +1,5 @@
 from thumbindex.model import Hit, Query, RankedList
-from thumbindex.query.salience import by_salience, salience
+from thumbindex.query.rank import by_salience, salience
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from thumbindex.model import DocumentId, Hit, RankedList
-from thumbindex.query.search_graph import first_documents, spread
+from thumbindex.query.retrieve import first_documents, spread
 from thumbindex.settings import SearchGraphSettings
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 

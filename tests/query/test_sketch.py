@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.query.sketch import likeness, worth_reading
+from thumbindex.compare.likeness import likeness, worth_reading
 
 
 def test_texts_are_as_alike_as_their_letters_are() -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from thumbindex.model import DocumentId, Query
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.translations import translations
-from thumbindex.query.variants import variants
+from thumbindex.query.variants import translations, variants
 from thumbindex.testing import document, memory_snapshot
 
 ENGLISH = """# Install the server

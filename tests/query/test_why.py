@@ -7,9 +7,9 @@ from itertools import count
 import pytest
 
 from thumbindex.model import ChunkId, Filters, Query, Why
+from thumbindex.query.explain import why
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
-from thumbindex.query.why import why
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 SYNC = [

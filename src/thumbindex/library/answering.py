@@ -15,10 +15,10 @@ from thumbindex.index.union import unite
 from thumbindex.library.reader import Reader
 from thumbindex.model import Answer, ChunkId, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
-from thumbindex.query.equate import as_searched
 from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import RETRIEVERS, run
 from thumbindex.query.stage import Search, Tools
+from thumbindex.query.understand import as_searched
 from thumbindex.settings import LONGEST_QUERY, QuerySettings
 
 BEST = 20

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from thumbindex.compare.differences import judge
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import UsageError
 from thumbindex.index.writer import Writer
@@ -16,7 +17,6 @@ from thumbindex.library.clusters import is_merged, pairs_of, places_of, read_clu
 from thumbindex.library.reader import Reader
 from thumbindex.model import BlockKind, Chunk, Cluster, Decision, DuplicatesFound, Judgement, Verdict
 from thumbindex.ports import Embedder
-from thumbindex.query.judge import judge
 from thumbindex.settings import Config
 from thumbindex.text import embedded_text
 

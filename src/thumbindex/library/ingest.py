@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from thumbindex.compare.differences import kept_apart, stem
+from thumbindex.compare.tokens import reading
 from thumbindex.model import Chunk, IngestionCounts
 from thumbindex.ports import Matrix, Vector
-from thumbindex.query.guards import kept_apart, stem
-from thumbindex.query.reading import reading
 from thumbindex.settings import IngestSettings
 from thumbindex.text import text_key
 

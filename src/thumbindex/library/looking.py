@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from thumbindex.compare.differences import judge
 from thumbindex.index.store import Store
 from thumbindex.index.stored_duplicates import Looked
 from thumbindex.index.writer import Writer
@@ -17,7 +18,6 @@ from thumbindex.library.ingest import Ingested, counted, in_words, ingest, total
 from thumbindex.library.neighbors import Comparison, keep_nearby, nearby, plain_digest
 from thumbindex.model import Chunk, IngestionCounts
 from thumbindex.ports import Matrix, Vector
-from thumbindex.query.judge import judge
 from thumbindex.settings import IndexSettings
 from thumbindex.text import text_key
 

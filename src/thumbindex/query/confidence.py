@@ -15,7 +15,7 @@ import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, Dropped
 from thumbindex.ports import Calibration, Mask, Vector
-from thumbindex.query.search_keyword import field_weights
+from thumbindex.query.retrieve import field_weights
 from thumbindex.query.stage import Search, Tools
 
 WORDS_ALONE = 0.49

@@ -6,19 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import lru_cache
 from typing import TypeVar
 
+from thumbindex.compare.differences import disagreement
 from thumbindex.model import Candidate, ChunkId
-from thumbindex.query.alike import near_copies
-from thumbindex.query.guards import contradiction
+from thumbindex.query.copies import near_copies
 from thumbindex.query.stage import Search, Tools
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
-
-PAIRS = 1024
-"""Pairs of texts that are remembered."""
 
 
 def contradict(search: Search, tools: Tools) -> Search:
@@ -39,12 +35,6 @@ def contradict(search: Search, tools: Tools) -> Search:
         for at, each in enumerate(candidates)
     )
     return replace(search, candidates=in_pairs(named))
-
-
-@lru_cache(maxsize=PAIRS)
-def disagreement(first: str, second: str) -> str:
-    """Name what one text says against the other, remembered for who asks again; empty where they do not disagree."""
-    return contradiction(first, second)
 
 
 def are_parallel(first: Candidate, second: Candidate) -> bool:

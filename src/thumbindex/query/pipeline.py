@@ -7,33 +7,16 @@ from dataclasses import replace
 
 from thumbindex.model import ChunkId, Passage, Place, Query, Step
 from thumbindex.ports import Mask
-from thumbindex.query.aggregate import aggregate
-from thumbindex.query.classify import classify
 from thumbindex.query.confidence import confidence
 from thumbindex.query.contradict import contradict
-from thumbindex.query.correct import correct
-from thumbindex.query.dedup_hash import dedup_hash
-from thumbindex.query.dedup_known import dedup_known
-from thumbindex.query.dedup_ngram import dedup_ngram
-from thumbindex.query.dedup_semantic import dedup_semantic
-from thumbindex.query.deduplicate import deduplicate
-from thumbindex.query.diversify import diversify
-from thumbindex.query.equate import equate
-from thumbindex.query.expand import expand
-from thumbindex.query.families import as_families
-from thumbindex.query.fuse import first_list, fuse
-from thumbindex.query.headings import headings
-from thumbindex.query.normalize import normalize
-from thumbindex.query.parents import as_passages, is_inside, parents
-from thumbindex.query.recency import recency
-from thumbindex.query.rerank import rerank
-from thumbindex.query.salience import salience
-from thumbindex.query.search_code import search_code
-from thumbindex.query.search_graph import search_graph
-from thumbindex.query.search_keyword import search_keyword
-from thumbindex.query.search_vector import search_vector
+from thumbindex.query.copies import dedup_hash, dedup_known, dedup_ngram, dedup_semantic, deduplicate
+from thumbindex.query.diversify import diversify, rerank
+from thumbindex.query.parents import as_families, as_passages, is_inside, parents
+from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
+from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
 from thumbindex.query.stage import Search, Stage, Tools
 from thumbindex.query.terms import read_terms
+from thumbindex.query.understand import classify, correct, equate, expand
 from thumbindex.query.variants import variants
 
 STAGES: tuple[tuple[str, Stage], ...] = (

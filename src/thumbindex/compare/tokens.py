@@ -1,4 +1,4 @@
-"""A text as guards read it: what is visible of it in one typography, cut into tokens that say what they are."""
+"""Read a text for comparison: what is visible of it in one typography, cut into tokens that say what they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from html import unescape
 
-from thumbindex.query.vocabulary import (
+from thumbindex.compare.words import (
     CASED,
     CONTRACTIONS,
     COUNTS,

@@ -1,24 +1,45 @@
-"""Stage fuse: the retrievers' rankings of documents become one, and each document's chunks follow it.
-
-Convex combination of calibrated scores (Bruch, Gai & Ingber 2023), or reciprocal rank fusion (Cormack, Clarke & Buettcher 2009).
-"""
+"""The stages that rank: salience, fusion, headings, recency and normalized scores."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from datetime import date, timedelta
+from functools import lru_cache
 from heapq import nlargest
 from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.language import ENGLISH, is_read, telling_words
-from thumbindex.model import Candidate, ChunkId, DocumentId, RankedList
-from thumbindex.ports import Embedder
-from thumbindex.query.stage import Search, Tools
-from thumbindex.settings import QuerySettings
+from thumbindex.compare.differences import stem
+from thumbindex.language import ENGLISH, function_words, is_read, telling_words
+from thumbindex.model import Candidate, ChunkId, Document, DocumentId, Hit, RankedList, day_modified, day_of
+from thumbindex.ports import Embedder, Mask
+from thumbindex.query.stage import Search, Tools, once_a_catalog
+from thumbindex.settings import QuerySettings, RecencySettings
+from thumbindex.text import words
+
+
+def salience(search: Search, tools: Tools) -> Search:
+    """Rank the chunks in the running by their salience, repeats' boosts included; it finds nothing that was not found."""
+    found = {hit.chunk: hit.document for each in search.lists.values() for hit in each.hits}
+    if not found:
+        return search
+    chunks = sorted(found)
+    scores = dict(zip(chunks, map(float, tools.snapshot.duplicates.salience(chunks)), strict=True))
+    return replace(search, lists={**search.lists, "salience": by_salience(found, scores)})
+
+
+def by_salience(found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, float]) -> RankedList:
+    """Return chunks by salience, ties by position; a document matters as much as the chunk of it that matters most."""
+    order = sorted(found, key=lambda n: (-scores[n], n))
+    documents: dict[DocumentId, float] = {}
+    for chunk in order:
+        documents.setdefault(found[chunk], scores[chunk])
+    return RankedList(tuple(Hit(n, found[n], rank, scores[n]) for rank, n in enumerate(order, 1)), documents)
+
 
 Item = TypeVar("Item", bound=Hashable)
 Fusion = Callable[[Mapping[str, Mapping[Item, float]], Mapping[str, float]], dict[Item, float]]
@@ -185,3 +206,110 @@ def reciprocal_ranks(rankings: Mapping[str, Mapping[Item, float]], weights: Mapp
         for rank, item in enumerate(ordered, 1):
             fused[item] += weights.get(name, 0.0) * (k + 1) / (k + rank)
     return dict(fused)
+
+
+HEADINGS = 8192
+"""Headings whose words are remembered."""
+
+NOWHERE: Mapping[str, Mask] = {}
+"""What the index adds where all that it holds is English."""
+
+
+def headings(search: Search, tools: Tools) -> Search:
+    """Raise chunks by the share of the query's words in the headings above them; each document's best chunk takes what its best one had."""
+    found = words(search.text)
+    stops = function_words(dict.fromkeys(found), tools.snapshot.keyword.languages)
+    asked = {word: stem(word) for word in found if stops.get(word, 1.0)}
+    if not asked:
+        return search
+    settings = tools.settings
+    held = held_above(asked, tools)
+    family: dict[DocumentId, list[Candidate]] = defaultdict(list)
+    for each in search.candidates:
+        family[each.document].append(each)
+    stemmed = frozenset(asked.values())
+    scored = [each for own in family.values() for each in raised(own, stemmed, settings.headings.weight, settings.fuse.spread, held)]
+    return replace(search, candidates=tuple(sorted(scored, key=lambda each: (-each.score, each.id))))
+
+
+def raised(
+    candidates: Collection[Candidate], asked: frozenset[str], weight: float, spread: float, held: Mapping[str, Mask] = NOWHERE
+) -> list[Candidate]:
+    """Score a document's chunks anew: as fusion did, by their share of the best one's, but the headings count in it."""
+    best = max(each.score for each in candidates)
+    if best <= 0:
+        return list(candidates)
+    also = (frozenset(each for each, mask in held.items() if mask[candidate.id]) for candidate in candidates)
+    covered = [coverage(each.chunk.heading_path[1:], asked, more) for each, more in zip(candidates, also, strict=True)]
+    if not any(covered):
+        return list(candidates)
+    shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
+    totals = [share + weight * covers for share, covers in zip(shares, covered, strict=True)]
+    highest = max(totals)
+    return [each.scored(best * (total / highest) ** spread) for each, total in zip(candidates, totals, strict=True)]
+
+
+def held_above(asked: Mapping[str, str], tools: Tools) -> Mapping[str, Mask]:
+    """Return above which chunks the index finds the words, by their stems here: it knows endings of other languages than English."""
+    keyword = tools.snapshot.keyword
+    return {own: keyword.holding(word, ("headings",)) for word, own in asked.items()} if keyword.languages else NOWHERE
+
+
+def coverage(headings: Collection[str], asked: frozenset[str], held: frozenset[str] = frozenset()) -> float:
+    """Return which share of the words that are asked for stands in any of the headings, endings aside; `held` are known to."""
+    return len(asked & frozenset[str]().union(held, *map(stems, headings))) / len(asked)
+
+
+@lru_cache(maxsize=HEADINGS)
+def stems(heading: str) -> frozenset[str]:
+    """Return a heading's words without their endings, remembered: the same headings come with one question after the other."""
+    return frozenset(map(stem, words(heading)))
+
+
+_AHEAD = timedelta(days=366)
+"""How far a date may lie after every modified time: an archive may give all its files one time, older than what they say."""
+
+
+def recency(search: Search, tools: Tools) -> Search:
+    """Raise scores by age, counted from the newest document: the same corpus gives the same answer on any day."""
+    catalog = tools.snapshot.catalog
+    day, newest = _days(catalog)
+    raised = (raise_score(each, (newest - day[each.document]).days, tools.settings.recency) for each in search.candidates)
+    return replace(search, candidates=best_first(raised))
+
+
+def days(documents: Sequence[Document]) -> list[date]:
+    """Return each document's day; where that is far after all modified times it is a mistake, and the document's own one counts."""
+    written = list(map(day_of, documents))
+    latest = max(map(day_modified, documents), default=date.min) + _AHEAD
+    if min(written, default=latest) > latest:
+        return written  # images of systems keep no modified times: nothing to tell a mistake by
+    return [day_modified(document) if day > latest else day for document, day in zip(documents, written, strict=True)]
+
+
+def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
+    """Multiply a score by 1 + bias · 2^(−age / half-life), age in days."""
+    return candidate.scored(candidate.score * (1 + settings.bias * 2 ** (-age / settings.half_life_days)))
+
+
+def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """Sort by score, ties by path, then line."""
+    return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
+
+
+def _with_newest(found: Sequence[date]) -> tuple[Sequence[date], date]:
+    return found, max(found, default=date.min)
+
+
+_days = once_a_catalog(lambda catalog: _with_newest(days(catalog.documents)))
+
+
+def normalize(search: Search, tools: Tools) -> Search:
+    """Bring scores to 0 to 1 without stretching them: a weak best hit stays weak."""
+    ceiling = attainable(tools.settings)
+    return replace(search, candidates=tuple(each.scored(min(max(each.score / ceiling, 0.0), 1.0)) for each in search.candidates))
+
+
+def attainable(settings: QuerySettings) -> float:
+    """Return the highest score: fusion's weights sum to 1 with either method, recency adds its bias."""
+    return 1.0 + (settings.recency.bias if settings.recency.enabled else 0.0)

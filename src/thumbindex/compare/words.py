@@ -1,4 +1,4 @@
-"""Words that guards know: what turns a sentence round, counts, units, dates, other names of one thing, and tags of HTML."""
+"""Words that the comparison of two texts knows: negations, counts, units, dates, synonyms, and tags of HTML."""
 
 from __future__ import annotations
 

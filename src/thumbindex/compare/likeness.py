@@ -1,4 +1,4 @@
-"""A first look at which texts could be alike: their letters as bits, quick enough for all candidates of a query, nothing kept."""
+"""How alike two texts are by their letters: a quick sketch for all pairs, and the exact similarity of 3-grams (Broder 1997)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from thumbindex.compare.tokens import comparable
+
 BY_LETTERS = 0.5
 """The least likeness of sketches of texts whose letters are worth comparing: of copies it was 0.63 at least."""
 
@@ -18,7 +20,7 @@ BY_MEANING = 0.4
 KEPT = 4096
 """Texts whose sketches are remembered, half a kilobyte each: the next query finds the same ones."""
 
-SETS = 8
+SKETCH_SETS = 8
 """Sets of texts that are remembered: the stages look at one query's candidates one after the other."""
 
 _ROWS = 16
@@ -40,7 +42,7 @@ def worth_reading(texts: Sequence[str], least: float) -> npt.NDArray[np.bool_]:
     return np.asarray(_likeness(tuple(texts)) >= least, dtype=np.bool_)
 
 
-@lru_cache(maxsize=SETS)
+@lru_cache(maxsize=SKETCH_SETS)
 def _likeness(texts: tuple[str, ...]) -> npt.NDArray[np.float64]:
     return likeness(texts)
 
@@ -94,3 +96,47 @@ def _letters(joined: str) -> npt.NDArray[np.uint64]:
     kept[:1] = True
     found: npt.NDArray[np.uint64] = np.where(letter, points, 32)[kept].astype(np.uint64)
     return found
+
+
+Grams = npt.NDArray[np.int64]
+"""Shape (grams,): each three characters as one number, in the order of the text; a repeated one counts once."""
+
+GRAM_SETS = 512
+"""Texts whose 3-grams are kept: about 4 KB each."""
+
+PAIRS = 1024
+"""Pairs of texts whose similarity is remembered: several stages ask, and the next query finds the same texts."""
+
+_LENGTH = 3
+_NONE = "\0"
+
+
+def by_letters(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return the similarity of each two texts, shape (texts, texts); 0 where a first look tells that they are not alike."""
+    similarities = np.zeros((len(texts), len(texts)))
+    for a, b in np.argwhere(np.triu(worth_reading(texts, BY_LETTERS), 1)):
+        similarities[a, b] = similarities[b, a] = similarity(texts[a], texts[b])
+    return similarities
+
+
+@lru_cache(maxsize=PAIRS)
+def similarity(first: str, second: str) -> float:
+    """Return the shared share of the 3-grams of two texts, |A ∩ B| / |A ∪ B|; an empty one is like no other (Broder 1997)."""
+    mine, yours = gram_set(first), gram_set(second)
+    shared = len(np.intersect1d(mine, yours, assume_unique=True))
+    joined = len(mine) + len(yours) - shared
+    return shared / joined if joined else 0.0
+
+
+@lru_cache(maxsize=GRAM_SETS)
+def gram_set(markdown: str) -> Grams:
+    """Return a text's 3-grams, each once, ascending."""
+    return np.unique(ngrams(markdown))
+
+
+def ngrams(markdown: str) -> Grams:
+    """Return the character 3-grams of a text's visible words, one number each: case, quotes, line breaks and markers do not count."""
+    text = " ".join(comparable(markdown)[0].casefold().split())
+    # a text of one or two characters is one gram by itself
+    points = np.frombuffer(text.ljust(_LENGTH if text else 0, _NONE).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
+    return points[:-2] << 42 | points[1:-1] << 21 | points[2:]

@@ -1,4 +1,4 @@
-"""Which paths are parallel: equal but for one folder, or for a version in a name; told by their shape, not by a list of names."""
+"""Which paths are parallel: equal but for one folder, or for a version in a name."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Do two texts say the same? Pure: words, letters, paths and what differs; seen by query and library."""

@@ -1,0 +1,157 @@
+"""The stages that search: by words, identifiers, meaning and links; and the scores of chunks added up to documents."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from thumbindex.model import ChunkId, DocumentId, Hit, RankedList
+from thumbindex.ports import KeywordWeights, LinkGraph, Vector
+from thumbindex.query.stage import Search, Tools
+from thumbindex.settings import SearchGraphSettings, SearchKeywordSettings
+
+FIELDS = ("title", "headings", "keywords", "description", "tags", "aliases", "author", "path", "body")
+
+
+def search_keyword(search: Search, tools: Tools) -> Search:
+    """Find chunks by words; the more of them a chunk holds the better, quoted phrases must be there."""
+    settings = tools.settings.search_keyword
+    if not search.terms:
+        return search
+    found = tools.snapshot.keyword.search(search.terms, field_weights(settings), settings.limit, search.mask)
+    return replace(search, lists={**search.lists, "search_keyword": found})
+
+
+def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
+    """Return the fields with their boosts, those at zero left out."""
+    boosts = {name: boost for name in FIELDS if (boost := getattr(settings, name))}
+    return KeywordWeights(boosts, settings.k1, settings.b, settings.coverage)
+
+
+def search_code(search: Search, tools: Tools) -> Search:
+    """Find chunks by identifiers and words as they are written."""
+    settings = tools.settings.search_code
+    if not search.identifiers:
+        return search
+    weights = KeywordWeights({"code": 1.0}, settings.k1, settings.b)
+    found = tools.snapshot.keyword.search(search.identifiers, weights, settings.limit, search.mask)
+    return replace(search, lists={**search.lists, "search_code": found})
+
+
+def search_vector(search: Search, tools: Tools) -> Search:
+    """Find chunks by meaning; without a model or vectors, find nothing."""
+    settings = tools.settings.search_vector
+    if tools.embedder is None or not len(tools.snapshot.vector):
+        return search
+    vector = tools.embedder.embed_query(search.meaning or search.text)
+    hits = tools.snapshot.vector.search(vector, settings.limit, search.mask)
+    return replace(search, vector=vector, lists={**search.lists, "search_vector": RankedList(hits)})
+
+
+def search_graph(search: Search, tools: Tools) -> Search:
+    """Find neighbors of what was found; each is stood for by its best chunk for this query."""
+    settings = tools.settings.search_graph
+    seeds = first_documents(search.lists, settings.from_documents)
+    scores = spread(seeds, tools.snapshot.graph, settings)
+    hits = _best_chunks(scores, search, tools)[: settings.limit]
+    if not hits:
+        return search
+    ranked = tuple(replace(hit, rank=rank) for rank, hit in enumerate(hits, 1))
+    documents = {hit.document: hit.score for hit in ranked}
+    return replace(search, lists={**search.lists, "search_graph": RankedList(ranked, documents)})
+
+
+def first_documents(lists: Mapping[str, RankedList], count: int) -> tuple[DocumentId, ...]:
+    """Return the documents that stand first over all lists: the sum of 1 / rank of each one's best chunk."""
+    scores: dict[DocumentId, float] = defaultdict(float)
+    for found in lists.values():
+        best = {hit.document: hit.rank for hit in reversed(found.hits)}
+        for document, rank in best.items():
+            scores[document] += 1 / rank
+    return tuple(sorted(scores, key=lambda d: (-scores[d], d))[:count])
+
+
+def spread(seeds: Sequence[DocumentId], graph: LinkGraph, settings: SearchGraphSettings) -> dict[DocumentId, float]:
+    """Give each neighbor of the seeds the sum of 1 / rank of the seeds that it hangs on; a hub's neighbors are bounded."""
+    scores: dict[DocumentId, float] = defaultdict(float)
+    for rank, seed in enumerate(seeds, 1):
+        for neighbor in neighbors(seed, graph, settings):
+            scores[neighbor] += 1 / rank
+    return dict(scores)
+
+
+def neighbors(seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings) -> list[DocumentId]:
+    """Return the documents one link away, in the direction that is followed, ascending."""
+    linked = graph.linked(seed) if settings.direction != "in" else ()
+    linking = graph.linking(seed) if settings.direction != "out" else ()
+    return sorted({*linked, *linking})[: settings.neighbors]
+
+
+def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:
+    hits = []
+    for document in sorted(scores, key=lambda d: (-scores[d], d)):
+        chunks = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document) if search.mask is None or search.mask[n]]
+        if chunks:
+            hits.append(Hit(_best_chunk(chunks, search, tools), document, 1, scores[document]))
+    return hits
+
+
+def _best_chunk(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> ChunkId:
+    """Return the nearest by meaning; where none has a vector the one that the words found first, else the document's first."""
+    if search.vector is not None:
+        cosines = tools.snapshot.vector.vectors(chunks) @ search.vector
+        if not np.isnan(cosines).all():
+            return chunks[int(np.nanargmax(cosines))]
+    ranks = {hit.chunk: hit.rank for found in search.lists.values() for hit in reversed(found.hits)}
+    return min(chunks, key=lambda n: (ranks.get(n, len(ranks) + 1), n))
+
+
+_DIGITS = 6
+"""Of a cosine: beyond these it depends on which others are computed at once, and two equal texts are to have equal ones."""
+
+
+def aggregate(search: Search, tools: Tools) -> Search:
+    """Give every document that some retriever found its own score in each of them."""
+    settings = tools.settings.aggregate
+    lists = {name: add_whole(found, settings.whole) if name in {"search_keyword", "search_code"} else found for name, found in search.lists.items()}
+    if search.vector is not None and "search_vector" in lists:
+        documents = sorted({hit.document for found in lists.values() for hit in found.hits})
+        lists["search_vector"] = by_meaning(lists["search_vector"], documents, search.vector, search, tools)
+    return replace(search, lists=lists)
+
+
+def add_whole(found: RankedList, weight: float) -> RankedList:
+    """Score each document by its best chunk and, weighted, by all of its words together."""
+    best: dict[DocumentId, float] = {}
+    for hit in found.hits:
+        best.setdefault(hit.document, hit.score)
+    documents = {d: best.get(d, 0.0) + weight * found.documents.get(d, 0.0) for d in {*best, *found.documents}}
+    return RankedList(found.hits, documents)
+
+
+def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools) -> RankedList:
+    """Score each document by the mean cosine of its best chunks; those chunks join the hits, best first."""
+    scores: dict[DocumentId, float] = {}
+    hits = {hit.chunk: hit for hit in found.hits}
+    chunks_of = {d: [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(d) if search.mask is None or search.mask[n]] for d in documents}
+    vectors = tools.snapshot.vector.vectors([n for chunks in chunks_of.values() for n in chunks])
+    cosines = iter(np.round(vectors @ query, _DIGITS).tolist())
+    for document, chunks in chunks_of.items():
+        best = best_cosines(chunks, list(islice(cosines, len(chunks))), tools.settings.aggregate.best)
+        if best:
+            scores[document] = float(np.mean(list(best.values())))
+        for chunk, cosine in best.items():
+            hits.setdefault(chunk, Hit(chunk, document, 0, cosine))
+    ranked = sorted(hits.values(), key=lambda hit: (-hit.score, hit.chunk))
+    return RankedList(tuple(Hit(hit.chunk, hit.document, rank, hit.score) for rank, hit in enumerate(ranked, 1)), scores)
+
+
+def best_cosines(chunks: Sequence[ChunkId], cosines: Sequence[float], count: int) -> Mapping[ChunkId, float]:
+    """Return the chunks with the highest cosines; those without a vector (NaN) do not count."""
+    pairs = [(cosine, chunk) for chunk, cosine in zip(chunks, cosines, strict=True) if not math.isnan(cosine)]
+    return {chunk: cosine for cosine, chunk in sorted(pairs, key=lambda pair: (-pair[0], pair[1]))[:count]}

@@ -1,0 +1,404 @@
+"""The stages that read the query: classify it, correct its spelling, and add other forms and related terms."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby, islice, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from thumbindex.model import Abbreviation, ChunkId, Document, Passage, QueryKind, Term
+from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix
+from thumbindex.query.retrieve import FIELDS
+from thumbindex.query.stage import Equal, Search, Tools, once_a_catalog
+from thumbindex.query.terms import QUOTED, folded, is_identifier, is_mixed_case, read_terms, stops_of, tokens
+from thumbindex.settings import ClassifySettings, EquateSettings, ExpandSettings
+from thumbindex.text import STOP_WORDS, composed, fold, form_key, has_cjk, visible, words
+
+_QUESTION = re.compile(r"^(?:how|why|what|when|who|can|could|should|is|are|do|does|did|will|would)\b", re.I)
+_NAMED = frozenset("guide docs documentation tutorial chapter handbook faq glossary changelog readme appendix".split())
+"""Words that name a part of the documentation wherever they stand."""
+
+_PLACED = frozenset("page section reference manual introduction overview".split())
+"""Words that name one only at the end of a query, or before one of `_ABOUT`; elsewhere they are things that people work with."""
+
+_ABOUT = frozenset("about on for to of in".split())
+_INDEFINITE = frozenset("a an my your each every any another one".split())
+_KEYWORDS = 3
+"""The most words of a query that is keywords, not a sentence: a mixed-case word in a sentence is rather a brand."""
+
+
+def classify(search: Search, tools: Tools) -> Search:
+    """Set the query's kind and the factors of the retrievers that follow from it."""
+    catalog = tools.snapshot.catalog
+    kind = kind_of(search.text, _names(catalog))
+    return replace(search, kind=kind, weights=factors(kind, tools.settings.classify))
+
+
+class Names:
+    """What documents are called, titles and aliases, by the number of characters: a query is compared with those that it may be.
+
+    Those of a length are folded when they are first compared with: all of a hundred thousand would take a snapshot's first query half a second.
+    """
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._written: dict[int, list[str]] = {}
+        self._folded: dict[int, frozenset[str]] = {}
+        for document in documents:
+            for name in (document.title, *document.aliases):
+                self._written.setdefault(len(name), []).append(name)
+
+    def of(self, length: int) -> frozenset[str]:
+        """Return the names of so many characters, folded."""
+        if length not in self._written:
+            return frozenset()
+        if length not in self._folded:
+            self._folded[length] = frozenset(map(folded, self._written[length]))
+        return self._folded[length]
+
+
+def kind_of(text: str, names: Names) -> QueryKind:
+    """Return factual, navigational or exploratory: the first whose signs the text shows, else exploratory."""
+    if is_factual(text):
+        return QueryKind.FACTUAL
+    return QueryKind.NAVIGATIONAL if is_navigational(text) or is_name(text, names) else QueryKind.EXPLORATORY
+
+
+def factors(kind: QueryKind, settings: ClassifySettings) -> Mapping[str, float]:
+    """Return the factor of each retriever that counts otherwise than usual."""
+    if kind is QueryKind.FACTUAL:
+        return {"search_keyword": settings.factual_keyword, "search_code": settings.factual_code, "search_vector": settings.factual_vector}
+    if kind is QueryKind.NAVIGATIONAL:
+        return {"search_keyword": settings.navigational_keyword, "search_graph": settings.navigational_graph}
+    return {"search_vector": settings.exploratory_vector}
+
+
+def is_factual(text: str) -> bool:
+    """Tell whether a text holds something to be found as it is written: an identifier, a version, code or a quoted phrase."""
+    if QUOTED.search(text) or re.search(r"`[^`]+`", text):
+        return True
+    found = tokens(text)
+    return any(is_identifier(token) for token in found) or (len(found) <= _KEYWORDS and any(is_mixed_case(token) for token in found))
+
+
+def is_navigational(text: str) -> bool:
+    """Tell whether a text asks for a place: a wikilink, or words for a part of the documentation."""
+    if "[[" in text:
+        return True
+    if _QUESTION.match(text.strip()):
+        return False
+    found = words(text)
+    return any(word in _NAMED or (word in _PLACED and _is_placed(found, at)) for at, word in enumerate(found))
+
+
+def is_name(text: str, names: Names) -> bool:
+    """Tell whether a text is a document's title or alias, punctuation and case aside."""
+    text = composed(text)
+    wanted = folded(text)
+    lengths = range(min(len(wanted), len(text)), len(text) + len(wanted))
+    return bool(wanted) and any(wanted in names.of(length) for length in lengths)
+
+
+def _is_placed(found: Sequence[str], at: int) -> bool:
+    if _INDEFINITE.intersection(found[max(0, at - 2) : at]):
+        return False
+    return at == len(found) - 1 or found[at + 1] in _ABOUT
+
+
+_names = once_a_catalog(lambda catalog: Names(catalog.documents))
+
+
+_TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
+_WORD = re.compile(r"([(‘']*)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…]*)")
+_ANYWHERE = KeywordWeights(dict.fromkeys(FIELDS, 1.0))
+_BODY = KeywordWeights({"body": 1.0})
+_FIRST_LETTER_UNSURE = 6
+"""The fewest letters of a word whose first one may be wrong: shorter ones have too many neighbors."""
+
+_DERIVED = 2
+"""The letters that a derived word has more than its root (strange, strangers): that is no mistake."""
+
+_HALF = 4
+"""The fewest letters of each half of a word that is taken apart."""
+
+_COMPARED = 3
+"""The chunks by whose equal scores two words are seen to be one to stemming."""
+
+_MOST_CORRECTED = 20
+"""The unknown words that are corrected: each is compared with the whole lexicon, and a text of many is no question."""
+
+_FREQUENT = 5
+"""The fewest chunks that hold each half of a word that is taken apart: two rare halves are a coincidence."""
+
+
+def correct(search: Search, tools: Tools) -> Search:
+    """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked."""
+    shortest = tools.settings.correct.shortest
+    stops = stops_of(search.text, tools.snapshot.keyword.languages)
+    unknown = (word for word in dict.fromkeys(correctable(search.text, shortest)) if word not in stops and not is_word(word, tools))
+    corrections = {word: correction(word, tools) for word in islice(unknown, _MOST_CORRECTED)}
+    text = correct_text(search.text, corrections.get, shortest)
+    if text == search.text:
+        return search
+    terms, identifiers = read_terms(text, tools.settings.search_code.whole, tools.snapshot.keyword.languages)
+    return replace(search, text=text, terms=terms, identifiers=identifiers)
+
+
+def is_word(word: str, tools: Tools) -> bool:
+    """Tell whether a text holds a word, or the model knows it: `baby` is spelled right where all notes say `infant`."""
+    return tools.snapshot.keyword.frequency(word) > 0 or (tools.embedder is not None and tools.embedder.knows(word))
+
+
+def correct_text(text: str, correction: Callable[[str], str | None], shortest: int) -> str:
+    """Replace each plain word that has a correction; quotes, code, links, numbers and short words stay."""
+
+    def corrected(match: re.Match[str]) -> str:
+        parts = _parts(match[0], text, shortest)
+        found = correction(fold(parts[2])) if parts else None
+        return f"{parts[1]}{found}{parts[3]}" if parts and found is not None else match[0]
+
+    return _TOKEN.sub(corrected, text)
+
+
+def correctable(text: str, shortest: int) -> Iterator[str]:
+    """Yield the words, folded, that `correct_text` asks a correction for."""
+    found = (_parts(match[0], text, shortest) for match in _TOKEN.finditer(text))
+    return (fold(parts[2]) for parts in found if parts)
+
+
+def _parts(token: str, text: str, shortest: int) -> re.Match[str] | None:
+    """Return what stands before a word, the word, and what stands after it; None for what is left alone."""
+    parts = _WORD.fullmatch(token)
+    return parts if parts and is_correctable(parts[2], text, shortest) else None
+
+
+def is_correctable(token: str, text: str, shortest: int) -> bool:
+    """Tell whether a token is a word: not short, not code, not an acronym in a text that is not all capitals."""
+    acronym = token.isupper() and not text.isupper()
+    word = token[0].isascii() and not has_cjk(token) and not is_identifier(token)
+    return len(token) >= shortest and word and not acronym and fold(token) not in STOP_WORDS
+
+
+def correction(word: str, tools: Tools) -> str | None:
+    """Return what a word should be: nothing where a text holds it, or where headings, front matter or stemming find it rightly."""
+    if tools.snapshot.keyword.frequency(word):
+        return None
+    keyword = tools.snapshot.keyword
+    found = closest(word, keyword.words(), tools.settings.correct.two_edits_from, keyword.frequency)
+    if found is None or not _found_by(word, _ANYWHERE, tools):
+        return found
+    # stemming forgives some mistakes (independeent), an embedding model does not; another ending is none
+    hits = _found_by(word, _BODY, tools)
+    return found if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools) else None
+
+
+def closest(word: str, lexicon: Mapping[str, int], two_edits_from: int, frequency: Callable[[str], int] | None = None) -> str | None:
+    """Return the nearest word by optimal string alignment (Damerau 1964), then first letter, frequency and alphabet; else two words.
+
+    A lexicon may count what was deleted, too: `frequency` says how many chunks hold a word now, and is asked for the nearest alone.
+    """
+    frequency = frequency or (lambda known: lexicon.get(known, 0))
+    limit = 2 if len(word) >= two_edits_from else 1
+    near = [known for known in lexicon if -limit <= len(known) - len(word) <= limit]
+    if len(word) < _FIRST_LETTER_UNSURE:
+        near = [known for known in near if known[0] == word[0]]
+    # Imported here: only for a word that no text holds.
+    from rapidfuzz.distance import OSA
+    from rapidfuzz.process import extract
+
+    found = extract(word, near, scorer=OSA.distance, processor=None, score_cutoff=limit, limit=None)
+    ranked = sorted((int(distance), known[0] != word[0], known) for known, distance, _ in found)
+    for (distance, _), equals in groupby(ranked, key=lambda each: each[:2]):
+        held = [(-count, known) for *_, known in equals if (count := frequency(known))]
+        if held:
+            _, best = min(held)
+            return None if distance == _DERIVED and word.startswith(best) else best
+    return _taken_apart(word, lexicon, frequency)
+
+
+def _taken_apart(word: str, lexicon: Mapping[str, int], frequency: Callable[[str], int]) -> str | None:
+    cuts = ((word[:at], word[at:]) for at in range(_HALF, len(word) - _HALF + 1))
+    known = ((left, right) for left, right in cuts if min(lexicon.get(left, 0), lexicon.get(right, 0)) >= _FREQUENT)
+    counted = ((min(frequency(left), frequency(right)), f"{left} {right}") for left, right in known)
+    held, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))
+    return best if held >= _FREQUENT else None
+
+
+def _found_by(word: str, weights: KeywordWeights, tools: Tools) -> tuple[tuple[ChunkId, float], ...]:
+    return tuple((hit.chunk, hit.score) for hit in tools.snapshot.keyword.search([Term(word)], weights, _COMPARED).hits)
+
+
+_CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
+_BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
+_PLURAL = re.compile(r"\b([A-Z\d]{2,})s\b")
+
+_LONGEST = 8
+"""Words of a form that is looked for in a query."""
+
+_MOST_EQUATED = 40
+"""Words of a query that are looked at: a text of more is no question."""
+
+
+def equate(search: Search, tools: Tools) -> Search:
+    """Let each word be found by its other form too, at a lower weight; the query's text stays as it was asked."""
+    settings, runs = tools.settings.equate, list(plain_runs(search.text))
+    found: list[Equal] = []
+    if settings.abbreviations:
+        catalog = tools.snapshot.catalog
+        found += other_forms(search.text, runs, _forms(catalog))
+    if settings.compounds:
+        keyword = tools.snapshot.keyword
+        stops = stops_of(search.text, keyword.languages)
+        found += [*joined(runs, keyword, settings, stops), *split(runs, keyword, settings, stops)]
+    terms = tuple(with_others(term, found, settings.weight) for term in search.terms)
+    identifiers = tuple(with_others(term, [each for each in found if " " not in each.other], settings.weight) for term in search.identifiers)
+    counted = {other.text for term in (*terms, *identifiers) for other in term.others}
+    # Of a word that is not searched for, as "it" is not where IT is defined, no other form counts.
+    equated = tuple(each for each in found if each.other in counted)
+    if not equated:
+        return search
+    return replace(search, terms=terms, identifiers=identifiers, meaning=spelled_out(search.text, equated, tools.embedder), equated=equated)
+
+
+def plain_runs(text: str) -> Iterator[list[str]]:
+    """Yield the words that stand together, folded; quoted phrases, code and punctuation part them."""
+    plain = _CODE.sub(" | ", QUOTED.sub(" | ", text))
+    tokens = ("|" if is_identifier(token.strip(".,;:!?")) else token for token in plain.split()[:_MOST_EQUATED])
+    yield from (run for part in _BREAK.split(" ".join(tokens)) if (run := words(part)))
+
+
+# ------------------------------------------------------------------ abbreviations
+
+
+class Forms(NamedTuple):
+    """Every form that documents define, short ones as they are and long ones by their keys, with how many give each other form for it."""
+
+    short: Mapping[str, Counter[str]]
+    long: Mapping[str, Counter[str]]
+
+
+def both_ways(defined: Mapping[Abbreviation, int]) -> Forms:
+    """Return the forms of some abbreviations; of long ones that differ in their writing alone the most frequent stands for all."""
+    short: dict[str, Counter[str]] = {}
+    long: dict[str, Counter[str]] = {}
+    written: dict[str, str] = {}
+    for each, count in sorted(defined.items(), key=lambda item: (-item[1], item[0])):
+        key = form_key(each.long)
+        short.setdefault(each.short, Counter())[written.setdefault(key, each.long)] += count
+        long.setdefault(key, Counter())[each.short] += count
+    return Forms(short, long)
+
+
+def other_forms(text: str, runs: Sequence[Sequence[str]], forms: Forms) -> list[Equal]:
+    """Return the other form of each one in a query: what most documents give; none where as many give another one."""
+    grams = {" ".join(run[at:end]) for run in runs for at in range(len(run)) for end in range(at + 1, min(at + _LONGEST, len(run)) + 1)}
+    plurals = {f"{fold(short)}s": fold(short) for short in _PLURAL.findall(text)}
+    found = [(gram, forms.short.get(gram) or forms.short.get(plurals.get(gram, "")) or forms.long.get(form_key(gram))) for gram in sorted(grams)]
+    chosen = [(asked, clear_winner(votes)) for asked, votes in found if votes]
+    return [Equal(asked, other) for asked, other in chosen if other and other not in grams]
+
+
+def clear_winner(votes: Counter[str]) -> str | None:
+    """Return what has most votes; None where something else has as many."""
+    (best, most), *rest = votes.most_common(2)
+    return None if rest and rest[0][1] == most else best
+
+
+def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) -> str:
+    """Return a text with the long form of each short one that the model does not know; empty where it knows all."""
+    short = (each for each in found if " " not in each.asked and len(each.other) > len(each.asked))
+    added = [each.other for each in short if embedder is not None and not embedder.knows(each.asked)]
+    return f"{text} ({', '.join(added)})" if added else ""
+
+
+# ------------------------------------------------------------------ compounds
+
+
+def joined(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings, stops: Mapping[str, float]) -> Iterator[Equal]:
+    """Yield neighbors that texts write as one word at least as often: side bar, sidebar; rarer ones are names in code, as electronApp is."""
+    for left, right in dict.fromkeys(pair for run in runs for pair in pairwise(run)):
+        if is_half(left, settings.half, stops) and is_half(right, settings.half, stops):
+            often = keyword.frequency(left + right)
+            if often and keyword.adjacent(f"{left} {right}") <= often:
+                yield Equal(f"{left} {right}", left + right)
+
+
+def split(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings, stops: Mapping[str, float]) -> Iterator[Equal]:
+    """Yield words that no text holds and that some write as two; `correct` has left those alone that the model knows: dropdown, drop-down."""
+    for word in dict.fromkeys(word for run in runs for word in run):
+        if len(word) >= 2 * settings.half and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, FIELDS).any():
+            cuts = ((word[:at], word[at:]) for at in range(settings.half, len(word) - settings.half + 1))
+            halves = (f"{left} {right}" for left, right in cuts if is_half(left, settings.half, stops) and is_half(right, settings.half, stops))
+            known = (both for both in halves if all(map(keyword.frequency, both.split())))
+            found = next((both for both in known if keyword.adjacent(both)), None)
+            if found:
+                yield Equal(word, found)
+
+
+def is_half(word: str, least: int, stops: Mapping[str, float]) -> bool:
+    """Tell whether a word may be a half of a compound; `stops` are the query's own function words, in its language."""
+    return len(word) >= least and word.isalpha() and word not in STOP_WORDS and bool(stops.get(word, 1.0))
+
+
+# ------------------------------------------------------------------ what becomes of it
+
+
+def with_others(term: Term, found: Sequence[Equal], weight: float) -> Term:
+    """Return a term with the forms that count as it: those of itself, and of the phrase that it is a word of."""
+    others = [each.other for each in found if not term.phrase and term.text in each.asked.split()]
+    return replace(term, others=tuple(Term(other, weight, " " in other) for other in dict.fromkeys(others))) if others else term
+
+
+def as_searched(search: Search, passages: Sequence[Passage] | None = None) -> str | None:
+    """Return what was searched for where that is not what was asked; of other forms those that brought one of some passages, or all."""
+    told = [each.other for each in search.equated if passages is None or any(_brought(each, passage) for passage in passages)]
+    if not told:
+        return search.text if search.text != search.query.text else None
+    return f"{search.text} (also: {', '.join(dict.fromkeys(told))})"
+
+
+def _brought(each: Equal, passage: Passage) -> bool:
+    """Tell whether a passage has the other form and not the one that was asked for."""
+    text = " ".join(words(visible("\n".join((passage.title, *passage.heading_path, passage.text)))))
+    return f" {each.other}" in f" {text}" and f" {each.asked}" not in f" {text}"
+
+
+_forms = once_a_catalog(lambda catalog: both_ways(catalog.abbreviations))
+
+
+def expand(search: Search, tools: Tools) -> Search:
+    """Add the nearest terms of the vocabulary at a lower weight; without a vocabulary, add none."""
+    if tools.snapshot.vocabulary is None:
+        return search
+    vocabulary, matrix = tools.snapshot.vocabulary
+    asked = [term.text for term in search.terms if not term.phrase]
+    rows = term_vectors(asked, vocabulary, matrix, tools.embedder)
+    added = nearest_terms(asked, rows, vocabulary, matrix, tools.settings.expand)
+    return replace(search, terms=(*search.terms, *added))
+
+
+def term_vectors(asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix, embedder: Embedder | None) -> Matrix:
+    """Return a vector a word, shape (words, dimensions): the stored one, else the embedder's, else NaN."""
+    stored = {term: row for row, term in enumerate(vocabulary)}
+    vectors = np.full((len(asked), matrix.shape[1]), np.nan, dtype=np.float32)
+    missing = [at for at, word in enumerate(asked) if word not in stored]
+    for at, word in enumerate(asked):
+        if word in stored:
+            vectors[at] = matrix[stored[word]]
+    if missing and embedder is not None:
+        vectors[missing] = embedder.embed_passages([asked[at] for at in missing])
+    return vectors
+
+
+def nearest_terms(asked: Sequence[str], rows: Matrix, vocabulary: Sequence[str], matrix: Matrix, settings: ExpandSettings) -> tuple[Term, ...]:
+    """Return, for each word in turn, the nearest terms by cosine that are not there yet; ties in the vocabulary's order."""
+    found = dict.fromkeys(asked)
+    for cosines in np.nan_to_num(rows @ matrix.T, nan=-1.0):
+        near = (int(n) for n in np.argsort(-cosines, kind="stable")[: settings.nearest + len(found)] if cosines[n] >= settings.similarity)
+        fresh = [vocabulary[n] for n in near if vocabulary[n] not in found]
+        found.update(dict.fromkeys(fresh[: settings.nearest]))
+    return tuple(Term(word, settings.weight) for word in list(found)[len(dict.fromkeys(asked)) :])
