@@ -16,9 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HOME"] = str(CACHE / "no-models")
 
-from thumbindex.encode.card import read_card  # noqa: E402 - after the environment is set
 from thumbindex.encode.embed import TorchEmbedder, open_embedder  # noqa: E402
-from thumbindex.encode.models import BUNDLED, find_model  # noqa: E402
+from thumbindex.encode.models import (  # noqa: E402
+    BUNDLED,
+    find_model,
+    read_card,  # noqa: E402 - after the environment is set
+)
 from thumbindex.settings import EmbedSettings  # noqa: E402
 
 

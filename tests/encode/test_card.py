@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.encode.card import read_card
+from thumbindex.encode.models import read_card
 from thumbindex.errors import ModelError
 
 POOLING = "1_Pooling/config.json"

@@ -1,4 +1,4 @@
-from thumbindex.encode.child import run_child
+from thumbindex.encode.models import run_child
 
 
 def test_nothing_that_a_child_prints_reaches_us(capfd):

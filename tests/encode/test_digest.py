@@ -1,7 +1,7 @@
 import hashlib
 import os
 
-from thumbindex.encode.digest import LARGE, file_digest
+from thumbindex.encode.models import LARGE, file_digest
 
 WEIGHTS = b"w" * LARGE
 

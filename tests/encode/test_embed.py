@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from thumbindex.encode.card import read_card
 from thumbindex.encode.embed import OnnxEmbedder, TorchEmbedder, open_embedder
+from thumbindex.encode.models import read_card
 from thumbindex.errors import ModelError
 from thumbindex.settings import EmbedSettings
 

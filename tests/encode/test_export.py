@@ -12,7 +12,7 @@ pytestmark = pytest.mark.model
 OPEN = """
 import sys
 from pathlib import Path
-from thumbindex.encode.card import read_card
+from thumbindex.encode.models import read_card
 from thumbindex.encode.export import open_graph
 open_graph(read_card(Path(sys.argv[1]), "tiny-bert", Path(sys.argv[2])), Path(sys.argv[2]))
 """

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from thumbindex.encode.tokenizer import open_tokenizer
+from thumbindex.encode.embed import open_tokenizer
 
 
 def test_a_file_s_tokenizer_is_there_once_and_says_what_it_cut_off(tiny_bert: Path) -> None:

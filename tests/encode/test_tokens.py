@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from thumbindex.encode.embed import BYTES_A_TOKEN, token_counter
 from thumbindex.encode.models import BUNDLED_HASHES, bundled_folder, cache_folder
-from thumbindex.encode.tokens import BYTES_A_TOKEN, token_counter
 
 COUNT = token_counter(cache_folder(""))
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thumbindex.encode.embed import token_counter
 from thumbindex.encode.models import cache_folder
-from thumbindex.encode.tokens import token_counter
 from thumbindex.errors import UsageError
 from thumbindex.model import Answer, IndexState, Passage, QueryKind
 from thumbindex.serve.budget import Frame, count_reply, within

@@ -6,7 +6,7 @@ import pytest
 
 from thumbindex.query.pipeline import STAGES
 from thumbindex.settings import QuerySettings
-from thumbindex.study.ablation import Variant, ablate, variants
+from thumbindex.study.compare import Variant, ablate, variants
 from thumbindex.study.evaluate import Evaluation, Source
 
 DEFAULT = QuerySettings()

@@ -9,7 +9,7 @@ import pytest
 
 from thumbindex.errors import UsageError
 from thumbindex.library.calibrate import probes
-from thumbindex.study.abstention import Unanswerable, auc, load_unanswerable, measure_abstention
+from thumbindex.study.evaluate import Unanswerable, auc, load_unanswerable, measure_abstention
 
 SHIPPED = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.study.baseline import Baseline, check_baseline, compare_with, read_baseline
+from thumbindex.study.compare import Baseline, check_baseline, compare_with, read_baseline
 from thumbindex.study.evaluate import Evaluation
 from thumbindex.study.queries import QuerySet
-from thumbindex.study.record import Findings, record
+from thumbindex.study.report import Findings, record
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thumbindex.study.bootstrap import Interval, compare, interval_of
+from thumbindex.study.compare import Interval, compare, interval_of
 
 
 def test_an_interval_is_about_as_wide_as_theory_says() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thumbindex.study.cross_validate import choose, cross_validate, deal, group_by_document, interval, standard_error
-from thumbindex.study.grid import Choice
 from thumbindex.study.queries import Label, LabeledQuery
+from thumbindex.study.tune import Choice, choose, cross_validate, deal, group_by_document, interval, standard_error
 
 GOOD, BETTER, ELSE = Choice("good", {"a": 1}), Choice("better", {"a": 2}), Choice("else", {"b": 1})
 GROUPS = np.arange(100)

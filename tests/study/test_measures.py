@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.study.measures import Found, by_kind, measure_run, plain_heading, score_query
+from thumbindex.study.measures import Found, by_kind, measure_run, plain_heading, score_query, write_run
 from thumbindex.study.queries import Label, LabeledQuery, load_queries
-from thumbindex.study.run_file import write_run
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "eval"
 

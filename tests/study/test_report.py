@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.study.ablation import Effect, Variant, ablate
-from thumbindex.study.bootstrap import compare
+from thumbindex.study.compare import Effect, Variant, ablate, compare
 from thumbindex.study.evaluate import Evaluation, Source
 from thumbindex.study.plots import draw, undominated
-from thumbindex.study.record import Findings
-from thumbindex.study.report import render_markdown, tables, verdict, write_report
+from thumbindex.study.report import Findings, render_markdown, tables, verdict, write_report
 
 
 @pytest.fixture

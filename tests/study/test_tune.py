@@ -13,10 +13,8 @@ from thumbindex.errors import ConfigError
 from thumbindex.library import Library
 from thumbindex.model import Progress
 from thumbindex.settings import Config, FuseSettings, QuerySettings
-from thumbindex.study.cross_validate import Measure
-from thumbindex.study.grid import GRID, open_axes, settings_of
 from thumbindex.study.queries import Label, LabeledQuery
-from thumbindex.study.tune import decide, tune
+from thumbindex.study.tune import GRID, Measure, decide, open_axes, settings_of, tune
 from thumbindex.testing import FakeEmbedder
 
 NAMES = tuple(LabeledQuery(f"n{n}", "name", "title", (Label(f"{n}.md", None, 2),)) for n in range(20))

@@ -14,8 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from thumbindex.encode.card import ModelCard
-from thumbindex.encode.child import run_child
+from thumbindex.encode.models import ModelCard, run_child
 from thumbindex.errors import ModelError
 from thumbindex.process import forbid_telemetry
 

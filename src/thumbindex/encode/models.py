@@ -1,20 +1,231 @@
-"""Finds a model: the one that installs with the package, a folder, or one of the Hugging Face hub."""
+"""Find a model (bundled, a folder, or of the Hugging Face hub), read its card, and tell its files apart by their digests."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.util
 import json
 import logging
+import os
 import re
+import subprocess
+import sys
+import tempfile
+import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
-from thumbindex.encode.card import ModelCard, read_card
-from thumbindex.encode.child import run_child
-from thumbindex.encode.digest import file_digest
 from thumbindex.errors import ModelError
+from thumbindex.process import forbid_telemetry
+
+
+def run_child(module: str, *arguments: str, seconds: float | None = None) -> str | None:
+    """Run a module as a program, in silence; return None when it went well, else its last complaint."""
+    # -P: the current folder is someone's vault, and a `token.py` in it must not be imported
+    command = [sys.executable, "-P", "-m", module, *arguments]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return f"it took longer than {seconds:g} seconds"
+    except OSError as error:
+        return f"{sys.executable} could not be started: {error}"
+    if done.returncode == 0:
+        return None
+    complaints = done.stderr.decode(errors="replace").strip().splitlines()
+    return complaints[-1] if complaints else f"it ended with code {done.returncode}"
+
+
+LARGE = 1_000_000
+"""Bytes from which a note costs less than reading the file again."""
+
+
+def file_digest(path: Path, cache: Path) -> str:
+    """Return a file's sha256 in hex; a large one of the size and time that `cache` remembers is not read again."""
+    stat = path.stat()
+    if stat.st_size < LARGE:
+        return _sha256(path)
+    version = f"{stat.st_size} {stat.st_mtime_ns}"
+    note = cache / "digests" / hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
+    remembered = _read(note)
+    if remembered.startswith(f"{version} "):
+        return remembered.rpartition(" ")[2]
+    digest = _sha256(path)
+    _remember(note, f"{version} {digest}")
+    return digest
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(note: Path) -> str:
+    try:
+        return note.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _remember(note: Path, line: str) -> None:
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=note.parent)
+        with open(handle, "w", encoding="ascii") as file:  # noqa: PTH123 - an open descriptor has no path
+            file.write(line)
+        Path(temporary).replace(note)
+    except OSError:
+        return  # a cache that cannot be written costs time, never an answer
+
+
+_PORTABLE_MODULES = {"Transformer", "Pooling", "Normalize"}
+_PORTABLE_POOLINGS = {"mean", "cls"}
+_FALLBACK_WINDOW = 512  # what BERT and its kin were trained with, where a folder states nothing
+
+_FAMILIES = (
+    # these families were trained with prefixes that their folders do not state
+    (re.compile(r"bge-(small|base|large)-en"), "Represent this sentence for searching relevant passages: ", ""),
+    (re.compile(r"e5-(small|base|large)"), "query: ", "passage: "),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What must be known of an embedding model to run it."""
+
+    name: str  # as a user would write it
+    folder: Path
+    dimensions: int
+    window: int  # tokens, special ones included
+    pooling: str  # "mean", "cls", or another that only sentence-transformers knows
+    query_prefix: str
+    passage_prefix: str
+    portable: bool  # transformer, mean or cls pooling, normalization and nothing else: can run in onnxruntime
+    weights: str  # sha256 over weights and tokenizer
+
+    def fingerprint(self, precision: str) -> str:
+        """Name all that vectors depend on; the model's name is not part of it: a folder may move."""
+        facts = [self.weights, self.pooling, self.query_prefix, self.passage_prefix, precision, self.window]
+        return f"{precision}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]}"
+
+
+def read_card(folder: Path, name: str, cache: Path) -> ModelCard:
+    """Read a model folder in the layout of sentence-transformers; raise ModelError where it is not one."""
+    config = read_json(folder / "config.json")
+    modules = _read_modules(folder)
+    kinds = [_kind(module) for module in modules]
+    pooling_folder = next((folder / module["path"] for module in modules if _kind(module) == "Pooling"), None)
+    # a plain transformers checkpoint has no modules; sentence-transformers then takes the mean
+    stated = read_json(pooling_folder / "config.json") if pooling_folder else {"pooling_mode": "mean"}
+    pooling = _pooling(stated)
+    settings = _read_optional(folder / "sentence_bert_config.json")
+    query_prefix, passage_prefix = _prefixes(folder, name)
+    plain = set(kinds) <= _PORTABLE_MODULES and pooling in _PORTABLE_POOLINGS and not settings.get("do_lower_case")
+    return ModelCard(
+        name=name,
+        folder=folder,
+        dimensions=int(stated.get("word_embedding_dimension") or stated.get("embedding_dimension") or config.get("hidden_size") or 0),
+        window=_window(folder, config, settings),
+        pooling=pooling,
+        query_prefix=query_prefix,
+        passage_prefix=passage_prefix,
+        portable=plain and (folder / "tokenizer.json").is_file(),
+        weights=_weights(folder, cache),
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; raise ModelError where there is none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path.parent} is not a complete model: {path.name} cannot be read ({error}). Fetch the model again.") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{path.parent} is not a complete model: {path.name} holds no JSON object. Fetch the model again.")
+    return content
+
+
+def _read_optional(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _read_modules(folder: Path) -> list[dict[str, str]]:
+    path = folder / "modules.json"
+    try:
+        return [dict(module) for module in json.loads(path.read_text(encoding="utf-8"))] if path.is_file() else []
+    except (OSError, ValueError, TypeError) as error:
+        raise ModelError(f"{folder} is not a complete model: modules.json cannot be read ({error}). Fetch the model again.") from error
+
+
+def _kind(module: dict[str, str]) -> str:
+    return module.get("type", "").rpartition(".")[2]
+
+
+def _pooling(stated: dict[str, Any]) -> str:
+    if not stated.get("include_prompt", True):
+        return "other"
+    if "pooling_mode" in stated:
+        return str(stated["pooling_mode"])
+    modes = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
+    chosen = [key for key, value in stated.items() if key.startswith("pooling_mode_") and value is True]
+    return modes.get(chosen[0], "other") if len(chosen) == 1 else "other"
+
+
+def _window(folder: Path, config: dict[str, Any], settings: dict[str, Any]) -> int:
+    positions = int(config.get("max_position_embeddings") or _FALLBACK_WINDOW)
+    if "roberta" in str(config.get("model_type", "")):
+        positions -= 2  # RoBERTa counts positions from the padding's id plus one
+    stated = settings.get("max_seq_length") or _read_optional(folder / "tokenizer_config.json").get("model_max_length") or positions
+    return min(int(stated), positions)
+
+
+def _prefixes(folder: Path, name: str) -> tuple[str, str]:
+    prompts = _read_optional(folder / "config_sentence_transformers.json").get("prompts") or {}
+    query = str(prompts.get("query") or "")
+    passage = str(prompts.get("passage") or prompts.get("document") or "")
+    if query or passage:
+        return query, passage
+    family = name.rstrip("/\\").replace("\\", "/").rpartition("/")[2].lower()
+    return next(((query, passage) for pattern, query, passage in _FAMILIES if pattern.search(family)), ("", ""))
+
+
+def _weights(folder: Path, cache: Path) -> str:
+    files = sorted(_own(folder, "*.safetensors") or _own(folder, "*.bin"))
+    if not files:
+        raise ModelError(f"{folder} is not a complete model: it holds no weights (*.safetensors). Fetch the model again.")
+    tokenizers = [folder / file for file in ("tokenizer.json", "vocab.txt", "sentencepiece.bpe.model", "spiece.model")]
+    files.extend([path for path in tokenizers if path.is_file()][:1])
+    listing = "\n".join(f"{path.relative_to(folder).as_posix()} {file_digest(path, cache)}" for path in files)
+    return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def _own(folder: Path, pattern: str) -> list[Path]:
+    exports = {"onnx", "openvino"}  # the same weights once more, for other runtimes
+    return [path for path in folder.rglob(pattern) if path.relative_to(folder).parts[0] not in exports]
+
+
+SMALL_FILES = ["*.json", "*.txt", "*.model"]
+WEIGHTS = ["*.safetensors"]
+OLD_WEIGHTS = ["*.bin"]
+OTHER_RUNTIMES = ["onnx/*", "openvino/*"]
+
+
+def fetch(repository: str) -> None:
+    """Fetch a model; its weights come last, so that a model with weights is complete."""
+    from huggingface_hub import hf_hub_download, list_repo_files, snapshot_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    snapshot_download(repository, allow_patterns=SMALL_FILES, ignore_patterns=OTHER_RUNTIMES)
+    # asked for by name, the cache remembers that there is none: a plain checkpoint is complete without
+    with contextlib.suppress(EntryNotFoundError):
+        hf_hub_download(repository, "modules.json")
+    safe = any(name.endswith(".safetensors") for name in list_repo_files(repository))
+    snapshot_download(repository, allow_patterns=WEIGHTS if safe else OLD_WEIGHTS, ignore_patterns=OTHER_RUNTIMES)
+
 
 AUTO = "auto"
 BUNDLED = "all-MiniLM-L6-v2"
@@ -55,7 +266,7 @@ def choose_preferred(*, offline: bool, seconds: float = AUTO_SECONDS) -> Path | 
     folder = cached(PREFERRED)
     if folder or offline:
         return folder
-    complaint = run_child("thumbindex.encode.fetch", PREFERRED, seconds=seconds)
+    complaint = run_child("thumbindex.encode.models", PREFERRED, seconds=seconds)
     if complaint:
         _LOG.info("%s was not fetched (%s); taking %s", PREFERRED, complaint, BUNDLED)
         return None
@@ -97,7 +308,7 @@ def locate(name: str, *, offline: bool, remedy: str, proof: str = "modules.json"
         return found
     if offline:
         raise ModelError(f"The model {repository} is not on this machine and HF_HUB_OFFLINE forbids fetching it. Go online once, or {remedy}.")
-    complaint = run_child("thumbindex.encode.fetch", repository)
+    complaint = run_child("thumbindex.encode.models", repository)
     found = cached(repository, proof)
     if not found:
         raise ModelError(f"The model {repository} could not be fetched ({complaint or 'it holds no weights'}). Check its name, or {remedy}.")
@@ -131,3 +342,10 @@ def _has_weights(folder: Path) -> bool:
     except (OSError, ValueError, KeyError):
         return False
     return all((folder / part).is_file() for part in parts)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    forbid_telemetry()
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    fetch(sys.argv[1])

@@ -13,10 +13,9 @@ from types import TracebackType
 from typing import Self
 
 from thumbindex.config import load_config
-from thumbindex.encode.embed import open_embedder
+from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
-from thumbindex.encode.tokens import token_counter
 from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.library.answering import answer, checked, folder_state
 from thumbindex.library.duplicates import Duplicated

@@ -18,13 +18,13 @@ from thumbindex.serve.progress import ProgressDisplay
 from thumbindex.serve.render import print_json, print_tables
 from thumbindex.study.evaluate import RANKED_PASSAGES, Source, check_labels, evaluate_all
 from thumbindex.study.from_links import check_source, held_queries, write_queries
+from thumbindex.study.measures import check_ids, write_run
 from thumbindex.study.queries import QuerySet, load_set
-from thumbindex.study.run_file import check_ids, write_run
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-    from thumbindex.study.baseline import Baseline
-    from thumbindex.study.record import Findings
+    from thumbindex.study.compare import Baseline
+    from thumbindex.study.report import Findings
 
 _OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
 """Settings that change answers: a report names those, and not where things lie on the machine of whoever made it."""
@@ -50,9 +50,8 @@ def evaluate_queries(
 ) -> int:
     """Ask labeled queries and measure the answers: quality, latency and tokens."""
     # Imported here: `--help` and the handshake must not pay for numpy.
-    from thumbindex.study.baseline import check_baseline, read_baseline
-    from thumbindex.study.record import record
-    from thumbindex.study.report import tables
+    from thumbindex.study.compare import check_baseline, read_baseline
+    from thumbindex.study.report import record, tables
 
     check_source(queries or (), from_links, keep)
     sets = _load_sets(queries or ())
@@ -86,10 +85,9 @@ def evaluate_queries(
 
 def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_ablation: bool, off_topic: Path | None) -> Findings:
     """Ask the sources and compare: with an earlier run, and with each setting changed."""
-    from thumbindex.study.ablation import ablate, variants
-    from thumbindex.study.abstention import ask_off_topic
-    from thumbindex.study.baseline import compare_with
-    from thumbindex.study.record import Findings
+    from thumbindex.study.compare import ablate, compare_with, variants
+    from thumbindex.study.evaluate import ask_off_topic
+    from thumbindex.study.report import Findings
 
     with ProgressDisplay() as show:
         evaluations = evaluate_all(sources, limit, show)

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from thumbindex.errors import UsageError
 from thumbindex.model import Link, LinkKind
 from thumbindex.settings import QuerySettings
-from thumbindex.study.measures import Found
+from thumbindex.study.measures import Found, write_rows
 from thumbindex.study.queries import Label, LabeledQuery
-from thumbindex.study.run_file import write_rows
 from thumbindex.text import STOP_WORDS, fold, visible, words
 
 if TYPE_CHECKING:

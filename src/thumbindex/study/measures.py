@@ -1,14 +1,18 @@
-"""The measures of a ranking: nDCG, MRR, recall, success and section success, of one query and by kind of query."""
+"""The measures of a ranking (nDCG, MRR, recall, success) by query and by kind of query; and a run as a file."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from thumbindex.study.queries import Label, LabeledQuery
+from thumbindex.errors import UsageError
+from thumbindex.study.queries import Label, LabeledQuery, QuerySet
 
 MEASURES = ("nDCG@10", "MRR@10", "R@5", "R@10", "S@1", "sec@1", "sec@3", "sec@10")
 """In the order in which they are shown."""
@@ -110,3 +114,27 @@ def _is_section_hit(path: str, found: Found, labels: Sequence[Label]) -> bool:
 def _means(measured: Sequence[Measured]) -> dict[str, float]:
     columns = {name: [each[name] for each in measured if name in each] for name in MEASURES}
     return {name: sum(values) / len(values) for name, values in columns.items() if values}
+
+
+def write_run(path: Path, run: Mapping[str, Iterable[Found]]) -> None:
+    """Write a run as JSONL. Raises UsageError where that cannot be."""
+    rows = [{"id": name, "results": [{"path": each.path, "heading_path": list(each.heading_path)} for each in found]} for name, found in run.items()]
+    write_rows(path, rows, "run", "--run")
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], what: str, option: str) -> None:
+    """Write JSON objects, one a line. Raises UsageError, which names the option, where that cannot be."""
+    try:
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: the {what} cannot be written ({error.strerror}): name another file with {option}.") from error
+
+
+def check_ids(sets: Sequence[QuerySet]) -> None:
+    """Raise UsageError where two sets have a query of one id: a run knows queries by their ids alone."""
+    seen: dict[str, str] = {}
+    for each in sets:
+        for query in each.queries:
+            if other := seen.get(query.id):
+                raise UsageError(f"The id {query.id!r} is in {other} and in {each.name}: write the run of each set by itself with --run.")
+            seen[query.id] = each.name

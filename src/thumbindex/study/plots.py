@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.study.ablation import Effect
-from thumbindex.study.bootstrap import interval_of
+from thumbindex.study.compare import Effect, interval_of
 from thumbindex.study.evaluate import Evaluation, pooled
 from thumbindex.study.measures import MAIN
-from thumbindex.study.record import Findings, cost_of
+from thumbindex.study.report import Findings, cost_of
 
 _DPI = 120
 

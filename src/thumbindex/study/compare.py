@@ -1,0 +1,199 @@
+"""Compare evaluations: with an earlier run, with each setting changed (ablation), by the paired bootstrap over queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thumbindex.config import Key, Setting, settings
+from thumbindex.errors import ThumbindexError, UsageError
+from thumbindex.model import Progress
+from thumbindex.settings import QuerySettings
+from thumbindex.study.evaluate import RANKED_PASSAGES, Evaluation, Show, Source, evaluate_all
+from thumbindex.study.measures import MAIN
+from thumbindex.study.queries import QuerySet, digest_of
+
+RESAMPLES = 10_000
+"""Draws: the bounds of two seeds differ by less than the third decimal that is shown."""
+
+_SEED = 1
+"""The same queries give the same interval, whenever it is asked for."""
+
+_AT_ONCE = 500
+"""Draws in memory at a time: a thousand queries take 4 MB."""
+
+_PERCENTILES = (2.5, 97.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with the bounds between which it lies in 95 of 100 draws of the queries."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def certain(self) -> bool:
+        """Tell whether 0 lies outside."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two runs over the same queries: both means, and the difference with its interval."""
+
+    name: str
+    before: float
+    after: float
+    interval: Interval
+    better: int
+    worse: int
+    queries: int
+
+
+def compare(name: str, before: Sequence[float], after: Sequence[float]) -> Difference:
+    """Compare two runs query by query: values in the same order of queries, at least one."""
+    changes = [b - a for a, b in zip(before, after, strict=True)]
+    means = (sum(before) / len(before), sum(after) / len(after))
+    return Difference(name, *means, interval_of(changes), sum(c > 0 for c in changes), sum(c < 0 for c in changes), len(changes))
+
+
+def interval_of(values: Sequence[float], resamples: int = RESAMPLES) -> Interval:
+    """Return the mean of some values, at least one, and its 95 % percentile bootstrap interval (Efron 1979); seeded."""
+    sample = np.asarray(values, dtype=np.float64)
+    chance = np.random.default_rng(_SEED)
+    sizes = [min(_AT_ONCE, resamples - done) for done in range(0, resamples, _AT_ONCE)]
+    means = np.concatenate([sample[chance.integers(0, len(sample), (size, len(sample)))].mean(axis=1) for size in sizes])
+    low, high = np.percentile(means, _PERCENTILES)
+    return Interval(float(sample.mean()), float(low), float(high))
+
+
+_RETRIEVER = "search_"
+"""What the names of the stages that look something up begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A configuration with one thing changed, and what it takes for that: settings below `query`, as `fuse.method`."""
+
+    name: str
+    changes: Mapping[str, Any]
+
+    def applied(self, query: QuerySettings) -> QuerySettings:
+        """Return the settings with the changes made."""
+        for key, value in self.changes.items():
+            table, _, name = key.partition(".")
+            query = replace(query, **{table: replace(getattr(query, table), **{name: value})})
+        return query
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a variant does, against the configuration as it is; where it cannot be asked, why not."""
+
+    variant: Variant
+    evaluations: tuple[Evaluation, ...] = ()
+    difference: Difference | None = None
+    refusal: str = ""
+
+
+def variants(query: QuerySettings) -> tuple[Variant, ...]:
+    """Return every stage switched, every retriever alone, and every alternative of a setting that has choices, as the settings declare them."""
+    known = {Key(key.removeprefix("query.")): each for key, each in settings().items() if key.startswith("query.") and key.count(".") == 2}
+    switched = [_switched(key, query) for key in known if key.endswith(".enabled")]
+    retrievers = [key.partition(".")[0] for key in known if key.startswith(_RETRIEVER) and key.endswith(".enabled")]
+    alone = [Variant(f"{one} alone", {f"{each}.enabled": each == one for each in retrievers}) for one in retrievers]
+    chosen = chain.from_iterable(_alternatives(key, each, query) for key, each in known.items() if each.choices)
+    return (*switched, *alone, *chosen)
+
+
+def ablate(
+    sources: Sequence[Source], evaluations: Sequence[Evaluation], chosen: Sequence[Variant], limit: int = RANKED_PASSAGES, show: Show = lambda _: None
+) -> tuple[Effect, ...]:
+    """Ask the queries again with each variant; `evaluations` are those of the configuration as it is."""
+    effects = []
+    for number, variant in enumerate(chosen):
+        show(Progress("configurations", "ablation", number, len(chosen)))
+        effects.append(_effect(variant, sources, evaluations, limit))
+    show(Progress("configurations", "ablation", len(chosen), len(chosen)))
+    return tuple(effects)
+
+
+def _switched(key: str, query: QuerySettings) -> Variant:
+    table = key.partition(".")[0]
+    on = getattr(query, table).enabled
+    return Variant(f"{'without' if on else 'with'} {table}", {key: not on})
+
+
+def _alternatives(key: str, setting: Setting, query: QuerySettings) -> list[Variant]:
+    """Return a variant a choice that is not the present one; a stage that is off is switched on for it."""
+    table, _, name = key.partition(".")
+    now = getattr(query, table)
+    others = [choice for choice in setting.choices if choice != getattr(now, name)]
+    if now.enabled:
+        return [Variant(f"{key}={choice}", {key: choice}) for choice in others]
+    return [Variant(f"with {table}, {name}={choice}", {f"{table}.enabled": True, key: choice}) for choice in others]
+
+
+def _effect(variant: Variant, sources: Sequence[Source], before: Sequence[Evaluation], limit: int) -> Effect:
+    try:
+        after = evaluate_all([_varied(each, variant) for each in sources], limit)
+    except ThumbindexError as error:
+        return Effect(variant, refusal=str(error))
+    return Effect(variant, after, compare("ALL", main_values(before), main_values(after)))
+
+
+def _varied(source: Source, variant: Variant) -> Source:
+    return replace(source, library=source.library.answering_with(variant.applied(source.library.config.query)))
+
+
+def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
+    """Return each query's main measure, set after set."""
+    return [each.measured[query.id][MAIN] for each in evaluations for query in each.queries]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The main measure of each query of an earlier run, by set, and the sets' digests."""
+
+    path: Path
+    digests: Mapping[str, str]
+    values: Mapping[str, Mapping[str, float]]
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read what `eval --json` or `--report` wrote. Raises UsageError with what is wrong."""
+    try:
+        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
+        digests = {str(each["name"]): str(each["digest"]) for each in told["sets"]}
+        values = {str(each["name"]): {query: float(value) for query, value in each["by_query"].items()} for each in told["sets"]}
+    except OSError as error:
+        raise UsageError(f"{path}: the baseline cannot be read ({error.strerror}): give a file that `thumbindex eval --json` wrote.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: not a run of `thumbindex eval` ({error!r}): make one with `thumbindex eval … --json > RUN.json`.") from error
+    return Baseline(path, digests, values)
+
+
+def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
+    """Raise UsageError where a set is not the one that the baseline was asked."""
+    for each in sets:
+        if each.name not in baseline.digests:
+            held = ", ".join(baseline.digests) or "none"
+            raise UsageError(f"{baseline.path}: the baseline holds no set {each.name}, only {held}: leave the set out, or make a baseline with it.")
+        if baseline.digests[each.name] != digest_of(each.queries) or baseline.values[each.name].keys() != {query.id for query in each.queries}:
+            raise UsageError(f"{baseline.path}: {each.name} held other queries or labels when the baseline was made: make the baseline anew.")
+
+
+def compare_with(baseline: Baseline, evaluations: Sequence[Evaluation]) -> tuple[Difference, ...]:
+    """Compare sets query by query with what the baseline holds, all of them together first where there are several."""
+    before = [[baseline.values[each.name][query.id] for query in each.queries] for each in evaluations]
+    after = [main_values([each]) for each in evaluations]
+    apart = tuple(compare(each.name, *pair) for each, *pair in zip(evaluations, before, after, strict=True))
+    return apart if len(apart) == 1 else (compare("ALL", [*chain(*before)], [*chain(*after)]), *apart)
