@@ -76,7 +76,7 @@ docs: .venv/installed
 
 # Build the bundle for Claude Desktop (dist/thumbindex-VERSION.mcpb).
 bundle: .venv/installed
-	$(BIN)/python -m thumbindex.bundle
+	$(BIN)/python -m thumbindex.serve.clients.bundle
 
 # Write the figures anew below which answers must not fall (tests/study/frozen.json).
 frozen: .venv/installed

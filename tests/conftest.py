@@ -20,7 +20,7 @@ from thumbindex.encode.embed import TorchEmbedder, open_embedder  # noqa: E402
 from thumbindex.encode.models import (  # noqa: E402
     BUNDLED,
     find_model,
-    read_card,  # noqa: E402 - after the environment is set
+    read_card,
 )
 from thumbindex.settings import EmbedSettings  # noqa: E402
 

@@ -15,9 +15,9 @@ from thumbindex.config import load_config
 from thumbindex.encode.models import BUNDLED_HASHES
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
-from thumbindex.serve.quoting import one_line, quoted
 from thumbindex.serve.replies import reply_query, reply_read
 from thumbindex.serve.tools import LONGEST_ARGUMENT, MOST_VALUES, check_arguments
+from thumbindex.serve.wording import one_line, quoted
 from thumbindex.testing import FakeEmbedder
 
 SOURCE = Path(thumbindex.__file__).parent

@@ -34,9 +34,9 @@ DOORS = {
     "yaml": {"corpus/yaml_tree.py"},
     "watchdog": {"serve/watch.py"},
     "matplotlib": {"study/plots.py"},
-    "uvicorn": {"serve/listen.py"},
-    "sse_starlette": {"serve/listen.py"},
-    "jwt": {"serve/oauth.py"},
+    "uvicorn": {"serve/http/app.py"},
+    "sse_starlette": {"serve/http/app.py"},
+    "jwt": {"serve/http/access.py"},
     "rapidfuzz": {"query/understand.py", "compare/differences.py"},
 }
 ROOM_DOORS = {
@@ -81,7 +81,7 @@ def test_rooms_never_import_each_other():
 
 def test_only_the_command_line_sees_the_study():
     seeing = {path for path, names in modules() if "study" in own(names) and not path.startswith("study/")}
-    assert seeing <= {"serve/evaluation.py", "serve/render.py", "serve/tune.py"}
+    assert seeing <= {"serve/evaluation.py", "serve/terminal.py", "serve/tuning.py"}
 
 
 @pytest.mark.parametrize("engine", sorted(DOORS))

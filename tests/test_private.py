@@ -13,7 +13,7 @@ from thumbindex.config import load_config
 from thumbindex.errors import UnknownPathError
 from thumbindex.index.stored_vectors import packed
 from thumbindex.library import Library
-from thumbindex.serve.payload import status_payload
+from thumbindex.serve.as_json import status_payload
 from thumbindex.serve.resources import complete, list_page
 from thumbindex.testing import FakeEmbedder
 

@@ -20,7 +20,7 @@ from bench.subject import Subject
 from notes import make_vault
 from thumbindex.ports import Embedder
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.progress import ProgressDisplay
+from thumbindex.serve.terminal import ProgressDisplay
 
 ORDER = (start, words, vectors, unchanged, query, memory, disk, growth, together, counts, freshness, duplicates, copies)
 MEASURES: dict[str, Callable[[Subject], Iterator[Row]]] = {each.__name__.removeprefix("bench."): each.measure for each in ORDER}

@@ -16,11 +16,10 @@ from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from thumbindex.library import Library
-from thumbindex.serve.ahead import Ahead
 from thumbindex.serve.background import Background
-from thumbindex.serve.first import answer_first
-from thumbindex.serve.greeting import VERSIONS, answer_initialize, answer_list
+from thumbindex.serve.early import VERSIONS, Ahead, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening
+from thumbindex.serve.replies import answer_first
 
 CLIENT = {"name": "test", "version": "1"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": "two", "method": "tools/list"}

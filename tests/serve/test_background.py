@@ -123,7 +123,7 @@ def test_the_child_is_started_with_the_same_options_and_imports_nothing_from_the
 
 def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(vault: Path, tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom thumbindex.library import Library\nfrom thumbindex.serve.work import work_for_server\n"
+        "import sys\nfrom thumbindex.library import Library\nfrom thumbindex.serve.child import work_for_server\n"
         "from thumbindex.config import load_config\nfrom thumbindex.testing import FakeEmbedder\n"
         "config = load_config(overrides=['serve.watch.enabled=false'])\n"
         "work_for_server(lambda: Library.open([sys.argv[1]], index=sys.argv[2], config=config, embedder=FakeEmbedder()))\n"

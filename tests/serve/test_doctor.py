@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from thumbindex.errors import ModelError, StorageError
 from thumbindex.library import Library
 from thumbindex.library.health import SCHEMA, is_whole, verify_named
-from thumbindex.serve.checks import (
+from thumbindex.serve.cli import app
+from thumbindex.serve.clients.doctor import (
     check_client,
     check_folder,
     check_handshake,
@@ -24,8 +25,7 @@ from thumbindex.serve.checks import (
     check_packages,
     check_watches,
 )
-from thumbindex.serve.cli import app
-from thumbindex.serve.clients.known import CLIENTS, Surroundings
+from thumbindex.serve.clients.table import CLIENTS, Surroundings
 from thumbindex.serve.opening import Opening
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "schema" / "doctor.json"

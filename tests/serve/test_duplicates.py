@@ -12,9 +12,8 @@ from typer.testing import CliRunner
 
 from thumbindex.library import Library
 from thumbindex.serve.cli import app
-from thumbindex.serve.duplicates import review_clusters
+from thumbindex.serve.duplicates import differing_words, review_clusters
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.side_by_side import differing_words
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "duplicates.json"
 RETENTION = "# Retention\n\nLogs are kept for {} days and then they are deleted, and exports must be asked for before the end of it.\n"

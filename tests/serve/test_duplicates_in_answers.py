@@ -12,10 +12,10 @@ import pytest
 from thumbindex.library import Library
 from thumbindex.model import Disagreement, Passage, Place, Step
 from thumbindex.query.pipeline import STAGES
-from thumbindex.serve.payload import answer_payload
-from thumbindex.serve.render import print_answer
+from thumbindex.serve.as_json import answer_payload
 from thumbindex.serve.replies import reply_query
-from thumbindex.serve.sentences import DEDUPLICATING, also_in, beside, deduplication
+from thumbindex.serve.terminal import print_answer
+from thumbindex.serve.wording import DEDUPLICATING, also_in, beside, deduplication
 from thumbindex.testing import FakeEmbedder
 
 TEXT = "Every night the server copies all files to the second disk and keeps them for {} days."

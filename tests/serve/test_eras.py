@@ -15,10 +15,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
-from thumbindex.serve.greeting import answer_initialize
-from thumbindex.serve.mcp import build_server
+from thumbindex.serve.early import answer_initialize
+from thumbindex.serve.mcp import MOST_ROOTS, build_server, taken_roots
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.roots import MOST_ROOTS, taken_roots
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:The (logging|roots) capability is deprecated")]
 

@@ -21,11 +21,10 @@ from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, UsageError
 from thumbindex.library import Library
 from thumbindex.model import Changes
-from thumbindex.serve.background import Background
-from thumbindex.serve.follow import Follower
+from thumbindex.serve.background import Background, Follower
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.seat import MOST_SUBSCRIBED, Seat
+from thumbindex.serve.subscriptions import MOST_SUBSCRIBED, Seat
 from thumbindex.testing import FakeEmbedder
 
 # resources/subscribe is what the clients of an earlier era have

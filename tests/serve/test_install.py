@@ -13,7 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from thumbindex.serve.cli import app
-from thumbindex.serve.install import own_command
+from thumbindex.serve.clients.install import own_command
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "install.json"
 

@@ -28,8 +28,8 @@ from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES
-from thumbindex.serve.child import PROGRESS
-from thumbindex.serve.live import Live
+from thumbindex.serve.child import Live
+from thumbindex.serve.child_handle import PROGRESS
 from thumbindex.serve.watch import Watch
 from thumbindex.testing import FakeEmbedder
 
@@ -337,7 +337,7 @@ def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
 
 WORK = (
     "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[3])\nfrom test_live import open_library\n"
-    "from thumbindex.serve.work import work_for_server\n"
+    "from thumbindex.serve.child import work_for_server\n"
     "library = open_library(Path(sys.argv[1]), Path(sys.argv[2]))\nprint('ready', flush=True)\nwork_for_server(lambda: library)\n"
 )
 

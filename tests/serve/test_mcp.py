@@ -20,10 +20,9 @@ from mcp.shared.exceptions import MCPError
 from thumbindex.library import Library
 from thumbindex.model import Progress
 from thumbindex.serve.background import Background
-from thumbindex.serve.mcp import build_server
+from thumbindex.serve.mcp import Waiting, build_server, in_thread
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.tools import TOOLS
-from thumbindex.serve.waiting import Waiting, in_thread
 
 pytestmark = pytest.mark.anyio
 

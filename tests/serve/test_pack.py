@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import Passage
-from thumbindex.serve.pack import Shown, dump, fit_passages, match_lines, passage_id
+from thumbindex.serve.budget import Shown, dump, fit_passages, match_lines, passage_id
 from thumbindex.settings import CorpusSettings
 
 

@@ -16,11 +16,11 @@ from mcp.shared.exceptions import MCPError
 
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
-from thumbindex.serve.greeting import answer_initialize
+from thumbindex.serve.early import answer_initialize
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.seat import Seats
 from thumbindex.serve.stdio import names_allowed
+from thumbindex.serve.subscriptions import Seats
 
 # resources/subscribe is what the clients of an earlier era have
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")]

@@ -3,7 +3,7 @@
 import pytest
 
 from thumbindex.model import Progress
-from thumbindex.serve.progress import ProgressDisplay
+from thumbindex.serve.terminal import ProgressDisplay
 
 
 def test_without_a_terminal_a_phase_is_told_at_its_start_now_and_then_and_at_its_end(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from thumbindex.model import Progress
-from thumbindex.serve.share import Share, Turn
-from thumbindex.serve.told import Told
+from thumbindex.serve.child import Share, Told, Turn
 
 
 class Clock:

@@ -79,7 +79,7 @@ def test_where_the_server_is_gone_the_child_ends_without_having_begun(tmp_path: 
         lock = str(tmp_path / ("free" if is_free else "held"))
         command = [sys.executable, "-X", "importtime", "-m", "thumbindex.serve.standby", lock, "--"]
         done = subprocess.run(command, input="", capture_output=True, text=True, check=True, timeout=60)
-    assert "thumbindex.serve.work" not in done.stderr
+    assert "thumbindex.serve.child" not in done.stderr
 
 
 def test_a_wish_of_a_server_that_is_gone_is_the_childs_to_hear(tmp_path: Path, wishes: Any) -> None:
@@ -89,7 +89,7 @@ def test_a_wish_of_a_server_that_is_gone_is_the_childs_to_hear(tmp_path: Path, w
     assert begin([tmp_path / "none"], wishes).result(10)
 
 
-@pytest.mark.parametrize(("module", "most"), [("thumbindex.serve.standby", WAITING), ("thumbindex.serve.live", IDLE)])
+@pytest.mark.parametrize(("module", "most"), [("thumbindex.serve.standby", WAITING), ("thumbindex.serve.child", IDLE)])
 def test_a_child_that_waits_has_loaded_little_and_one_that_is_idle_nothing_that_indexes(module: str, most: int) -> None:
     program = f"import json, sys, {module}; print(json.dumps([len(sys.modules), [each for each in {LATER!r}.split() if each in sys.modules]]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

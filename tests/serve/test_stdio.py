@@ -284,7 +284,7 @@ def children_of(parent: int) -> list[int]:
 
 def test_a_server_is_started_without_the_other_commands() -> None:
     loaded = "import sys; sys.argv = ['thumbindex', 'serve', '--help']\nfrom thumbindex.__main__ import main\ntry: main()\nexcept SystemExit: pass\n"
-    others = "mcp mcp_types numpy thumbindex.study thumbindex.serve.cli thumbindex.serve.render thumbindex.serve.evaluation"
+    others = "mcp mcp_types numpy thumbindex.study thumbindex.serve.cli thumbindex.serve.terminal thumbindex.serve.evaluation"
     script = f"{loaded}print([name for name in {others!r}.split() if name in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert ("Serve MCP over standard input" in done.stdout, done.stderr.splitlines()[-1]) == (True, "[]")

@@ -18,10 +18,10 @@ from thumbindex.library import Library
 from thumbindex.model import Dropped, Edge, Effect, Evidence, Explanation, Standpoint, TermFields
 from thumbindex.serve.budget import Reply, count_reply
 from thumbindex.serve.cli import app
-from thumbindex.serve.explained import explanation_lines, explanation_payload, of_effect, until_lost
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.replies import reply_query
 from thumbindex.serve.tools import TOOLS, check_arguments
+from thumbindex.serve.wording import explanation_lines, explanation_payload, of_effect, until_lost
 from thumbindex.testing import FakeEmbedder
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"

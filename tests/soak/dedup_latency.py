@@ -19,7 +19,7 @@ from thumbindex.library import Library
 from thumbindex.model import Query
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
-from thumbindex.serve.sentences import DEDUPLICATING
+from thumbindex.serve.wording import DEDUPLICATING
 
 CANDIDATES = 50
 STAGES = (*DEDUPLICATING, "contradict")

@@ -1,11 +1,11 @@
-"""What goes on behind a server's answers: the library opens, a child process indexes, models load; none of it keeps a client waiting."""
+"""What goes on behind a server's answers: the library opens, a child process indexes, models load, and a follower opens what is new."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +13,92 @@ from typing import TYPE_CHECKING, TypeVar
 
 from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError, UsageError
-from thumbindex.serve.child import Child
-from thumbindex.serve.follow import Follower
+from thumbindex.process import collect_as_usual
+from thumbindex.serve.child_handle import Child
 from thumbindex.serve.opening import Opening, open_library
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-    from thumbindex.model import Progress
+    from thumbindex.model import Changes, Progress
+
+
+FOLLOW_SECONDS = 0.25
+"""Between two looks at the indexes: a new generation is open well within a second. Where nothing is new a look is a few tiny reads."""
+
+_LONGEST_PAUSE = 4.0
+"""Seconds: after an error the pause doubles up to this, so that an index under repair is not read to pieces."""
+
+Listener = Callable[[Mapping[str, "Changes"]], None]
+"""Takes by folder what came, went and changed; called in the follower's thread, so it returns at once."""
+
+
+class Follower:
+    """Looks at the indexes until it is stopped; errors of theirs are for those who ask to see, not for it to die of."""
+
+    def __init__(self, pause: float = FOLLOW_SECONDS) -> None:
+        self._pause = pause
+        self._listeners: dict[object, Listener] = {}
+        self._stopped = threading.Event()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Tell a listener from now on; return how to end that."""
+        key = object()
+        self._listeners[key] = listener
+
+        def leave() -> None:
+            self._listeners.pop(key, None)
+
+        return leave
+
+    def start(self, library: Library) -> None:
+        """Follow in a thread of its own."""
+        threading.Thread(target=self.follow, args=(library,), name="follower", daemon=True).start()
+
+    def follow(self, library: Library) -> None:
+        """Follow until `stop`."""
+        news = library.news()
+        pause = self._pause
+        while not self._stopped.is_set():
+            began = time.monotonic()
+            try:
+                library.refresh()
+                self._tell(news.look())
+            except (ThumbindexError, OSError):
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                # Opening a large index takes its time: while one commit follows another, at most half of it.
+                pause = max(self._pause, time.monotonic() - began)
+            collect_as_usual()  # the first time: the start is over, and what it opened stays
+            self._stopped.wait(pause)
+
+    def within(self, folders: Collection[str]) -> Following:
+        """Return what tells of some folders alone."""
+        return Following(self, folders)
+
+    def _tell(self, news: Mapping[str, Changes]) -> None:
+        for listener in list(self._listeners.values()) if news else ():
+            listener(news)
+
+    def stop(self) -> None:
+        """End `follow`, from another thread."""
+        self._stopped.set()
+
+
+class Following:
+    """A follower's news of some folders: of the others not even that there is any."""
+
+    def __init__(self, follower: Follower, folders: Collection[str]) -> None:
+        self._follower, self._folders = follower, folders
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Tell a listener from now on; return how to end that."""
+
+        def hear(news: Mapping[str, Changes]) -> None:
+            if known := {name: changes for name, changes in news.items() if name in self._folders}:
+                listener(known)
+
+        return self._follower.listen(hear)
+
 
 Result = TypeVar("Result")
 

@@ -6,30 +6,112 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer, Filters
-from thumbindex.serve.doctor import doctor
+from thumbindex.serve.as_json import answer_payload, report_payload, status_payload
+from thumbindex.serve.clients.doctor import doctor
+from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries
-from thumbindex.serve.install import install
+from thumbindex.serve.http.access import add_token
 from thumbindex.serve.opening import Opening, open_everywhere
 from thumbindex.serve.options import JsonOption, check_limit, open_for, read_since, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
-from thumbindex.serve.payload import answer_payload, report_payload, status_payload
-from thumbindex.serve.progress import ProgressDisplay
-from thumbindex.serve.render import print_answer, print_forgotten, print_json, print_report, print_status
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
-from thumbindex.serve.token import token
+from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
-from thumbindex.serve.tune import tune
-from thumbindex.serve.why import why
+from thumbindex.serve.tuning import tune
+from thumbindex.serve.wording import why_payload
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
+
+
+@reported
+@takes_opening
+def token(
+    ctx: typer.Context,
+    opening: Opening,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, as in `tokens` of a folder.")],
+    token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Where its hash is written.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Make a token for a client of `serve --http` and print it, this once: the file keeps its hash alone."""
+    configured = opening.load().serve.http.token_file
+    if token_file is None and not configured:
+        raise UsageError("No token file is named: give --token-file FILE, or set `serve.http.token_file`.")
+    path = (token_file or Path(configured)).expanduser()
+    made = add_token(path, name)
+    if as_json:
+        print_json({"name": name, "token": made, "token_file": str(path)})
+    else:
+        typer.echo(made)
+        say_error(f"Its hash is in {path}; the token itself is kept nowhere. A client sends it as `Authorization: Bearer`.")
+    return FOUND
+
+
+@reported
+@takes_opening
+def why(
+    ctx: typer.Context,
+    opening: Opening,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
+    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question that it should answer, in quotes or not.")],
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100.")] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="As in `query`; repeatable.")] = None,
+    glob: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="As in `query`; repeatable.")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="As in `query`.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Tell why a note is, or is not, among the answers to a question; indexes nothing."""
+    check_limit(limit)
+    day, text = read_since(since), replace_surrogates(" ".join(words))
+    with open_for(ctx, opening) as library:
+        _load_models(library)
+        ask = partial(library.why, limit=limit, glob=glob or (), tag=tag or (), since=day)
+        try:
+            found = ask(named_here(path, library), text)
+        except UnknownPathError as error:
+            raise _swapped(library, path, text) or error from error
+        several = len(library.folders) > 1
+    if as_json:
+        print_json(why_payload(found))
+    else:
+        print_why(found, several)
+    return FOUND
+
+
+def _swapped(library: Library, path: str, text: str) -> UsageError | None:
+    """Return what says that the question came first, where the note that is asked about is named in its place."""
+    try:
+        library.outline(named_here(text, library).partition("#")[0])
+    except UsageError:
+        return None
+    return UsageError(f"The note comes first, then the question: `thumbindex why {shlex.quote(text)} {shlex.quote(path)}`.")
+
+
+def _load_models(library: Library) -> None:
+    """Load the models where there are vectors to search, as `query` does."""
+    try:
+        if any(each.state.vectors for each in library.status()):
+            library.load_models()
+    except ModelError as error:
+        say_error(f"{error} Going on without it.")
+
+
+def named_here(path: str, library: Library) -> str:
+    """Return a path as it was given, or the whole of it where it names a folder's file from the current directory only."""
+    file, mark, heading = path.partition("#")
+    here = Path(file).absolute()
+    held = any((root / each).exists() for _, root in library.folders for each in (path, file))
+    inside = any(root in (here.parent.resolve() / here.name).parents for _, root in library.folders)
+    return f"{here}{mark}{heading}" if inside and here.exists() and not held else path
+
 
 app = typer.Typer(
     name="thumbindex",

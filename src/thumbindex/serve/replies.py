@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thumbindex.errors import UsageError
+from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import OutlineEntry, Progress
-from thumbindex.serve.budget import Frame, Reply, why_within, within
-from thumbindex.serve.explained import why_lines, why_payload
-from thumbindex.serve.pack import MOST_CHARACTERS, Size, beginning, dump, line_sizer
-from thumbindex.serve.passages import PassageForm
-from thumbindex.serve.payload import progress_payload, status_payload
-from thumbindex.serve.quoting import one_line, quoted
+from thumbindex.serve.as_json import progress_payload, status_payload
+from thumbindex.serve.background import Background, never, tell_nobody
+from thumbindex.serve.budget import MOST_CHARACTERS, Frame, PassageForm, Reply, Size, beginning, dump, line_sizer, why_within, within
+from thumbindex.serve.early import WITHOUT_LINKS
 from thumbindex.serve.resources import link
-from thumbindex.serve.sentences import flagged, hold_hidden, indexing, not_there, stood_on, up_to_date
+from thumbindex.serve.tools import check_arguments
+from thumbindex.serve.wording import flagged, hold_hidden, indexing, not_there, one_line, quoted, stood_on, up_to_date, why_lines, why_payload
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
+    from thumbindex.serve.http.scope import Sight
+
 
 _PROBLEMS_SHOWN = 5
 """Of what is wrong with a folder's files: `thumbindex status --json` has all of it."""
@@ -205,3 +206,43 @@ def _next_part(path: str, inside: str) -> str:
 def _group(title: str, paths: Sequence[str], total: int) -> str:
     more = f" … and {total - len(paths)} more" if total > len(paths) else ""
     return f"{title}: {', '.join(map(one_line, paths)) or 'none'}{more}"
+
+
+def ask(
+    background: Background | Sight,
+    arguments: Mapping[str, Any],
+    tell: Callable[[Progress], None] = tell_nobody,
+    interrupted: Callable[[], bool] = never,
+) -> Reply:
+    """Answer a question once there are words to search, and the model where it comes in time."""
+    background.await_words(tell=tell, interrupted=interrupted)
+    background.await_model(interrupted)
+    return reply_query(background.library(), arguments, background.progress, tell, interrupted, lambda: background.is_attended)
+
+
+_RESERVED = "io.modelcontextprotocol/"
+"""How names begin that the protocol gives to what is added to a request."""
+
+
+def answer_first(background: Background, asked: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
+    """Return the answer to a call of `query` as the package gives it in a version of the protocol.
+
+    None is for what is better left to it: other tools, mistakes and damage, progress that somebody wants to hear of, and every long wait.
+    """
+    is_plain = asked.get("name") == "query" and asked.keys() <= {"name", "arguments", "_meta"} and _asks_for_nothing(asked.get("_meta"))
+    if not is_plain or not background.is_settled:
+        return None
+    try:
+        arguments = check_arguments("query", asked.get("arguments"))
+        if "wait_fresh" in arguments or not background.library().indexed:
+            return None
+        reply = ask(background, arguments)
+    except ThumbindexError:
+        return None
+    links = () if version in WITHOUT_LINKS else reply.links
+    return {"content": [{"type": "text", "text": reply.text}, *links], "structuredContent": reply.structured, "isError": False}
+
+
+def _asks_for_nothing(meta: object) -> bool:
+    """Tell whether what a client adds to a call is its own business, such as an id: progress and the protocol's own names are the package's."""
+    return meta is None or (isinstance(meta, dict) and not any(each == "progressToken" or each.startswith(_RESERVED) for each in meta))

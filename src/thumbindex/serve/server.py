@@ -34,7 +34,7 @@ def serve(
     given_values = {name: value for name, value in given.items() if value is not None}
     if http:
         # Imported here: a client that starts this command waits for nothing of it.
-        from thumbindex.serve.http import serve_http
+        from thumbindex.serve.http.app import serve_http
 
         return serve_http(opening, given_values, as_json=as_json)
     if given_values:

@@ -61,6 +61,6 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         sys.exit(130)
     # Imported here: it is what waiting does without.
-    from thumbindex.serve.work import main
+    from thumbindex.serve.child import main
 
     sys.exit(main(sys.argv[at + 1 :]))

@@ -14,9 +14,8 @@ from typing import IO, Any
 from thumbindex.config import resolve_folders, with_folder_file
 from thumbindex.errors import UnknownFolderError
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
-from thumbindex.serve.ahead import Ahead
 from thumbindex.serve.background import Background
-from thumbindex.serve.greeting import MayName, answer_initialize, answer_list
+from thumbindex.serve.early import Ahead, MayName, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening
 
 
@@ -37,7 +36,7 @@ def serve_stdio(opening: Opening) -> int:
     give_memory_back()
     ahead.await_call()
     # Imported here: it brings the protocol's package, for which no client has to wait with its first requests.
-    from thumbindex.serve.session import serve_client
+    from thumbindex.serve.mcp import serve_client
 
     serve_client(background, folders, may_name, ahead)
     sys.stderr.flush()
@@ -48,7 +47,7 @@ def serve_stdio(opening: Opening) -> int:
 def answer_call(background: Background, asked: Mapping[str, Any], greeting: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the answer to a client's first call, where it need not wait for the protocol's package."""
     # Imported here: the handshake must not pay for the forms of answers.
-    from thumbindex.serve.first import answer_first
+    from thumbindex.serve.replies import answer_first
 
     return answer_first(background, asked, greeting["protocolVersion"])
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from thumbindex.serve.clients.block import BEGIN, put_block, read_block, take_block
+from thumbindex.serve.clients.edit import BEGIN, put_block, read_block, take_block
 
 
 @pytest.mark.parametrize("text", ["# Mine\n\nKeep this.\n", "# Mine\r\n", "a\n\n\n", "<!-- another: begin -->\nx\n<!-- another: end -->\n"])

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.serve.clients.json_entry import put_json, read_json, take_json
-from thumbindex.serve.clients.scan import MOST_NESTED, Malformed, scan
+from thumbindex.serve.clients.edit import MOST_NESTED, Malformed, put_json, read_json, scan, take_json
 
 KEYS = ("mcpServers", "thumbindex")
 ENTRY = {"command": "/bin/thumbindex", "args": ["serve"]}

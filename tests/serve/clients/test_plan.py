@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.serve.clients.file import backups
-from thumbindex.serve.clients.known import CLIENTS, Client, Surroundings
-from thumbindex.serve.clients.plan import entry_of, entry_spot, install_at, instructions_spot, uninstall_at
+from thumbindex.serve.clients.edit import backups
+from thumbindex.serve.clients.install import entry_of, entry_spot, install_at, instructions_spot, uninstall_at
+from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
 
 COMMAND = ["/opt/thumbindex", "serve", "--folder", "/notes"]
 PLATFORMS = ("linux", "darwin", "win32")

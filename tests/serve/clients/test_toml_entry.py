@@ -4,8 +4,7 @@ import tomllib
 
 import pytest
 
-from thumbindex.serve.clients.scan import Malformed
-from thumbindex.serve.clients.toml_entry import put_toml, read_toml, take_toml
+from thumbindex.serve.clients.edit import Malformed, put_toml, read_toml, take_toml
 
 KEYS = ("mcp_servers", "thumbindex")
 ENTRY = {"command": r"C:\Program Files\thumbindex.exe", "args": ["serve", "--folder", "/ü"]}

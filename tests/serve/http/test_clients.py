@@ -13,7 +13,7 @@ import mcp_types as types
 import pytest
 
 from thumbindex.library import Library
-from thumbindex.serve.greeting import VERSIONS
+from thumbindex.serve.early import VERSIONS
 
 pytestmark = pytest.mark.anyio
 

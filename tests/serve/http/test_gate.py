@@ -13,8 +13,7 @@ import anyio
 import httpx2
 import pytest
 
-from thumbindex.serve.gate import Gate, known_hosts, known_origins
-from thumbindex.serve.limits import Rates
+from thumbindex.serve.http.limits import Gate, Rates, known_hosts, known_origins
 from thumbindex.settings import HttpSettings
 
 JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from thumbindex.model import IndexState
-from thumbindex.serve.metrics import BUCKETS, Metrics
+from thumbindex.serve.http.limits import BUCKETS, Metrics
 
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(rf"([a-z_]+)(?:\{{({LABEL}(?:,{LABEL})*)\}})? (\+Inf|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")

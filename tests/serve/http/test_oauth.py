@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from thumbindex.serve.oauth import Keys, is_safe
+from thumbindex.serve.http.access import Keys, is_safe
 
 URL = "https://notes.example.org/mcp"
 

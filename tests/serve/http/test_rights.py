@@ -16,11 +16,10 @@ from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
-from thumbindex.serve.http import Site, admission
+from thumbindex.serve.http.access import Rights, add_token, checked_rights, nested
+from thumbindex.serve.http.app import Site, admission
+from thumbindex.serve.http.scope import Sight
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.rights import Rights, checked_rights, nested
-from thumbindex.serve.sight import Sight
-from thumbindex.serve.tokens import add_token
 from thumbindex.settings import Config
 
 FOLDERS = [("handbook", Path("/h")), ("salaries", Path("/s"))]

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 
 from thumbindex.errors import ConfigError, UsageError
 from thumbindex.serve.cli import app
-from thumbindex.serve.token_file import TokenFile
-from thumbindex.serve.tokens import PREFIX, add_token, read_hashes
+from thumbindex.serve.http.access import PREFIX, TokenFile, add_token, read_hashes
 
 
 def verified(file: TokenFile, token: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What the holder of a token sees of a server: its folders, as if there were no others. The one door of rights; no tool knows of them."""
+"""What the holder of a token sees of a server: its folders, as if there were no others."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from thumbindex.errors import StorageError, ThumbindexError
-from thumbindex.serve.background import WORDS_SECONDS, Background, never, tell_nobody
-from thumbindex.serve.follow import Following
+from thumbindex.serve.background import WORDS_SECONDS, Background, Following, never, tell_nobody
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
     from thumbindex.model import Progress
+
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""`thumbindex tune`: settings that fit a folder, decided from what its own notes ask, kept beside its index; no note is written to."""
+"""The command `tune`: choose settings on a folder's own queries and keep them beside its index."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from thumbindex.model import Tuned
 from thumbindex.serve.opening import WITH_VOCABULARY, Opening
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported
-from thumbindex.serve.progress import ProgressDisplay
-from thumbindex.serve.render import output, plain, print_json
-from thumbindex.serve.sentences import as_written
+from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json
+from thumbindex.serve.wording import as_written
 from thumbindex.study.queries import LabeledQuery, load_queries
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
     from thumbindex.library.folders import Folder
     from thumbindex.study.tune import Tuning
+
 
 _UNTUNED = Opening(overrides=("query.tuned=false",))
 

@@ -1,27 +1,278 @@
-"""The gate before the protocol: who may ask, from where, how often, how much and for how long."""
+"""Limits of the HTTP server: who may ask, from where, how often, how much and for how long; refusals and counts."""
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections import Counter
-from collections.abc import Collection
+from bisect import bisect_left
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from importlib.metadata import version
 from ipaddress import ip_address
+from itertools import accumulate
 from math import ceil
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import mcp_types as types
 import pydantic_core
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from thumbindex.serve.ahead import invalid_request
-from thumbindex.serve.answers import Sent, refusal
-from thumbindex.serve.limits import Rates
+from thumbindex.model import IndexState
+from thumbindex.serve.early import invalid_request
+from thumbindex.serve.tools import TOOLS
 from thumbindex.settings import HttpSettings
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Seconds: a warm query takes some hundredths, `wait_fresh` up to 60."""
+
+Labels = Mapping[str, str]
+Sample = tuple[str, Labels, float]
+
+_PAGE_BYTES = 4096
+_STATM = Path("/proc/self/statm")
+
+
+class Metrics:
+    """Counts since the start of a server; all of it happens on the event loop."""
+
+    def __init__(self) -> None:
+        self._started = time.time()
+        self._seconds: dict[tuple[str, str], list[int]] = {}  # by tool and outcome: how many fell into each bucket
+        self._sums: Counter[tuple[str, str]] = Counter()
+        self._statuses: Counter[int] = Counter()
+
+    def called(self, tool: str, outcome: str, seconds: float) -> None:
+        """Count a call of a tool."""
+        buckets = self._seconds.setdefault((tool, outcome), [0] * (len(BUCKETS) + 1))
+        buckets[bisect_left(BUCKETS, seconds)] += 1
+        self._sums[tool, outcome] += seconds  # type: ignore[assignment]
+
+    def answered(self, status: int) -> None:
+        """Count an answer of HTTP."""
+        self._statuses[status] += 1
+
+    def text(self, folders: Mapping[str, IndexState], streams: int) -> str:
+        """Return all of it in Prometheus' text format, version 0.0.4."""
+        by_folder = [({"folder": name}, state) for name, state in sorted(folders.items())]
+        families: list[tuple[str, str, str, list[Sample]]] = [
+            ("thumbindex_info", "gauge", "The version that runs.", [("", {"version": version("thumbindex")}, 1)]),
+            ("thumbindex_tool_seconds", "histogram", "Seconds of tool calls by tool and outcome.", list(self._histogram())),
+            (
+                "thumbindex_http_responses_total",
+                "counter",
+                "Answers by HTTP status.",
+                [("", {"status": str(status)}, count) for status, count in sorted(self._statuses.items())],
+            ),
+            ("thumbindex_streams", "gauge", "Streams of changes that are open.", [("", {}, streams)]),
+            ("thumbindex_index_documents", "gauge", "Documents of an index.", [("", labels, state.documents) for labels, state in by_folder]),
+            ("thumbindex_index_chunks", "gauge", "Chunks of an index.", [("", labels, state.chunks) for labels, state in by_folder]),
+            ("thumbindex_index_vectors", "gauge", "Chunks that have a vector.", [("", labels, state.vectors) for labels, state in by_folder]),
+            ("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", [("", {}, self._started)]),
+            ("process_resident_memory_bytes", "gauge", "Memory of the server, its child not counted.", _memory()),
+        ]
+        return "".join(_family(*each) for each in families if each[3])
+
+    def _histogram(self) -> Iterator[Sample]:
+        for (tool, outcome), buckets in sorted(self._seconds.items()):
+            labels = {"tool": tool, "outcome": outcome}
+            for bound, count in zip([*map(_number, BUCKETS), "+Inf"], accumulate(buckets), strict=True):
+                yield "_bucket", {**labels, "le": bound}, count
+            yield "_sum", labels, self._sums[tool, outcome]
+            yield "_count", labels, sum(buckets)
+
+
+def _family(name: str, kind: str, about: str, samples: Sequence[Sample]) -> str:
+    head = f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
+    return head + "".join(f"{name}{suffix}{_labels(labels)} {_number(value)}\n" for suffix, labels, value in samples)
+
+
+def _labels(labels: Labels) -> str:
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _memory() -> list[Sample]:
+    """Return what the process holds in memory; nothing where the system does not tell as Linux does."""
+    try:
+        return [("", {}, int(_STATM.read_text(encoding="ascii").split()[1]) * _PAGE_BYTES)]
+    except (OSError, ValueError, IndexError):
+        return []
+
+
+def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error that the protocol's clients read as their own, and everybody else as JSON."""
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
+    return JSONResponse(body, status_code=status, headers=dict(headers or {}))
+
+
+class Sent:
+    """What was sent of an answer, so that it can be ended properly wherever it was broken off."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_begun = self.is_over = False
+
+    async def __call__(self, message: Message) -> None:
+        """Pass a part of the answer on."""
+        self.is_begun = self.is_begun or message["type"] == "http.response.start"
+        self.is_over = self.is_over or (message["type"] == "http.response.body" and not message.get("more_body", False))
+        await self._send(message)
+
+    async def end(self, scope: Scope, receive: Receive, instead: Response) -> None:
+        """End the answer: by another one where nothing was sent of it."""
+        if not self.is_begun:
+            await instead(scope, receive, self)
+        elif not self.is_over:
+            await self({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Observed:
+    """The outermost layer: counts answers by status, and puts errors that are plain text into JSON."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun: Message | None = None
+        said = b""
+
+        async def observe(message: Message) -> None:
+            nonlocal begun, said
+            if message["type"] == "http.response.start":
+                self._metrics.answered(message["status"])
+                if _is_plain_error(message):
+                    begun = message
+                    return
+            if begun is None:
+                await send(message)
+                return
+            said += message.get("body", b"")
+            if not message.get("more_body", False):
+                kept = {name: value for name, value in Headers(raw=begun["headers"]).items() if name in _KEPT}
+                message_said = said.decode("utf-8", errors="replace").strip() or HTTPStatus(begun["status"]).phrase
+                await refusal(begun["status"], message_said, kept)(scope, receive, send)
+
+        await self._app(scope, receive, observe)
+
+
+_KEPT = {"allow", "retry-after", "www-authenticate", "vary", "access-control-allow-origin"}
+
+
+def _is_plain_error(message: Message) -> bool:
+    kind = Headers(raw=message["headers"]).get("content-type", "")
+    return bool(message["status"] >= 400 and not kind.startswith(("application/json", "text/event-stream")))
+
+
+def as_json_line(value: object) -> str:
+    """Write a value on one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+MOST_CLIENTS = 10_000
+"""Clients that are remembered: who has not asked for longest is forgotten, his bucket would be full by then."""
+
+
+class Rates:
+    """A bucket of `burst` requests for each client, filled with `rate` a second; rate 0 is without limit."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by client: what was left, and when
+
+    def take(self, client: str) -> float:
+        """Take a request out of a client's bucket and return 0; or take none and return the seconds until there is one."""
+        if wait := self.wait(client):
+            return wait
+        if self._rate:
+            self._left[client] = (self._filled(client) - 1, self._clock())
+            self._left.move_to_end(client)
+            if len(self._left) > MOST_CLIENTS:
+                self._left.popitem(last=False)
+        return 0.0
+
+    def wait(self, client: str) -> float:
+        """Return the seconds until a client may ask; 0 where it may now."""
+        if not self._rate:
+            return 0.0
+        return max(0.0, (1 - self._filled(client)) / self._rate)
+
+    def _filled(self, client: str) -> float:
+        left, at = self._left.get(client, (float(self._burst), self._clock()))
+        return min(float(self._burst), left + (self._clock() - at) * self._rate)
+
+
+_NAMES = frozenset(tool["name"] for tool in TOOLS)
+
+
+class Calls:
+    """What the protocol's package calls around each request."""
+
+    def __init__(self, metrics: Metrics, seconds: float) -> None:
+        self._metrics, self._seconds = metrics, seconds
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Answer a request within its time, a stream of changes without one."""
+        if ctx.method == "subscriptions/listen":
+            return await call_next(ctx)
+        if ctx.method != "tools/call":
+            return await self._within(ctx, call_next)
+        name = str((ctx.params or {}).get("name"))
+        began, outcome = time.perf_counter(), "cancelled"
+        try:
+            result = await self._within(ctx, call_next)
+            outcome = "error" if _is_error(result) else "ok"
+        except TimeLimitError:
+            outcome = "timeout"
+            raise
+        except MCPError:
+            outcome = "refused"
+            raise
+        finally:
+            # A name that somebody made up is no label: there would be as many as anybody likes.
+            self._metrics.called(name if name in _NAMES else "unknown", outcome, time.perf_counter() - began)
+        return result
+
+    async def _within(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        with anyio.move_on_after(self._seconds):
+            return await call_next(ctx)
+        raise TimeLimitError(types.INTERNAL_ERROR, f"No answer within {self._seconds:g} s: ask for less, or again in a while.")
+
+
+class TimeLimitError(MCPError):
+    """A request took too long."""
+
+
+def _is_error(result: HandlerResult) -> bool:
+    if isinstance(result, Mapping):
+        return bool(result.get("isError"))
+    return bool(getattr(result, "is_error", False))
+
 
 _LOG = logging.getLogger(__name__)
 

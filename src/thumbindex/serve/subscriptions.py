@@ -1,4 +1,4 @@
-"""What one client asked to be told of the documents, and how it is told, by its protocol era's own mechanism."""
+"""Subscriptions: tell each client what changed by its protocol era's own mechanism."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.model import Changes
-from thumbindex.serve.follow import Follower, Following
+from thumbindex.serve.background import Follower, Following
 from thumbindex.serve.resources import parse_uri
 
 Address = tuple[str, str]

@@ -1,4 +1,4 @@
-"""The clients: where each keeps its servers, in which form, and where it reads what its user always wants."""
+"""The clients: where each keeps its servers, in which form, and where it reads instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build the bundle for Claude Desktop: `python -m thumbindex.bundle` in the repository's root writes `dist/thumbindex-VERSION.mcpb`."""
+"""Build the bundle for Claude Desktop, and be the program that it starts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from thumbindex.serve.cli import app
 from thumbindex.serve.tools import TOOLS
 
 MANIFEST_VERSION = "0.4"
@@ -24,7 +25,7 @@ _PROGRAM_TEXT = """\
 
 import sys
 
-from thumbindex.serve.bundled import main
+from thumbindex.serve.clients.bundle import main
 
 main(sys.argv[1:])
 """
@@ -96,6 +97,11 @@ def _with_pins(root: Path) -> str:
     pins = re.findall(r"^[^#\s].*$", (root / "constraints.txt").read_text(encoding="utf-8"), re.M)
     listed = "".join(f"  {json.dumps(each)},\n" for each in pins)
     return (root / "pyproject.toml").read_text(encoding="utf-8") + f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n"
+
+
+def main(folders: list[str]) -> None:
+    """Serve MCP over standard input and output for some folders."""
+    app(["serve", *(f"--folder={each}" for each in folders)])
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step, Tuned
-from thumbindex.serve.explained import explanation_payload
-from thumbindex.serve.sentences import deduplicated, is_much, passage_flags, ratio
+from thumbindex.serve.wording import deduplicated, explanation_payload, is_much, passage_flags, ratio
 
 _PATHS_SHOWN = 20
 """Files that are not indexed yet, as far as they are listed: all are counted."""

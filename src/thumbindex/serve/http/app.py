@@ -1,0 +1,412 @@
+"""MCP over Streamable HTTP for several clients: one address, and the order in which a request meets what is behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from traceback import walk_tb
+from typing import Any, TextIO
+
+import anyio
+import uvicorn
+from anyio.abc import TaskGroup, TaskStatus
+from anyio.to_thread import current_default_thread_limiter, run_sync
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext, BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.provider import TokenVerifier
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.auth.settings import AuthSettings
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from pydantic import AnyHttpUrl
+from sse_starlette.sse import AppStatus
+from starlette.applications import Starlette
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route, request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from thumbindex.config import configured_roots
+from thumbindex.errors import ConfigError, UsageError
+from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
+from thumbindex.serve.background import Background
+from thumbindex.serve.early import MayName
+from thumbindex.serve.http.access import EVERYONE, Issuer, Rights, TokenFile, checked_rights, nested
+from thumbindex.serve.http.limits import (
+    CONTENT_TYPE,
+    AnyOf,
+    Calls,
+    Gate,
+    Metrics,
+    Observed,
+    Senders,
+    Strangers,
+    as_json_line,
+    is_loopback,
+    names_of,
+    refusal,
+)
+from thumbindex.serve.http.scope import Sight
+from thumbindex.serve.mcp import build_server
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.outcome import say_error
+from thumbindex.serve.stdio import claim_output, named_folders, names_allowed
+from thumbindex.settings import Config, HttpSettings
+
+
+class Listening(uvicorn.Server):
+    """A server that says where it listens and, told to end, lets requests that are under way go on for a while."""
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings, begun: Callable[[str], object], drain: Callable[[], object]) -> None:
+        super().__init__(_uvicorn_config(app, settings))
+        self._settings, self._begun, self._drain = settings, begun, drain
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen, and say where. Raises UsageError where that cannot be."""
+        try:
+            await super().startup(sockets)
+        except SystemExit as error:  # uvicorn has logged why
+            host, port = self._settings.host, self._settings.port
+            raise UsageError(f"The server cannot listen at {host}, port {port}: give another --host or --port, or end who listens there.") from error
+        port = self.servers[0].sockets[0].getsockname()[1]
+        self._begun(f"http://{f'[{self._settings.host}]' if ':' in self._settings.host else self._settings.host}:{port}/mcp")
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Take nobody any longer, and wait for those who are there."""
+        self._drain()
+        await super().shutdown(sockets)
+
+
+class ServerLog(logging.StreamHandler[TextIO]):
+    """The log of a server for many: no line holds a value that a client has sent, and the same line is written once in a while.
+
+    A message of ours is written as it is: it holds nothing of a request. Of one of another package, and of an exception, only kind and place are.
+    """
+
+    SECONDS = 60.0
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream)
+        self._clock = clock
+        self._written: dict[str, float] = {}  # by line, when it was written
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as one line."""
+        is_ours = record.name.partition(".")[0] == "thumbindex"
+        said = " ".join(record.getMessage().split()) if is_ours else f"{record.name}: {record.levelname.lower()} at {record.filename}:{record.lineno}"
+        error = record.exc_info[1] if record.exc_info else None
+        return said if error is None else f"{said}: {_kind_and_place(error)}"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, unless its line was written a while ago."""
+        line, now = self.format(record), self._clock()
+        self._written = {each: at for each, at in self._written.items() if now < at + self.SECONDS}
+        if line not in self._written:
+            self._written[line] = now
+            super().emit(record)
+
+
+def _kind_and_place(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    places = [f"{Path(frame.f_code.co_filename).name}:{line}" for frame, line in walk_tb(error.__traceback__)]
+    return f"{type(error).__name__} at {', '.join(places[-_PLACES:])}"
+
+
+_PLACES = 5
+"""Of the places that an exception passed, the last ones say where it comes from."""
+
+
+def end_by_signal() -> None:
+    """Have a signal end the server, not the process: what follows the server's end is to be done, too."""
+    # uvicorn raises a signal again when it is done: it meets these.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    # Else every stream is cut off at once, answers that are under way among them: the gate ends what would never end.
+    AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
+
+
+def _uvicorn_config(app: ASGIApp, settings: HttpSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=_patient(settings.body_seconds),
+        ws="none",
+        lifespan="on",
+        log_config=None,  # uvicorn's own would write to standard output
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
+        limit_concurrency=settings.connections,
+        timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]  # any number will do
+    )
+
+
+def _patient(seconds: float) -> type[asyncio.Protocol]:
+    """Return uvicorn's own protocol, which closes a connection on which no request has come for so long: uvicorn alone would wait for ever."""
+
+    class Patient(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._last: object = None
+            self._look = self.loop.call_later(seconds, self._close_idle)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._look.cancel()
+            super().connection_lost(exc)
+
+        def _close_idle(self) -> None:
+            is_idle = self.cycle is None or self.cycle.response_complete
+            if is_idle and self._last is self.cycle:
+                self.transport.close()
+                return
+            self._last = self.cycle
+            self._look = self.loop.call_later(seconds, self._close_idle)
+
+    return Patient
+
+
+Entrance = Callable[[frozenset[str]], StreamableHTTPSessionManager]
+"""Makes the protocol's entrance to some folders."""
+
+THREADS = 256
+"""Requests that wait for something at once, of all clients: a thread that waits costs little, and who waits for nothing must not wait for one."""
+
+
+class Doors:
+    """Leads each request to the entrance of the folders that its sender sees; entrances are made when somebody first comes."""
+
+    def __init__(self, rights: Rights, make: Entrance) -> None:
+        self._rights, self._make = rights, make
+        self._made: dict[frozenset[str], StreamableHTTPSessionManager] = {}
+        self._group: TaskGroup | None = None
+        self._making = anyio.Lock()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Let people in until this is left."""
+        current_default_thread_limiter().total_tokens = THREADS
+        async with anyio.create_task_group() as self._group:
+            yield
+            self._group.cancel_scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        seen = self._rights.seen_by(names_of(scope))
+        if not seen:
+            await refusal(403, "This token sees no folder: whoever runs this server names it in `tokens` of a folder.")(scope, receive, send)
+            return
+        await (await self._entrance(seen)).handle_request(scope, receive, send)
+
+    async def _entrance(self, seen: frozenset[str]) -> StreamableHTTPSessionManager:
+        async with self._making:
+            if seen not in self._made:
+                assert self._group is not None, "open() comes first"
+                entrance = self._make(seen)
+                await self._group.start(_keep_open, entrance)
+                self._made[seen] = entrance
+        return self._made[seen]
+
+
+class Door(StreamableHTTPSessionManager):
+    """The protocol's entrance, at which one client has only so many sessions: those that nobody ends stay for half an hour."""
+
+    def __init__(self, *args: Any, sessions_each: int, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._each = sessions_each
+
+    async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. One that resumes a stream gets a new one: no event is kept, and to that header the package alone answers nothing."""
+        headers = [each for each in scope["headers"] if each[0] != b"last-event-id"]
+        await super().handle_request({**scope, "headers": headers}, receive, send)
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        # Where the package itself counts all sessions: it tells nobody when one has ended.
+        has = sum(owner == requestor for owner in self._session_owners.values())
+        return None if requestor is not None and has >= self._each else super()._admit_session(requestor)
+
+
+async def _keep_open(entrance: StreamableHTTPSessionManager, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async with entrance.run():
+        task_status.started()
+        await anyio.sleep_forever()
+
+
+Folders = Sequence[tuple[str, Path]]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who is let in, and who sees what."""
+
+    rights: Rights
+    verifier: AnyOf | None  # None where no token is asked for
+
+
+def admission(config: Config, folders: Folders) -> Admission:
+    """Return who is let in by a configuration; raise ConfigError where others would be let in by an oversight."""
+    settings = config.serve.http
+    tokens = TokenFile(Path(settings.token_file).expanduser(), settings.scopes) if settings.token_file else None
+    issuer = Issuer(settings) if settings.issuer else None
+    verifiers: list[TokenVerifier] = [each for each in (tokens, issuer) if each is not None]
+    if not verifiers and (reached := _reached_by_others(settings)):
+        raise ConfigError(
+            f"{reached}, and no token is asked for: make one with `thumbindex token NAME --token-file FILE` and give --token-file FILE, "
+            "or set `serve.http.issuer`."
+        )
+    rights = checked_rights(
+        folders,
+        config.granted,
+        tokens.names() if tokens else (),
+        asks=bool(verifiers),
+        has_issuer=issuer is not None,
+        configured=configured_roots(config),
+    )
+    return Admission(rights, AnyOf(verifiers) if verifiers else None)
+
+
+def _reached_by_others(settings: HttpSettings) -> str:
+    """Say why others than this machine could ask; empty where they cannot."""
+    if not is_loopback(settings.host):
+        return f"Others can reach {settings.host}"
+    named = next((name for name in ("url", "hosts", "proxies") if getattr(settings, name)), "")
+    return f"`serve.http.{named}` lets others in" if named else ""
+
+
+class Site:
+    """All that is behind one address: the protocol, health and metrics."""
+
+    def __init__(self, background: Background, folders: Folders, config: Config, may_name: MayName | None = None) -> None:
+        self._background, self._folders, self._may_name = background, folders, may_name
+        self._settings = config.serve.http
+        self._admission = admission(config, folders)
+        self._doors = Doors(self._admission.rights, self._entrance)
+        self.metrics = Metrics()
+        self.gate = Gate(self._doors, self._settings, self._admission.verifier)
+        self.app = self._layers()
+
+    def warnings(self) -> list[str]:
+        """Say what is allowed and perhaps not meant."""
+        return nested(self._folders, self._admission.rights)
+
+    def _entrance(self, seen: frozenset[str]) -> StreamableHTTPSessionManager:
+        """Return the protocol's entrance to some folders: a server that knows of no others."""
+        folders = [each for each in self._folders if each[0] in seen]
+        behind = self._background if len(folders) == len(self._folders) else Sight(self._background, seen)
+        server = build_server(behind, folders, self._may_name)
+        server.middleware.append(Calls(self.metrics, self._settings.request_seconds))
+        http = self._settings
+        return Door(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
+
+    def _layers(self) -> ASGIApp:
+        verifier, settings = self._admission.verifier, self._settings
+        routes = [
+            Route("/health", self._health),
+            Route("/ready", self._ready),
+            Route("/metrics", self._guarded(request_response(self._metrics)), methods=["GET"]),
+            Route("/mcp", self._guarded(self.gate), methods=["GET", "POST", "DELETE"]),
+        ]
+        if settings.issuer:
+            known = _auth_settings(settings)
+            routes += create_protected_resource_routes(AnyHttpUrl(settings.url), [known.issuer_url], known.required_scopes)
+        site = Starlette(routes=routes, lifespan=self._lifespan)
+        site.router.redirect_slashes = False  # behind a proxy an address that we make up may be a wrong one
+        app: ASGIApp = site
+        if verifier is not None:
+            app = Strangers(AuthenticationMiddleware(AuthContextMiddleware(app), backend=BearerAuthBackend(verifier)), settings)
+        app = Senders(app, settings, asks=verifier is not None)
+        if settings.origins:
+            told = ["Mcp-Session-Id", "WWW-Authenticate"]
+            app = CORSMiddleware(app, list(settings.origins), ["GET", "POST", "DELETE"], ["*"], expose_headers=told)
+        return Observed(app, self.metrics)
+
+    def _guarded(self, app: ASGIApp) -> ASGIApp:
+        if self._admission.verifier is None:
+            return _Page(app)
+        told = build_resource_metadata_url(AnyHttpUrl(self._settings.url)) if self._settings.issuer else None
+        return RequireAuthMiddleware(app, list(self._settings.scopes), told)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        self._background.start()
+        async with self._doors.open():
+            yield
+
+    async def _health(self, request: Request) -> Response:
+        """Say that the process answers."""
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self, request: Request) -> Response:
+        """Say whether every folder has words to search."""
+        is_ready = self._background.is_ready
+        return JSONResponse({"status": "ready" if is_ready else "starting"}, status_code=200 if is_ready else 503)
+
+    async def _metrics(self, request: Request) -> Response:
+        """Tell what was counted, of all folders: to those who are named for it."""
+        allowed = self._admission.verifier is None or {EVERYONE, *names_of(request.scope)} & set(self._settings.metrics)
+        if not allowed:
+            return refusal(403, "This token may not read metrics: whoever runs this server names it in `serve.http.metrics`.")
+        library = self._background.library_if_open()
+        held = await run_sync(library.states) if library else {}
+        return PlainTextResponse(self.metrics.text(held, self.gate.streams), media_type=CONTENT_TYPE)
+
+
+def _auth_settings(settings: HttpSettings) -> AuthSettings:
+    # These keep an issuer's address as it is written: clients compare it letter by letter. Whom a token is for is our verifier's to check.
+    given = {"issuer_url": settings.issuer, "resource_server_url": settings.url, "required_scopes": list(settings.scopes) or None}
+    return AuthSettings.model_validate({**given, "validate_token_resource": False})
+
+
+class _Page:
+    """A route takes an object for an application of its own, a function for something else."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> int:
+    """Serve clients until a signal ends it, by the configuration and what the command line has given over it; the process ends here.
+
+    Standard output gets one line, the address; everything else goes to standard error.
+    """
+    outgoing = claim_output()
+    compute_on_one_thread()  # the child that indexes, too
+    give_memory_back()
+    take_short_turns()
+    config = opening.load()
+    config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+    folders = named_folders(opening)
+    background = Background(opening)
+    site = Site(background, folders, config, names_allowed(opening, folders))
+    for warning in site.warnings():
+        say_error(warning)
+
+    def say(address: str) -> None:
+        logging.getLogger().addHandler(ServerLog(sys.stderr))  # from here on strangers are heard
+        outgoing.write(f"{as_json_line({'url': address}) if as_json else address}\n")
+        outgoing.flush()
+
+    end_by_signal()
+    try:
+        Listening(site.app, config.serve.http, say, site.gate.drain).run()
+    finally:
+        background.stop()
+    sys.stderr.flush()
+    # As on standard input: threads that load a model or search must not keep a server that is to end.
+    os._exit(0)

@@ -1,0 +1,402 @@
+"""Say it in words: how sure an answer is, what it stood on, and how a passage came to its place; quoting notes safely."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal
+
+from thumbindex.model import (
+    Answer,
+    Disagreement,
+    Edge,
+    Evidence,
+    Explanation,
+    FolderStatus,
+    Freshness,
+    IndexState,
+    Passage,
+    Place,
+    Progress,
+    Reach,
+    Standpoint,
+    Step,
+    TermFields,
+    Why,
+)
+from thumbindex.text import one_line
+
+__all__ = ["one_line", "quoted"]
+
+_TICKS = re.compile(r"`{3,}")
+
+
+def quoted(text: str) -> str:
+    """Return a note's text between two fences, longer than any run of backticks in it."""
+    fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
+    return f"{fence}note\n{text}\n{fence}"
+
+
+_PATHS_SHOWN = 5
+"""Files that a sentence names; the rest is counted."""
+
+_COPIES_SHOWN = 10
+"""Places of copies that a sentence names; the rest is counted."""
+
+DEDUPLICATING = ("variants", "dedup_known", "dedup_hash", "deduplicate", "dedup_ngram", "dedup_semantic")
+"""The stages that take out what says the same as another candidate."""
+
+HIGH_RATIO = 0.30
+"""The share of candidates above which deduplication is warned of; 5 to 20 % is healthy (spec/dedup.md, section 3)."""
+
+FEWEST_CANDIDATES = 10
+"""Of fewer than these, a share that was taken out is not warned of."""
+
+_DOING = {
+    "read": ("read", "files"),
+    "words": ("indexed", "files"),
+    "chunks": ("indexed", "passages, those of large files last"),
+    "vectors": ("embedded", "texts"),
+    "repairing": ("repairing the index: looked at", "old vectors"),
+}
+
+
+def confidence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
+    """Say how many passages there are and how sure the answer is; where there are none, by which filters the search was `narrowed`."""
+    if not answer.answerable:
+        less = f" Searched was only what {' and '.join(narrowed)} let through." if narrowed else ""
+        return f"Nothing found: no passage is close enough to this query.{less}"
+    number = len(answer.passages)
+    doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
+    return f"{number} passage{'s' if number != 1 else ''}, confidence {answer.confidence_level} ({answer.confidence:.2f}){doubt}"
+
+
+def stood_on(state: IndexState) -> str:
+    """Say how much of the index an answer stood on."""
+    if not state.documents:
+        return "index: empty so far"
+    vectors = f"{state.vectors:,} of {state.chunks:,} chunks"
+    rest = "" if not state.pending else ", the rest by keywords only" if state.vectors else ", keywords only until they are there"
+    return f"index: {state.documents:,} documents; vectors: {vectors}{rest}"
+
+
+def without_vectors(state: IndexState) -> str:
+    """Say, where no server is asked, what makes vectors; empty where none is missing."""
+    missing = f"{state.pending:,} of {state.chunks:,} chunks" if state.vectors else "these notes"
+    return f"To find {missing} by meaning, too, run `thumbindex index`: `query` makes no vectors." if state.pending else ""
+
+
+_WITHOUT_MODEL = {
+    "loading": "; keywords only this time: the model is not loaded (yet)",
+    "none": "; keywords only: the model could not be loaded",
+    "loaded": "",  # a filter lets nothing through that has a vector
+}
+
+
+def foot(answer: Answer, progress: Sequence[Progress] = (), model: Literal["loading", "none", "loaded"] = "loading") -> str:
+    """Say what an answer stood on, whether that is all that is on disk, and what is being indexed; one `loading` may come with the next answer."""
+    fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
+    doing = f"; {indexing(progress)}" if progress else ""
+    unasked = answer.index.vectors and any(step.stage == "search_vector" and not step.size_out for step in answer.trace)
+    words = _WITHOUT_MODEL[model] if unasked else ""
+    return f"{stood_on(answer.index)}{words}{fresh}{doing}"
+
+
+def also_in(places: Sequence[Place]) -> str:
+    """Name the places of copies."""
+    more = f" and {len(places) - _COPIES_SHOWN:,} more" if len(places) > _COPIES_SHOWN else ""
+    return ", ".join(f"{each.path} (lines {each.start_line}-{each.end_line})" for each in places[:_COPIES_SHOWN]) + more
+
+
+def disagrees(other: Disagreement) -> str:
+    """Say with which place a passage disagrees, of what date that is, and in which words."""
+    place = other.place
+    return f"these two disagree: {other.differs} in {place.path} (lines {place.start_line}-{place.end_line}, {other.date})"
+
+
+def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
+    """Warn of what is flagged in some lines of a note, from the first to the last."""
+    held = [(int(line), reason) for line, _, reason in (flag.partition(": ") for flag in flags)]
+    return [f"flagged, line {line}: {reason}" for line, reason in held if lines[0] <= line <= lines[1]]
+
+
+def passage_flags(passage: Passage) -> list[str]:
+    """Warn of what is flagged in a passage's lines."""
+    return flagged(passage.flags, (passage.start_line, passage.end_line))
+
+
+def hold_hidden(notes: int) -> str:
+    """Say how many notes hold what nobody sees, or what speaks to a model."""
+    return f"{'1 note holds' if notes == 1 else f'{notes:,} notes hold'} text that is hidden or speaks to a model"
+
+
+def beside(passage: Passage) -> list[str]:
+    """Say what is known of a passage that stands in several places or is disagreed with, a line each; nothing of any other."""
+    copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
+    known = {"created": passage.created, "status": passage.status, "owner": passage.owner}
+    facts = ", ".join(f"{name} {value}" for name, value in known.items() if value)
+    return [*copies, *([facts] if facts and (copies or passage.disagrees) else []), *map(disagrees, passage.disagrees)]
+
+
+def deduplicated(trace: Sequence[Step]) -> tuple[int, int]:
+    """Return how many candidates came to deduplication, and how many of them it left."""
+    steps = [step for step in trace if step.stage in DEDUPLICATING]
+    return (steps[0].size_in, steps[-1].size_out) if steps else (0, 0)
+
+
+def ratio(trace: Sequence[Step]) -> float:
+    """Return the share of candidates that deduplication took out, 0 to 1."""
+    came, left = deduplicated(trace)
+    return (came - left) / came if came else 0.0
+
+
+def is_much(trace: Sequence[Step]) -> bool:
+    """Tell whether deduplication took out so much that the notes repeat themselves; a share of a few candidates says nothing."""
+    return ratio(trace) > HIGH_RATIO and deduplicated(trace)[0] >= FEWEST_CANDIDATES
+
+
+def deduplication(trace: Sequence[Step]) -> str:
+    """Say what deduplication took out, and warn where that is much."""
+    came, left = deduplicated(trace)
+    much = " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them" if is_much(trace) else ""
+    return f"deduplication: {came:,} → {left:,} candidates ({ratio(trace):.0%}){much}"
+
+
+def how_far(progress: Progress) -> str:
+    """Say how far a run of indexing is."""
+    done, what = _DOING.get(progress.phase, (progress.phase, "steps"))
+    return f"{done} {progress.done:,} of {progress.total:,} {what}"
+
+
+def indexing(progress: Sequence[Progress]) -> str:
+    """Say what is being indexed; empty where nothing is."""
+    several = len({each.folder for each in progress}) > 1
+    return "; ".join(f"{f'{each.folder}: ' if several else ''}{how_far(each)} so far" for each in progress)
+
+
+def up_to_date(found: Freshness | None, several: bool = False) -> str:
+    """Say what an answer lacks of what is on disk; empty where it lacks nothing or nobody asked."""
+    if found is None:
+        return ""
+    paths = [f"{folder}: {path}" if several else path for folder, path in found.unindexed]
+    more = f" and {len(paths) - _PATHS_SHOWN:,} more" if len(paths) > _PATHS_SHOWN else ""
+    files = "1 changed file on disk is" if len(paths) == 1 else f"{len(paths):,} changed files on disk are"
+    sentences = [
+        f"{files} not indexed yet: {', '.join(paths[:_PATHS_SHOWN])}{more}." if paths else "",
+        f"The last words of {', '.join(found.behind)} cannot be searched yet." if found.behind else "",
+        f"No process keeps {', '.join(found.untended)} up to the disk: `thumbindex index` does it once, a server as long as it runs."
+        if found.untended
+        else "",
+        not_there(found.gone),
+    ]
+    return " ".join(each for each in sentences if each)
+
+
+def not_there(folders: Sequence[str]) -> str:
+    """Say which folders are away, and what answers stand on; empty where none is."""
+    return f"Not there now: {', '.join(folders)}; what the index holds of it is what was read last." if folders else ""
+
+
+def tuned(status: FolderStatus) -> str:
+    """Say since when a folder is tuned, to what and on what grounds; empty where it never was."""
+    if status.tuned is None:
+        return ""
+    values = ", ".join(f"{key.removeprefix('query.')}={as_written(value)}" for key, value in status.tuned.settings.items())
+    other = status.state.model and status.state.model != status.tuned.model
+    anew = f" That was with {status.tuned.model}, the index has come to {status.state.model}: tune it anew." if other else ""
+    what = f"tuned on {status.tuned.made[:10]} to {values}" if values else f"tuning of {status.tuned.made[:10]}"
+    return f"{what}: {status.tuned.reason}{anew}"
+
+
+def as_written(value: object) -> str:
+    """Return a setting's value as a configuration file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_FATES = {
+    "shown": "is in the answer",
+    "copy": "is named beside a copy",
+    "dropped": "was found",
+    "not_found": "was not found",
+    "filtered": "was not searched",
+    "not_indexed": "is not in the index",
+}
+
+_EDGES_SHOWN = 3
+"""Of the links that led to a document: the first are of those that were found best."""
+
+
+# ------------------------------------------------------------------ sentences
+
+
+def explanation_lines(found: Explanation) -> list[str]:
+    """Say in a few lines how a passage came to its place."""
+    stages = " → ".join(f"{each.stage} {each.rank}" for each in found.effects)
+    said = [
+        "; ".join(map(_of_retriever, found.evidence)),
+        f"rank after {stages}" if stages else "",
+        *explanation_rest(found),
+    ]
+    return [each for each in said if each]
+
+
+def explanation_rest(found: Explanation) -> list[str]:
+    """Say what is no table: words, cosine, the reranker's score, links, and what was taken out as a copy."""
+    cosine = f"cosine {found.cosine:.2f}" if found.cosine is not None else ""
+    reranked = f"reranker {found.reranked:.2f}" if found.reranked is not None else ""
+    copies = [f"{stage} took out {gone.path}:{gone.line}: {gone.reason}" for stage, gone in found.copies]
+    known = [terms(found.terms), "; ".join(each for each in (cosine, reranked) if each), links(found.edges), *copies]
+    return [each for each in known if each]
+
+
+def _of_retriever(found: Evidence) -> str:
+    return f"{found.retriever} rank {found.rank} ({found.score:.2f})"
+
+
+def terms(found: Sequence[TermFields]) -> str:
+    """Say in which fields the query's words stand, and which are missing; of `code`, words as they are written, only where it is alone."""
+    held = [f"{each.term} ({', '.join([name for name in each.fields if name != 'code'] or ['as written'])})" for each in found if each.fields]
+    missing = [each.term for each in found if not each.fields]
+    return "; ".join([*(["words: " + ", ".join(held)] if held else []), *(["missing: " + ", ".join(missing)] if missing else [])])
+
+
+def links(edges: Sequence[Edge]) -> str:
+    """Say which documents' links led to a document; empty where none did."""
+    named = [f"{'links to' if each.backwards else 'linked from'} {each.path} (found as {each.rank})" for each in edges[:_EDGES_SHOWN]]
+    more = f" and {len(edges) - _EDGES_SHOWN} more" if len(edges) > _EDGES_SHOWN else ""
+    return ", ".join(named) + more
+
+
+def fate(found: Why, several: bool = False) -> str:
+    """Say what became of a note, and why."""
+    heading = f"#{found.heading}" if found.heading else ""
+    folder = f"{found.folder}: " if several and found.folder else ""
+    by = f", but {found.stage} left it out" if found.fate == "dropped" else ""
+    return f"{folder}{found.path}{heading} {_FATES[found.fate]}{by}: {found.reason}"
+
+
+def why_rest(found: Why) -> list[str]:
+    """Say what else is known of a note: its words, its cosine, its vectors, and how it is on disk."""
+    lacking = f"without a vector yet, found by words alone: {found.without_vector} of {found.chunks} chunks"
+    cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
+    said = [
+        f"searched for: {found.corrected}" if found.corrected else "",
+        "; ".join(each for each in (terms(found.terms), cosine) if each),
+        lacking if found.without_vector else "",
+        *found.notes,
+    ]
+    return [each for each in said if each]
+
+
+def why_lines(found: Why, several: bool = False) -> list[str]:
+    """Say in a few lines what became of a note."""
+    stages = " → ".join(f"{each.stage} {each.rank if each.rank is not None else '-'}" for each in until_lost(found.standpoints))
+    reached = "; ".join(filter(None, map(_of_reach, found.reaches))) if found.fate in {"shown", "copy", "dropped"} else ""
+    said = [fate(found, several), f"rank after {stages}" if stages else "", f"without limits: {reached}" if reached else "", *why_rest(found)]
+    return [each for each in said if each]
+
+
+def _of_reach(found: Reach) -> str:
+    return "" if found.rank is None else f"{found.retriever} rank {found.rank} (of the {found.taken} taken the last has {found.last or 0:.2f})"
+
+
+def until_lost(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
+    """Return the stages up to the one after which a note is there no more."""
+    last = max((at for at, each in enumerate(found) if each.rank is not None), default=-1)
+    retrievers = sum(each.stage.startswith("search_") for each in found)
+    return found[: max(last + 2, retrievers)]
+
+
+def of_effect(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
+    """Return the retrievers, the stages after which a note stood otherwise than before, and the last one."""
+    moved = [
+        each
+        for before, each in pairwise(found)
+        if each.stage.startswith("search_") or each == found[-1] or replace(each, stage=before.stage) != before
+    ]
+    return [*found[:1], *moved]
+
+
+# ------------------------------------------------------------------ data
+
+
+def explanation_payload(found: Explanation) -> dict[str, Any]:
+    """Return an explanation as JSON has it."""
+    return {
+        "evidence": [_evidence(each) for each in found.evidence],
+        "terms": _terms(found.terms),
+        "cosine": found.cosine,
+        "edges": [{"path": each.path, "rank": each.rank, "backwards": each.backwards} for each in found.edges],
+        "effects": [{"stage": each.stage, "rank": each.rank, "of": each.size, "score": round(each.score, 4)} for each in found.effects],
+        "copies": [{"stage": stage, "path": gone.path, "line": gone.line, "reason": gone.reason} for stage, gone in found.copies],
+        "reranked": _rounded(found.reranked),
+    }
+
+
+def _evidence(found: Evidence) -> dict[str, Any]:
+    return {
+        "retriever": found.retriever,
+        "rank": found.rank,
+        "of": found.found,
+        "score": round(found.score, 4),
+        "line": found.line,
+        "weight": round(found.weight, 4),
+        "document_rank": found.document_rank,
+        "document_score": _rounded(found.document_score),
+        "coverage": round(found.coverage, 4),
+    }
+
+
+def why_payload(found: Why) -> dict[str, Any]:
+    """Return what `why --json` prints."""
+    return {
+        "query": found.query,
+        "corrected": found.corrected,
+        "folder": found.folder,
+        "path": found.path,
+        "heading": found.heading,
+        "fate": found.fate,
+        "stage": found.stage,
+        "reason": found.reason,
+        "rank": found.rank,
+        "chunks": found.chunks,
+        "without_vector": found.without_vector,
+        "cosine": found.cosine,
+        "stages": list(map(_standpoint, found.standpoints)),
+        "retrievers": [
+            {
+                "retriever": each.retriever,
+                "rank": each.rank,
+                "score": _rounded(each.score),
+                "line": each.line,
+                "taken": each.taken,
+                "last": _rounded(each.last),
+            }
+            for each in found.reaches
+        ],
+        "terms": _terms(found.terms),
+        "notes": list(found.notes),
+        "answerable": found.answerable,
+        "confidence": round(found.confidence, 4),
+    }
+
+
+def _standpoint(found: Standpoint) -> dict[str, Any]:
+    return {"stage": found.stage, "rank": found.rank, "of": found.size, "score": _rounded(found.score), "line": found.line}
+
+
+def _terms(found: Sequence[TermFields]) -> dict[str, list[str]]:
+    return {each.term: list(each.fields) for each in found}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def as_rows(found: Explanation) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield what a table shows of each retriever: name, rank, score, share in fusion, and the document's rank and score."""
+    for each in found.evidence:
+        document = f"{each.document_rank} ({each.document_score:.2f})" if each.document_rank is not None else "-"
+        yield each.retriever, f"{each.rank} of {each.found}", f"{each.score:.3f}", f"{each.weight:.2f}", document
