@@ -1,7 +1,7 @@
 """Which notes are nobody's but their owner's: by a glob, by the key `private` at their head, or by a tag. In doubt a note is private.
 
-What a note says is looked for in its plain text, without the readers of YAML, TOML and Markdown, which give up where a person still understands. `docs/security.md`
-has a table of all forms, which the tests read.
+What a note says is looked for in its plain text, without the readers of YAML, TOML and Markdown, which give up where a person still understands.
+`docs/security.md` has a table of all forms, which the tests read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\U000e0000-\U000e0fff]+(#?)"
 )
-"""Characters that nobody sees; what could not be decoded, too: UTF-16 without its mark has one beside each letter. One before a tag parts it from a word."""
+"""Characters that nobody sees, and what could not be decoded: UTF-16 without its mark has one a letter. One before a tag parts it from a word."""
 
 _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _ALIKE = (("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
@@ -145,7 +145,7 @@ def _is_stated(block: str) -> bool:
 
 
 def _is_stated_at_its_top(block: str) -> bool:
-    """Tell whether a block that can be read has the key at the beginning of a line; an indented one is of something else, and one without value open."""
+    """Tell whether a block that can be read has the key at the beginning of a line with a value: an indented one is of something else."""
     block = _PROPERTY.sub("", block)
     return any(
         match["empty"] is None and not (match["no"] or match["before"].strip("\"'`“”‘’")) and block[match.start() - 1] == "\n"
