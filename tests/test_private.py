@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from thumbindex.config import load_config
+from thumbindex.corpus.parse import parse_document
+from thumbindex.corpus.private import is_private_text
 from thumbindex.errors import UnknownPathError
 from thumbindex.index.stored_vectors import packed
 from thumbindex.library import Library
 from thumbindex.serve.payload import status_payload
 from thumbindex.serve.resources import complete, list_page
+from thumbindex.settings import CorpusSettings
 from thumbindex.testing import FakeEmbedder
 
 SECRET = "Zanzibarquetzal"
@@ -41,6 +47,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     with Library.open([make_vault(root / "vault")], index=root / "index", config=config, embedder=FakeEmbedder()) as library:
         library.index(words_only=True)
         yield library
+
+
+@pytest.fixture(scope="module")
+def said_before(library: Library) -> tuple[list[str], str]:
+    """Return what is said of a note that is not there, and without naming it."""
+    return told(library, "hidden.md"), all_told(library)
 
 
 @pytest.fixture
@@ -109,35 +121,100 @@ def all_told(library: Library) -> str:
     return re.sub(r"generation\W+\d+", "", said)
 
 
-def test_a_private_note_is_not_there_on_any_surface_neither_new_nor_rewritten(library: Library, note: Path, private_form: str) -> None:
-    before, open_names = told(library, note.name), all_told(library)
+def test_a_private_note_is_not_there_on_any_surface_neither_new_nor_rewritten(
+    library: Library, note: Path, said_before: tuple[list[str], str], private_form: str
+) -> None:
+    before, all_before = said_before
     write(note, f"{private_form}\n\n{SECRET} apples.\n")
     assert told(library, note.name) == before
     assert note.name not in all_told(library)
     report = library.index(words_only=True)
     assert (report.added, report.unchanged, report.skipped, library.status()[0].state.documents) == (0, 2, (), 2)
-    assert (told(library, note.name), all_told(library)) == (before, open_names)
+    assert (told(library, note.name), all_told(library)) == (before, all_before)
     write(note, OPEN_TEXT)
     assert library.index(words_only=True).added == 1
     assert all(SECRET in said for said in (told(library, note.name)[0], all_told(library)))
     write(note, f"{private_form}\n\n{SECRET} apples.\n")
     assert told(library, note.name)[:6] == before[:6]
     assert library.index(words_only=True).removed == 1
-    assert (told(library, note.name), all_told(library)) == (before, open_names)
+    assert (told(library, note.name), all_told(library)) == (before, all_before)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_a_private_note_is_private_in_every_encoding(library: Library, note: Path, encoding: str) -> None:
-    before = told(library, note.name), all_told(library)
+def test_a_private_note_is_private_in_every_encoding(library: Library, note: Path, said_before: tuple[list[str], str], encoding: str) -> None:
     note.write_bytes(BY_KEY.encode(encoding))
     library.index(words_only=True)
-    assert (told(library, note.name), all_told(library)) == before
+    assert (told(library, note.name), all_told(library)) == said_before
 
 
 def test_a_note_is_private_only_where_it_says_so(library: Library, note: Path, open_form: str) -> None:
     write(note, f"{open_form}\n\n{SECRET} apples.\n")
     assert library.index(words_only=True).added == 1
     assert SECRET in library.read(note.name).text
+
+
+OPENINGS = [
+    "---",
+    "+++",
+    "--- ",
+    "--- # facts",
+    "---yaml",
+    "\n---",
+    " ---",
+    "\u00a0---",
+    "\ufeff---",
+    "<!-- x -->\n---",
+    "%YAML 1.2\n---",
+    "----",
+    ";;;",
+    "—",
+]
+TITLED = ["# Title\n\n---\nauthor: x", "Title\n---\nauthor: x", "---\nauthor: x\n---\n\n---\nauthor: x"]
+CLOSINGS = ["---", "+++", "...", "--- ", "----", ";;;", "—", ""]
+LINES = ["title: x", "title: a: b", "tags: [a, b]", "tags: [a", "- item", "  more: y", "package:", "text: |", "list:", "x = [", "x = 1", "# note", ""]
+LINES += ['"q: x', "'", "a: *b", "{a: b", "}", "%", "Some text.", "private_key: x"]
+KEYS = [
+    "private",
+    "Private",
+    "'private'",
+    '"private"',
+    "private ",
+    "pri\u200bvate",
+    "ｐｒｉｖａｔｅ",
+    "- private",
+    "? private",
+    "{private",
+    "{a: b, private",
+]
+SIGNS = [":", ": ", " : ", "=", " = ", "：", ":\u00a0", ":  "]
+YES = ["true", "Yes", "y", "on", "1", "secret", "no, never", "not at all", "[]", "!!bool true", "*a", "'true'", "true # comment", "true}"]
+NO = ["no", "false", "off", "0", "none", "null", "~", ""]
+
+
+values = st.sampled_from([*YES, *NO, "False", "'no'", "false # comment"])
+keys = st.tuples(st.sampled_from(["", "  "]), st.sampled_from(KEYS), st.sampled_from(SIGNS), values).map("".join)
+blocks = st.lists(st.one_of(st.sampled_from(LINES), keys), max_size=6).map("\n".join)
+
+
+def a_reader_says_private(head: str) -> bool:
+    """Read the key as anybody would: at a line's beginning, or indented below no other key, with any value but a clear no."""
+    below_a_key = False
+    for line in unicodedata.normalize("NFKC", head).replace("\u200b", "").casefold().split("\n"):
+        found = re.match(r"(\s*)[-?{\s]*(?:a: b, )?[\"']?private[\"']?\s*[:=]\s*(.*)", line)
+        if found and not (found[1] and below_a_key) and found[2].split(" #")[0].strip(" '\"}") not in NO:
+            return True
+        if line[:1].strip():
+            below_a_key = line.rstrip().endswith((":", "|"))
+    return False
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.sampled_from(OPENINGS + TITLED), blocks, st.sampled_from(CLOSINGS))
+def test_what_a_reader_takes_for_private_is_private_however_carelessly_it_is_written(opening: str, lines: str, closing: str) -> None:
+    text = f"{opening}\n{lines}\n{closing}\n\nSome words of the note.\n"
+    if a_reader_says_private(lines):
+        assert parse_document("a.md", text.encode(), CorpusSettings()).private
+        assert is_private_text("a.md", text, CorpusSettings())
 
 
 @pytest.mark.parametrize("glob", ["journal/**", "journal/", "JOURNAL/*.md", "**/day.md", "day.md"])

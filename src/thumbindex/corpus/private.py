@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -75,24 +75,27 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
         elif not line or line.startswith(("#", "%", "<!--", "-->")):
             late, end = late or line.startswith("#"), at
         elif fence is None:
-            yield "\n".join(_paragraph(lines[at:])), False
-            return
-        elif late and not _KEY_LINE.match(next((each for each in lines[at + 1 :] if each.strip()), "")):
+            paragraph = list(_paragraph(lines, at))
+            yield "\n".join(paragraph), False
+            below = lines[at + 1].strip() if at + 1 < len(lines) else ""
+            if not (paragraph and below) or (below.strip("=") and below.strip("-")):
+                return
+            late, end = True, at + below.startswith("=")  # a title that is underlined
+        elif late and not _KEY_LINE.match(next((lines[n] for n in range(at + 1, len(lines)) if lines[n].strip()), "")):
             end = at
         else:
-            indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-            closing = (fence[0].rstrip(), indent + fence[0].rstrip())
-            end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip().translate(_DASHES) in closing), len(lines))
+            indent, mark = lines[at][: len(lines[at]) - len(lines[at].lstrip())], fence[0].rstrip()
+            end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip().translate(_DASHES) in (mark, indent + mark)), len(lines))
             yield "\n".join(lines[at:end]), True
             late = True
         at = end + 1
 
 
-def _paragraph(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        if not line.strip() or line.lstrip().startswith(_CODE):
+def _paragraph(lines: Sequence[str], at: int) -> Iterator[str]:
+    for n in range(at, len(lines)):
+        if not lines[n].strip() or lines[n].lstrip().startswith(_CODE) or (n > at and _FENCE.match(lines[n])):
             return
-        yield line
+        yield lines[n]
 
 
 def _below_rules(text: str) -> str:
@@ -114,7 +117,7 @@ _NO = (
 )
 """A clear no, and nothing behind it but a comment, a bracket or another key."""
 
-_PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,:]))[&!][^\s,{}\[\]]*+[ \t]++", re.M)
+_PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,]))[&!][^\s,{}\[\]]*+[ \t]++", re.M)
 """An anchor or a tag of YAML."""
 
 _STATED = re.compile(
@@ -129,6 +132,9 @@ _BARE = re.compile(r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1
 
 _PARAGRAPH = re.compile(rf"^(?:<!--|[ \t{{?(]|{_QUOTE})*+private(?:{_QUOTE}|[ \t])*+[:=]++(?!{_NO})", re.M)
 """The key at the beginning of a line of prose, which is no item of a list."""
+
+_OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
+"""The end of a line below which what is indented belongs to its key."""
 
 _REFUSED = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
@@ -145,12 +151,22 @@ def _is_stated(block: str) -> bool:
 
 
 def _is_stated_at_its_top(block: str) -> bool:
-    """Tell whether a block that can be read has the key at the beginning of a line with a value: an indented one is of something else."""
-    block = _PROPERTY.sub("", block)
-    return any(
-        match["empty"] is None and not (match["no"] or match["before"].strip("\"'`“”‘’")) and block[match.start() - 1] == "\n"
-        for match in _STATED.finditer(block)
-    )
+    """Tell whether a block that can be read has the key at the beginning of a line with a value; what is indented below a key is of that key."""
+    lines = _PROPERTY.sub("", block).split("\n")[1:]
+    if next((line for line in map(str.lstrip, lines) if line and not line.startswith("#")), "").startswith("{"):
+        return _is_stated(block)
+    above: list[tuple[int, bool]] = []  # how far what stands around a line is indented, and whether it is of another key
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        while above and above[-1][0] >= indent:
+            above.pop()
+        of_another = bool(above) and above[-1][1]
+        found = None if of_another else _STATED.match(line)
+        if found and not found["before"].strip(" \t\"'`“”‘’?{(-") and found["empty"] is None and not found["no"]:
+            return True
+        if line.strip():
+            above.append((len(line) - len(line.lstrip(" \t-")), of_another or bool(_OPENS.search(line.partition(" #")[0].rstrip()))))
+    return False
 
 
 def _is_field(fields: Mapping[str, Any]) -> bool:
@@ -204,14 +220,6 @@ def _tags_listed(head: str) -> Iterator[str]:
         yield from _NAME.findall(line, found.end() if found else 0) if inside else ()
 
 
-def _without_code(text: str, front: FrontMatter) -> str:
-    """Return the lines below the front matter, blank where they are code; a block of code that is never closed is not taken for one."""
-    lines = text.split("\n")
-    for first, last in code_lines("\n" * front.lines + text[front.size :], closed=True):
-        lines[first:last] = [""] * (last - first)
-    return "\n".join(lines[front.lines :])
-
-
 # ------------------------------------------------------------------ a note
 
 
@@ -226,19 +234,32 @@ def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> boo
     folded = _plain(_unescaped(text))
     if not any(word in folded for word in ("private", *wanted)):
         return False
-    below = _without_code(text, front)
-    is_read = bool(front.size) and not front.problems
     lines = text.split("\n")
-    block = _plain(_unescaped("\n".join(lines[: front.lines]))) if is_read else ""
-    heads = list(_heads(_plain(_unescaped("\n".join(lines[front.lines if is_read else 0 :]))), late=is_read))
-    below = _plain(below)
-    if _is_field(front.fields) or _is_stated_at_its_top(block) or any(_is_stated(head) for head, fenced in heads if fenced):
+    read = front.lines if front.size and not front.problems else 0
+    block, rest = (_plain(_unescaped("\n".join(part))) for part in (lines[:read], lines[read:]))
+    heads = [*_heads(rest, late=bool(read))]
+    if _is_field(front.fields) or _is_stated_at_its_top(block):
         return True
-    if any(map(_PARAGRAPH.search, (*(head for head, fenced in heads if not fenced), _below_rules(below)))):
+    if any(_is_stated(head) if fenced else _PARAGRAPH.search(head) for head, fenced in heads):
         return True
-    parts = (block, *(head for head, _ in heads))
-    tags = (*front.tags, *(tag for part in parts for tag in (*_tags_listed(part), *_tags_in(part))), *_tags_in(below))
-    return any(_is_below(tag, wanted) for tag in tags)
+    tags = (*front.tags, *(tag for head in (block, *(head for head, _ in heads)) for tag in (*_tags_listed(head), *_tags_in(head))))
+    if any(_is_below(tag, wanted) for tag in tags):
+        return True
+    body = "\n".join(lines[front.lines :])
+    return _body_says(body, wanted) and _body_says(_without_code(body), wanted)  # code is looked for only where it matters
+
+
+def _body_says(body: str, wanted: tuple[str, ...]) -> bool:
+    body = _plain(body)
+    return bool(_PARAGRAPH.search(_below_rules(body))) or any(_is_below(tag, wanted) for tag in _tags_in(body))
+
+
+def _without_code(body: str) -> str:
+    """Return a text with blank lines where it is code; a block of code that is never closed is not taken for one."""
+    lines = body.split("\n")
+    for first, last in code_lines(strip_invisible(body), closed=True):
+        lines[first:last] = [""] * (last - first)
+    return "\n".join(lines)
 
 
 def is_private_path(path: str, settings: CorpusSettings) -> bool:
