@@ -7,6 +7,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from thumbindex.corpus.private import is_private_text
 from thumbindex.errors import UnknownPathError
 from thumbindex.index.stored_vectors import packed
 from thumbindex.library import Library
+from thumbindex.library.reader import Reader
+from thumbindex.library.reading import find_document, outline_headings, read_excerpt
 from thumbindex.serve.payload import status_payload
 from thumbindex.serve.resources import complete, list_page
 from thumbindex.settings import CorpusSettings
@@ -200,10 +203,10 @@ def a_reader_says_private(head: str) -> bool:
     """Read the key as anybody would: at a line's beginning, or indented below no other key, with any value but a clear no."""
     below_a_key = False
     for line in unicodedata.normalize("NFKC", head).replace("\u200b", "").casefold().split("\n"):
-        found = re.match(r"(\s*)[-?{\s]*(?:a: b, )?[\"']?private[\"']?\s*[:=]\s*(.*)", line)
+        found = re.match(r"(\s*(?:- )?)[-?{\s]*(?:a: b, )?[\"']?private[\"']?\s*[:=]\s*(.*)", line)
         if found and not (found[1] and below_a_key) and found[2].split(" #")[0].strip(" '\"}") not in NO:
             return True
-        if line[:1].strip():
+        if line[:1].strip(" -"):
             below_a_key = line.rstrip().endswith((":", "|"))
     return False
 
@@ -215,6 +218,26 @@ def test_what_a_reader_takes_for_private_is_private_however_carelessly_it_is_wri
     if a_reader_says_private(lines):
         assert parse_document("a.md", text.encode(), CorpusSettings()).private
         assert is_private_text("a.md", text, CorpusSettings())
+
+
+def test_a_note_that_becomes_private_between_being_found_and_being_read_is_refused(library: Library, note: Path) -> None:
+    write(note, OPEN_TEXT)
+    library.index(words_only=True)
+    with closing(Reader(library.opened[0])) as reader:
+        found = find_document(note.name, [reader])
+        write(note, BY_KEY)
+        for ask in (lambda: read_excerpt(found, None, None), lambda: outline_headings(found)):
+            with pytest.raises(UnknownPathError, match=r"^No document 'hidden.md' in the index\."):
+                ask()
+
+
+def test_names_that_come_near_are_of_no_note_that_has_become_private(library: Library, note: Path) -> None:
+    write(note, OPEN_TEXT)
+    library.index(words_only=True)
+    write(note, BY_KEY)
+    with pytest.raises(UnknownPathError) as told_of:
+        library.read("hiden.md")
+    assert note.name not in str(told_of.value).replace("hiden.md", "")
 
 
 @pytest.mark.parametrize("glob", ["journal/**", "journal/", "JOURNAL/*.md", "**/day.md", "day.md"])

@@ -28,8 +28,8 @@ _UNSEEN = re.compile(
 """Characters that nobody sees, and what could not be decoded: UTF-16 without its mark has one a letter. One before a tag parts it from a word."""
 
 _LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_ALIKE = (("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
-"""What stands for a plain character: Turkish writes the small letter of I and the capital of i in its own way."""
+_ALIKE = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
+"""What stands for a plain character: Turkish writes the small letter of I and the capital of i in its own way. The first is a byte order mark."""
 
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
 _DASHES = str.maketrans({"—": "--", "–": "-", "‐": "-", "‑": "-", "‒": "-", "−": "-"})
@@ -53,7 +53,7 @@ def _unescaped(text: str) -> str:
 
 # ------------------------------------------------------------------ what could be meant as a head
 
-_FENCE = re.compile(r"-{3,}|\+{3,}|(?:--|\+\+|;{3,})[ \t]*+$")
+_FENCE = re.compile(r"-{3,}|\+{3,}|(?:--|\+\+|;{3,}|\{)[ \t]*+$")
 _KEY_LINE = re.compile(r"[\"'“‘{<&! \t]*+\w[\w .-]*+[\"'”’ \t]*+[:=]|[ \t]*+\?")
 _CODE = ("```", "~~~")
 
@@ -84,9 +84,9 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
         elif late and not _KEY_LINE.match(next((lines[n] for n in range(at + 1, len(lines)) if lines[n].strip()), "")):
             end = at
         else:
-            indent, mark = lines[at][: len(lines[at]) - len(lines[at].lstrip())], fence[0].rstrip()
+            indent, mark = lines[at][: len(lines[at]) - len(lines[at].lstrip())], fence[0].rstrip().replace("{", "}")
             end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip().translate(_DASHES) in (mark, indent + mark)), len(lines))
-            yield "\n".join(lines[at:end]), True
+            yield "\n".join(_uncoded(lines[at:end]) if late else lines[at:end]), True
             late = True
         at = end + 1
 
@@ -96,6 +96,19 @@ def _paragraph(lines: Sequence[str], at: int) -> Iterator[str]:
         if not lines[n].strip() or lines[n].lstrip().startswith(_CODE) or (n > at and _FENCE.match(lines[n])):
             return
         yield lines[n]
+
+
+def _uncoded(lines: Sequence[str]) -> list[str]:
+    """Return lines without blocks of code that are closed."""
+    kept: list[str] = []
+    opened = -1  # where in the kept lines a block of code began
+    for line in lines:
+        kept.append(line)
+        if line.lstrip().startswith(_CODE):
+            if opened >= 0:
+                del kept[opened:]
+            opened = -1 if opened >= 0 else len(kept) - 1
+    return kept
 
 
 def _below_rules(text: str) -> str:
@@ -130,7 +143,7 @@ _STATED = re.compile(
 _BARE = re.compile(r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M)
 """The key alone on its line, or with a yes and without a colon."""
 
-_PARAGRAPH = re.compile(rf"^(?:<!--|[ \t{{?(]|{_QUOTE})*+private(?:{_QUOTE}|[ \t])*+[:=]++(?!{_NO})", re.M)
+_PARAGRAPH = re.compile(rf"^(?:<!--|[ \t{{?(>]|{_QUOTE})*+private(?:{_QUOTE}|[ \t])*+[:=]++(?!{_NO})", re.M)
 """The key at the beginning of a line of prose, which is no item of a list."""
 
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
@@ -158,7 +171,7 @@ def _is_stated_at_its_top(block: str) -> bool:
     above: list[tuple[int, bool]] = []  # how far what stands around a line is indented, and whether it is of another key
     for line in lines:
         indent = len(line) - len(line.lstrip())
-        while above and above[-1][0] >= indent:
+        while above and above[-1][0] >= indent + line.startswith("-", indent):  # an item is below a key that is indented as far
             above.pop()
         of_another = bool(above) and above[-1][1]
         found = None if of_another else _STATED.match(line)
@@ -242,7 +255,8 @@ def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> boo
         return True
     if any(_is_stated(head) if fenced else _PARAGRAPH.search(head) for head, fenced in heads):
         return True
-    tags = (*front.tags, *(tag for head in (block, *(head for head, _ in heads)) for tag in (*_tags_listed(head), *_tags_in(head))))
+    listed = (tag for head, _ in ((block, True), *heads) for tag in _tags_listed(head))
+    tags = (*front.tags, *listed, *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)))
     if any(_is_below(tag, wanted) for tag in tags):
         return True
     body = "\n".join(lines[front.lines :])
