@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -23,6 +24,37 @@ from thumbindex.encode.models import (  # noqa: E402
     read_card,
 )
 from thumbindex.settings import EmbedSettings  # noqa: E402
+
+_FORMS = {"private_form": "private", "open_form": "not private"}
+_ROW = re.compile(r"^\| (.+?) \| (`+)( ?)(.+)\3\2 \|$", re.M)
+
+
+def pytest_generate_tests(metafunc):
+    """Run a test that takes `private_form` or `open_form` for each row of that table in `docs/security.md`."""
+    for name in _FORMS.keys() & set(metafunc.fixturenames):
+        table = read_forms(_FORMS[name])
+        metafunc.parametrize(name, table.values(), ids=table)
+
+
+@pytest.fixture(scope="session")
+def private_forms():
+    """Return the beginnings of all private notes in the table of `docs/security.md`, by what they are called."""
+    return read_forms("private")
+
+
+def read_forms(kind):
+    page = (Path(__file__).parents[1] / "docs" / "security.md").read_text(encoding="utf-8")
+    table = page.partition(f"\n| {kind} | the note's beginning |\n")[2].partition("\n\n")[0]
+    rows = [row for row in table.splitlines()[1:] if not row.startswith("| **")]
+    found = {match[1]: _meant(match[4]) for match in map(_ROW.match, rows) if match}
+    assert len(found) == len(rows) > 30, "a row of the table cannot be read, or two have one name"
+    return found
+
+
+def _meant(written):
+    text = written.replace("\\|", "|").replace("⏎", "\n")
+    text = re.sub(r"⟨U\+([0-9A-F]{4})⟩", lambda match: chr(int(match[1], 16)), text)
+    return re.sub(r"⟨(\d+) × ([^⟨⟩]+)⟩", lambda match: int(match[1]) * match[2], text)
 
 
 @pytest.fixture(scope="session")

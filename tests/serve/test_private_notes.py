@@ -107,6 +107,16 @@ async def test_a_client_is_told_of_a_private_note_what_it_is_told_of_none(vault:
     assert await told(vault, path) == before
 
 
+async def test_a_client_is_told_of_no_form_of_a_private_note(vault: Vault, private_forms: dict[str, str]) -> None:
+    before = await told(vault, "journal/0.md")
+    for number, text in enumerate(private_forms.values()):
+        path = vault.root / f"journal/{number}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{text}\n\n{SECRET} apples.\n", encoding="utf-8", newline="")
+    vault.write("apples.md", "# Apples\n\nApples keep in a cool cellar. See [[day]].\n")
+    assert await told(vault, "journal/0.md") == before
+
+
 async def test_a_client_is_told_of_an_open_note_on_every_surface_that_the_comparison_looks_at(vault: Vault) -> None:
     before = await told(vault, HIDDEN)
     vault.write(HIDDEN, BY_GLOB)

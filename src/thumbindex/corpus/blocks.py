@@ -90,10 +90,16 @@ def _parser() -> MarkdownIt:
     return md
 
 
-def code_lines(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the lines of all blocks of code, from 0, half open, in order."""
-    tokens = _parser().parse(text)
-    return tuple((token.map[0], token.map[1]) for token in tokens if token.type in ("fence", "code_block") and token.map)
+def code_lines(text: str, closed: bool = False) -> tuple[tuple[int, int], ...]:
+    """Return the lines of all blocks of code, from 0, half open, in order; where asked so, without those whose fence is never closed."""
+    tokens = [token for token in _parser().parse(text) if token.type in ("fence", "code_block") and token.map]
+    lines = text.split("\n") if closed else ()
+    return tuple(_lines(token) for token in tokens if not lines or token.type == "code_block" or _is_closed(token, lines))
+
+
+def _is_closed(token: Token, lines: Sequence[str]) -> bool:
+    first, last = _lines(token)
+    return last - first > 1 and lines[last - 1].strip(" \t>").startswith(token.markup)
 
 
 def read_outline(text: str) -> Outline:

@@ -90,7 +90,6 @@ def read_inline(md: MarkdownIt, content: str, line: int, env: Environment) -> tu
     tags: list[str] = []
     for piece, first in _pieces(content, line):
         if piece.count("[") > _BRACKETS:
-            tags += [name for match in _TAG.finditer(piece) if (name := match[1].strip("/"))]  # in doubt a tag: one may say that the note is private
             continue
         ends = [match.start() for match in re.finditer("\n", piece)]
         tokens: list[Token] = []

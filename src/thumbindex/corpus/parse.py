@@ -52,7 +52,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, text, lambda: code_lines(source.text))),
         language=prose_language(visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE),
     )
-    private = is_private_path(path, settings) or says_private(text, front, document.tags, settings)
+    private = is_private_path(path, settings) or says_private(raw, front, settings)
     links, problems = (*_related(front), *outline.links), (*found, *front.problems)
     if len(links) > settings.max_links:
         reason = f"{len(links):,} links, more than corpus.max_links ({settings.max_links:,}): those from here on are not followed"

@@ -1,10 +1,14 @@
-"""Which notes are nobody's but their owner's: by a glob, by `private: true` at their head, or by a tag. In doubt a note is private."""
+"""Which notes are nobody's but their owner's: by a glob, by the key `private` at their head, or by a tag. In doubt a note is private.
+
+What a note says is looked for in its plain text, without the readers of YAML, TOML and Markdown, which give up where a person still understands.
+`docs/security.md` has a table of all forms, which the tests read.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,22 +16,270 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-from thumbindex.corpus.blocks import code_lines, read_outline
+from thumbindex.corpus.blocks import code_lines
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
-from thumbindex.corpus.source import comments_in
+from thumbindex.corpus.hidden import strip_invisible
 from thumbindex.settings import CorpusSettings
 
-_STATED = re.compile(r"^([ \t]{0,80})[\"']?private[\"']?[ \t]{0,80}[:=][ \t]{0,80}[\"']?(?:true|yes|on|1)\b", re.M | re.I)
-"""How the key stands in YAML and TOML; one that stands twice, or in a block that is broken, never closed or begins late, counts as well."""
+# ------------------------------------------------------------------ a text as a careless writer means it
 
-_HEAD = 16_000
-"""Characters in which a block that is never closed is looked for its key."""
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\U000e0000-\U000e0fff]+(#?)"
+)
+"""Characters that nobody sees, and what could not be decoded: UTF-16 without its mark has one a letter. One before a tag parts it from a word."""
+
+_LINE_END = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_ALIKE = (("ï»¿", ""), ("i\u0307", "i"), ("ı", "i"), ("∶", ":"), ("꞉", ":"), ("ː", ":"))
+"""What stands for a plain character: Turkish writes the small letter of I and the capital of i in its own way. The first is a byte order mark."""
+
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")
+_DASHES = str.maketrans({"—": "--", "–": "-", "‐": "-", "‑": "-", "‒": "-", "−": "-"})
+"""Editors make one sign of several."""
+
+
+def _plain(text: str) -> str:
+    """Return a text in one case and width, its lines ended by line feeds alone, without what nobody sees."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+        for written, meant in _ALIKE:
+            text = text.replace(written, meant)
+    text = _UNSEEN.sub(lambda match: " #" if match[1] else "", text)
+    return _LINE_END.sub("\n", text).casefold()
+
+
+def _unescaped(text: str) -> str:
+    r"""Return a text in which `\x61` and `\u0061` are the characters that they stand for."""
+    return _ESCAPE.sub(lambda match: chr(min(int(match[1] or match[2] or match[3], 16), 0x10FFFF)), text)
+
+
+# ------------------------------------------------------------------ what could be meant as a head
+
+_FENCE = re.compile(r"-{3,}|\+{3,}|(?:--|\+\+|;{3,}|\{)[ \t]*+$")
+_KEY_LINE = re.compile(r"[\"'“‘{<&! \t]*+\w[\w .-]*+[\"'”’ \t]*+[:=]|[ \t]*+\?")
+_CODE = ("```", "~~~")
+
+
+def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
+    """Yield what a text begins with as far as it could be meant as a head, and whether fences say so: blocks, comments, then the first paragraph.
+
+    A fence below a title, `late`, may be a rule: it opens a block where a key is next. What is never closed is all the rest.
+    """
+    lines = text.split("\n")
+    at, open_comment = 0, False
+    while at < len(lines):
+        line = lines[at].strip()
+        fence = _FENCE.match(line.translate(_DASHES))
+        if line.startswith("<!--") and not open_comment:
+            end = next((n for n in range(at, len(lines)) if "-->" in lines[n]), None)
+            open_comment, end = end is None, at if end is None else end
+            yield "\n".join(lines[at : end + 1]), False
+        elif not line or line.startswith(("#", "%", "<!--", "-->")):
+            late, end = late or line.startswith("#"), at
+        elif fence is None:
+            paragraph = list(_paragraph(lines, at))
+            yield "\n".join(paragraph), False
+            below = lines[at + 1].strip() if at + 1 < len(lines) else ""
+            if not (paragraph and below) or (below.strip("=") and below.strip("-")):
+                return
+            late, end = True, at + below.startswith("=")  # a title that is underlined
+        elif late and not _KEY_LINE.match(next((lines[n] for n in range(at + 1, len(lines)) if lines[n].strip()), "")):
+            end = at
+        else:
+            indent, mark = lines[at][: len(lines[at]) - len(lines[at].lstrip())], fence[0].rstrip().replace("{", "}")
+            end = next((n for n in range(at + 1, len(lines)) if lines[n].rstrip().translate(_DASHES) in (mark, indent + mark)), len(lines))
+            yield "\n".join(_uncoded(lines[at:end]) if late else lines[at:end]), True
+            late = True
+        at = end + 1
+
+
+def _paragraph(lines: Sequence[str], at: int) -> Iterator[str]:
+    for n in range(at, len(lines)):
+        if not lines[n].strip() or lines[n].lstrip().startswith(_CODE) or (n > at and _FENCE.match(lines[n])):
+            return
+        yield lines[n]
+
+
+def _uncoded(lines: Sequence[str]) -> list[str]:
+    """Return lines without blocks of code that are closed."""
+    kept: list[str] = []
+    opened = -1  # where in the kept lines a block of code began
+    for line in lines:
+        kept.append(line)
+        if line.lstrip().startswith(_CODE):
+            if opened >= 0:
+                del kept[opened:]
+            opened = -1 if opened >= 0 else len(kept) - 1
+    return kept
+
+
+def _below_rules(text: str) -> str:
+    """Return the paragraphs that stand right below a fence, wherever that is."""
+    found, below = [""], False
+    for line in text.split("\n"):
+        fence = line.strip() in ("---", "+++")
+        below = fence or (below and bool(line.strip()))
+        found.append(line if below and not fence else "")
+    return "\n".join(found)
+
+
+# ------------------------------------------------------------------ the key
+
+_QUOTE = "[\"'`“”‘’]"
+_NO = (
+    rf"[^\S\n]*+{_QUOTE}*+(?:no|false|off|0|none|null|~){_QUOTE}*+"
+    rf"(?:[^\S\n]*+[,;}})\]]*+[^\S\n]*+(?:-->[^\S\n]*+)?$|[^\S\n]++\#|[^\S\n]*+,[^\S\n]*+{_QUOTE}*+[\w-]++{_QUOTE}*+[^\S\n]*+[:=])"
+)
+"""A clear no, and nothing behind it but a comment, a bracket or another key."""
+
+_PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,]))[&!][^\s,{}\[\]]*+[ \t]++", re.M)
+"""An anchor or a tag of YAML."""
+
+_STATED = re.compile(
+    r"(?<![^\w\n])(?P<before>[^\w\n]*+)(?<!\w)private(?!\w)[^\w\n:=]*+(?:\n[^\w\n:=]*+)?[:=]++"
+    rf"(?:(?P<no>{_NO})|(?P<empty>[^\S\n]*+{_QUOTE}*+[^\S\n]*+(?:\#(?!\S)[^\n]*+)?$)|(?P<word>[^\S\n]*+{_QUOTE}*+[\w.-]++{_QUOTE}*+[^\S\n]*+(?:$|[,;}})\]\#])))?",
+    re.M,
+)
+"""The key with a colon or an equals sign, and what kind of value follows."""
+
+_BARE = re.compile(r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M)
+"""The key alone on its line, or with a yes and without a colon."""
+
+_PARAGRAPH = re.compile(rf"^(?:<!--|[ \t{{?(>]|{_QUOTE})*+private(?:{_QUOTE}|[ \t])*+[:=]++(?!{_NO})", re.M)
+"""The key at the beginning of a line of prose, which is no item of a list."""
+
+_OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
+"""The end of a line below which what is indented belongs to its key."""
 
 _STARS = re.compile(r"(?:\[\^/\]\*)+")
 _STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")
 """A star in the regular expression of a rule, with what is behind it up to the next one in the same name."""
 
 _REFUSED = frozenset({"", "false", "no", "off", "0", "none", "null"})
+
+
+def _is_stated(block: str) -> bool:
+    """Tell whether a block that cannot be read says that its note is private, wherever in it."""
+    block = _PROPERTY.sub("", block)
+    for match in _STATED.finditer(block):
+        before = match["before"]
+        begins = match.start() == 0 or block[match.start() - 1] == "\n"
+        if not (match["no"] or re.search(r"#\s", before)) and (begins or match["word"] or any(sign in before for sign in "{[(,;?&*!")):
+            return True
+    return _BARE.search(block) is not None
+
+
+def _is_stated_at_its_top(block: str) -> bool:
+    """Tell whether a block that can be read has the key at the beginning of a line with a value; what is indented below a key is of that key."""
+    lines = _PROPERTY.sub("", block).split("\n")[1:]
+    if next((line for line in map(str.lstrip, lines) if line and not line.startswith("#")), "").startswith("{"):
+        return _is_stated(block)
+    above: list[tuple[int, bool]] = []  # how far what stands around a line is indented, and whether it is of another key
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        while above and above[-1][0] >= indent + line.startswith("-", indent):  # an item is below a key that is indented as far
+            above.pop()
+        of_another = bool(above) and above[-1][1]
+        found = None if of_another else _STATED.match(line)
+        if found and not found["before"].strip(" \t\"'`“”‘’?{(-") and found["empty"] is None and not found["no"]:
+            return True
+        if line.strip():
+            above.append((len(line) - len(line.lstrip(" \t-")), of_another or bool(_OPENS.search(line.partition(" #")[0].rstrip()))))
+    return False
+
+
+def _is_field(fields: Mapping[str, Any]) -> bool:
+    """Tell whether fields that were read have the key, one that is merged in too, with a value other than no."""
+    for key, value in fields.items():
+        merged = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Mapping)] if key == "<<" else []
+        if any(map(_is_field, merged)):
+            return True
+        if re.sub(r"^\W+|\W+$", "", _plain(_unescaped(key))) == "private" and _plain(str(value)).strip() not in _REFUSED:
+            return True
+    return False
+
+
+# ------------------------------------------------------------------ tags
+
+_TAGS_KEY = re.compile(rf"(?<!\w)tags?(?:{_QUOTE}|[ \t])*+[:=]")
+_OTHER_KEY = re.compile(rf"{_QUOTE}*+\w[\w -]*+{_QUOTE}*+[ \t]*+[:=]")
+_NAME = re.compile(r"[\w/-]+")
+_HASH = re.compile(
+    "(?<![^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff])(?<![/&\\\\])"
+    r"#(?:\[\[([^\[\]\n|]++)|([\w/#-]++))"
+)
+"""A tag stands behind anything that is no letter, digit, slash or `&`; Chinese, Japanese, Thai and others put no space before it."""
+
+_SPAN = re.compile(r"(?<![`\\a-z0-9])(`++)[^`\n]++\1(?!`)")
+"""A span of code in one line; a backtick behind a letter is an apostrophe."""
+
+_PLACE = re.compile(
+    r"\[\[[^\s\[\]|#]*+#[^\[\]\n|]*+"  # [[note#heading]]
+    r"|\]\([^\s()]*+"  # [text](page.md#heading)
+    r"|(?<!\w)href\s*+=\s*+[\"']?#[^\s\"'>]*+"
+    r"|\{[ \t]*+[:#.][^{}\n]*+\}"  # what a heading is called by: {#heading}
+    r"|://(?:(?![<>\"'()\[\]`,;])[!-~])*+"
+)
+"""What leads to a place in a page, or names one."""
+
+
+def _tags_in(text: str) -> Iterator[str]:
+    """Yield what could be meant as a tag in a text without code."""
+    text = _PLACE.sub(" ", _SPAN.sub(" ", text))
+    for match in _HASH.finditer(text):
+        yield from (match[1] or match[2]).split("#")
+
+
+def _tags_listed(head: str) -> Iterator[str]:
+    """Yield what stands under the key `tags` of a head, whatever comes between."""
+    inside = False
+    for line in head.split("\n"):
+        found = _TAGS_KEY.search(line)
+        inside = bool(found) or (inside and not _OTHER_KEY.match(line) and not line[:1].isalnum())
+        yield from _NAME.findall(line, found.end() if found else 0) if inside else ()
+
+
+# ------------------------------------------------------------------ a note
+
+
+def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
+    """Tell whether a decoded file says of itself that it is private."""
+    return says_private(text, read_front_matter(path, strip_invisible(text)), settings)
+
+
+def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
+    """Tell whether a decoded file with this front matter says of itself that it is private, by its head or by a tag."""
+    wanted = tuple(filter(None, map(_tag, settings.private.tags)))
+    folded = _plain(_unescaped(text))
+    if not any(word in folded for word in ("private", *wanted)):
+        return False
+    lines = text.split("\n")
+    read = front.lines if front.size and not front.problems else 0
+    block, rest = (_plain(_unescaped("\n".join(part))) for part in (lines[:read], lines[read:]))
+    heads = [*_heads(rest, late=bool(read))]
+    if _is_field(front.fields) or _is_stated_at_its_top(block):
+        return True
+    if any(_is_stated(head) if fenced else _PARAGRAPH.search(head) for head, fenced in heads):
+        return True
+    listed = (tag for head, _ in ((block, True), *heads) for tag in _tags_listed(head))
+    tags = (*front.tags, *listed, *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)))
+    if any(_is_below(tag, wanted) for tag in tags):
+        return True
+    body = "\n".join(lines[front.lines :])
+    return _body_says(body, wanted) and _body_says(_without_code(body), wanted)  # code is looked for only where it matters
+
+
+def _body_says(body: str, wanted: tuple[str, ...]) -> bool:
+    body = _plain(body)
+    return bool(_PARAGRAPH.search(_below_rules(body))) or any(_is_below(tag, wanted) for tag in _tags_in(body))
+
+
+def _without_code(body: str) -> str:
+    """Return a text with blank lines where it is code; a block of code that is never closed is not taken for one."""
+    lines = body.split("\n")
+    for first, last in code_lines(strip_invisible(body), closed=True):
+        lines[first:last] = [""] * (last - first)
+    return "\n".join(lines)
 
 
 def is_private_path(path: str, settings: CorpusSettings) -> bool:
@@ -42,44 +294,13 @@ def is_private_folder(path: str, settings: CorpusSettings) -> bool:
     return bool(globs) and not any(glob.startswith("!") for glob in globs) and _globs(globs).match_file(_folded(f"{path.rstrip('/')}/_.md"))
 
 
-def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
-    """Tell whether a decoded file says of itself that it is private; what has none of the words is not parsed."""
-    folded = text.casefold()
-    if not any(word in folded for word in ("private", *map(_tag, settings.private.tags))):
-        return False
-    front = read_front_matter(path, text)
-    return says_private(text, front, (*front.tags, *read_outline(text[front.size :]).tags), settings)
-
-
-def says_private(text: str, front: FrontMatter, tags: Iterable[str], settings: CorpusSettings) -> bool:
-    """Tell whether a note with these tags says of itself that it is private, by its head or by a tag."""
-    return states_privacy(text, front) or has_private_tag(tags, text[front.size :], settings)
-
-
-def states_privacy(text: str, front: FrontMatter) -> bool:
-    """Tell whether a text's head, or one that is never closed or begins late, has the key `private` with a value other than no."""
-    head = text[: front.size] if front.size else text[:_HEAD] if text[:_HEAD].lstrip("\ufeff \t\r\n").startswith(("---", "+++")) else ""
-    is_read = bool(front.size) and not front.problems  # then what is indented is part of something else
-    stated = any(not (is_read and match[1]) for match in _STATED.finditer(head))
-    return stated or any(key.casefold() == "private" and str(value).strip().casefold() not in _REFUSED for key, value in front.fields.items())
-
-
-def has_private_tag(tags: Iterable[str], body: str, settings: CorpusSettings) -> bool:
-    """Tell whether one of the tags is private, or below one that is (`private/journal`); one in a comment counts."""
-    wanted = tuple(map(_tag, settings.private.tags))
-    if any(_is_below(tag, wanted) for tag in tags):
-        return True
-    if not any(f"#{tag}" in body.casefold() for tag in wanted):
-        return False
-    return any(_is_below(tag, wanted) for comment in comments_in(body, code_lines(body)) for tag in re.findall(r"#([\w/-]+)", comment))
-
-
 def _is_below(tag: str, wanted: tuple[str, ...]) -> bool:
-    return any(_tag(tag) == each or _tag(tag).startswith(f"{each}/") for each in wanted)
+    name = _tag(tag)
+    return any(name == each or name.startswith(f"{each}/") for each in wanted)
 
 
 def _tag(written: str) -> str:
-    return _folded(written).lstrip("#").strip("/ ")
+    return _plain(written).lstrip("#").strip("/_- ")
 
 
 def _folded(text: str) -> str:

@@ -56,7 +56,7 @@ WAITING_SECONDS = 1.0
 ROUNDS = 3
 """Comparisons of one run, where another process writes the same files: what is left then is its work."""
 
-PARSE_VERSION = 3
+PARSE_VERSION = 4
 """Changes when the same file would be cut or read another way: every file is read again."""
 
 Sizes = Literal["all", "small", "large"]

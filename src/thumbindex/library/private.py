@@ -10,7 +10,7 @@ from pathlib import Path
 
 from thumbindex.config import with_folder_file
 from thumbindex.corpus.changes import Comparison
-from thumbindex.corpus.decode import decode_seen
+from thumbindex.corpus.decode import decode
 from thumbindex.corpus.private import is_private_folder, is_private_path, is_private_text
 from thumbindex.corpus.read import read_bytes
 from thumbindex.library.folders import Folder
@@ -58,4 +58,4 @@ def is_private_now(folder: Folder, path: str) -> bool:
     if is_private_path(own, settings):
         return True
     data = read_bytes(folder.root, path, settings) if path.lower().endswith(settings.extensions) else b""
-    return not isinstance(data, Problem) and is_private_text(path, decode_seen(path, data), settings)
+    return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)

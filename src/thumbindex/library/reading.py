@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 
 import numpy as np
 
-from thumbindex.corpus.decode import decode_seen
+from thumbindex.corpus.decode import decode, decode_seen
 from thumbindex.corpus.outline import comments_of, headings_of
+from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.private import is_private_now
@@ -20,6 +22,9 @@ from thumbindex.text import one_line
 
 _COMMENTS_FLAGGED = 5
 """Comments of an excerpt that are flagged one by one; the rest is counted."""
+
+_NAMED, _LOOKED_AT = 3, 50
+"""Names that are told of those that come near, and how many are looked at for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,10 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
             raise UsageError(f"{wanted!r} is in several folders ({names}): say which one with `folder`.")
         if found:
             return found[0]
-    known = [document.path for _, snapshot in snapshots for document in snapshot.catalog.documents if document.path not in private]
-    raise UnknownPathError(f"No document {path!r} in the index.{nearest(path, known)}")
+    known = [(reader, document.path) for reader, snapshot in snapshots for document in snapshot.catalog.documents if document.path not in private]
+    close = _nearest(path, known)
+    hint = f"Nearest: {', '.join(map(one_line, close))}." if close else "`outline` without a path lists all documents."
+    raise UnknownPathError(f"No document {path!r} in the index. {hint}")
 
 
 def _is_held_back(found: Found) -> bool:
@@ -70,13 +77,16 @@ def _wanted(path: str) -> Iterator[tuple[str, str | None, bool]]:
         yield file, heading, as_cited
 
 
-def nearest(path: str, known: Sequence[str]) -> str:
-    """Say which names come nearest, or where to look for them."""
+def _nearest(path: str, known: Sequence[tuple[Reader, str]]) -> list[str]:
+    """Return which names come nearest; that of a note which has become private since it was indexed is none of them."""
     name = path.rpartition("/")[2].casefold()
-    same_name = [p for p in known if p.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
-    folded = {p.casefold(): p for p in known}
-    close = same_name[:3] or [folded[p] for p in get_close_matches(path.casefold(), folded, n=3, cutoff=0.5)]
-    return f" Nearest: {', '.join(map(one_line, close))}." if close else " `outline` without a path lists all documents."
+    same_name = [p for _, p in known if p.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
+    folded = {p.casefold(): p for _, p in known}
+    for found in (same_name, [folded[p] for p in get_close_matches(path.casefold(), folded, n=_LOOKED_AT, cutoff=0.5)]):
+        still_open = (p for p in found if not any(is_private_now(reader.folder, p) for reader, each in known if each == p))
+        if close := list(islice(still_open, _NAMED)):
+            return close
+    return []
 
 
 def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
@@ -159,6 +169,8 @@ def _text(reader: Reader, path: str) -> str:
         raise UnknownPathError(f"{path} cannot be read: the folder {reader.folder.root} is not there now; `query` answers from what was read last.")
     if isinstance(data, Problem):
         raise UnknownPathError(f"{path} {data.reason}; `thumbindex index` brings the index up to the disk.")
+    if is_private_text(path, decode(path, data)[0], reader.folder.config.corpus):  # it was rewritten since it was found
+        raise UnknownPathError(f"No document {path!r} in the index. `outline` without a path lists all documents.")
     return decode_seen(path, data)
 
 
