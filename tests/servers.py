@@ -176,7 +176,9 @@ def http_client(url: str) -> Iterator[Call]:
             asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments, "_meta": _META}}
             try:
                 response = http.post(url, headers={**about, "Mcp-Method": "tools/call", "Mcp-Name": tool}, json=asked)
-                answer = response.json()
+                # an answer that takes long comes as an event, after others that keep the connection open
+                events = [line.removeprefix("data:") for line in response.text.split("\n") if line.startswith("data:")]
+                answer = json.loads(events[-1] if events else response.text)
             except httpx2.HTTPError as error:
                 raise ThumbindexError(f"{tool}: no answer ({error})") from None
             except ValueError:

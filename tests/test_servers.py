@@ -17,7 +17,7 @@ def answer(asked, **result): say(id=asked["id"], result=result)
 answer(take()); take(); answer(take())
 """
 
-HTTP = """
+HTTP = r"""
 import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -27,7 +27,10 @@ class Answers(BaseHTTPRequestHandler):
         refused = {"result": {"isError": True, "content": [{"text": "no such thing"}]}}
         answer = {"query": {"result": {"structuredContent": asked["arguments"]}}, "refused": refused}.get(asked["name"], {"error": "too many"})
         written = json.dumps(answer).encode()
+        if asked["arguments"].get("query") == "slow":  # what took long comes as an event, after pings
+            written = b": ping\r\n\r\nevent: message\r\ndata: " + written + b"\r\n\r\n"
         self.send_response(429 if "error" in answer else 200)
+        self.send_header("Content-Type", "text/event-stream" if written.startswith(b":") else "application/json")
         self.send_header("Content-Length", str(len(written)))
         self.end_headers()
         self.wfile.write(written)
@@ -84,7 +87,7 @@ def test_a_server_that_does_not_follow_is_not_waited_for_without_end(results: st
 
 def test_over_http_each_client_gets_its_answer_and_its_refusal() -> None:
     with http_server([HTTP], (sys.executable, "-c")) as url, http_client(url) as one, http_client(url) as other:
-        assert (one("query", query="a"), other("query", query="b")) == ({"query": "a"}, {"query": "b"})
+        assert (one("query", query="a"), other("query", query="slow")) == ({"query": "a"}, {"query": "slow"})
         for tool, message in (("limited", "too many"), ("refused", "no such thing")):
             with pytest.raises(ThumbindexError, match=message):
                 one(tool)
