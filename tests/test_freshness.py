@@ -19,8 +19,7 @@ from thumbindex.index.locking import locked
 from thumbindex.index.stamp import read_stamp, write_stamp
 from thumbindex.index.store import Store
 from thumbindex.library import Library
-from thumbindex.library.freshness import UNTENDED_SECONDS, Awaited
-from thumbindex.library.others import is_tended
+from thumbindex.library.freshness import UNTENDED_SECONDS, Awaited, is_tended
 from thumbindex.model import Answer, Changes, Freshness, Progress
 from thumbindex.testing import FakeEmbedder
 

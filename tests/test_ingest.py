@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.library.ingest import Boost, Ingested, Repeat, boost_of, counted, in_words, ingest, total, warnings
+from thumbindex.library.duplicates import Boost, Ingested, Repeat, boost_of, counted, in_words, ingest, total, warnings
 from thumbindex.model import BlockKind, Chunk, IngestionCounts
 from thumbindex.ports import Matrix
 from thumbindex.settings import IngestSettings

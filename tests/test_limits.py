@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from thumbindex.corpus.blocks import Block, read_outline
 from thumbindex.corpus.front_matter import read_front_matter
+from thumbindex.corpus.markdown import Block, read_outline
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UsageError

@@ -19,7 +19,7 @@ from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.library import looking as library_looking
-from thumbindex.library.looking import _by_document, look_at_new
+from thumbindex.library.duplicates import _by_document, look_at_new
 from thumbindex.model import Decision, IngestionCounts
 from thumbindex.testing import FakeEmbedder
 from thumbindex.text import text_key

@@ -11,7 +11,7 @@ import pytest
 from thumbindex.config import load_config
 from thumbindex.index.at_work import Work, at_work, work_in
 from thumbindex.library import Library
-from thumbindex.library.others import await_others
+from thumbindex.library.freshness import await_others
 from thumbindex.model import Progress
 from thumbindex.testing import FakeEmbedder
 

@@ -9,7 +9,7 @@ import pytest
 
 from thumbindex.config import load_config
 from thumbindex.library import Library
-from thumbindex.library.tuned import read_tuned, undo_tuned, write_tuned
+from thumbindex.library.folders import read_tuned, undo_tuned, write_tuned
 from thumbindex.model import Tuned
 from thumbindex.testing import FakeEmbedder
 

@@ -10,7 +10,7 @@ import pytest
 
 from thumbindex.config import load_config
 from thumbindex.library import Library
-from thumbindex.library.turns import Turns
+from thumbindex.library.answering import Turns
 from thumbindex.testing import FakeEmbedder
 
 

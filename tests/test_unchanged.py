@@ -21,8 +21,7 @@ from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
-from thumbindex.library.indexing import cutting
-from thumbindex.library.unchanged import count_unchanged
+from thumbindex.library.indexing import count_unchanged, cutting
 from thumbindex.testing import FakeEmbedder
 
 TRUSTED_SECONDS = 2.1

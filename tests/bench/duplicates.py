@@ -8,8 +8,8 @@ from pathlib import Path
 from bench.results import Row
 from bench.subject import RandomEmbedder, Subject, timed
 from notes import make_vault, note_path
+from thumbindex.library.duplicates import look_at_new
 from thumbindex.library.embedding import embed_group
-from thumbindex.library.looking import look_at_new
 from thumbindex.library.reader import Reader
 
 NOTES, EDITS = 650, 20

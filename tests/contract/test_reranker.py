@@ -3,7 +3,7 @@
 import pytest
 
 from thumbindex.encode.rerank import CrossEncoderReranker, LateInteractionReranker
-from thumbindex.library.remembered import RememberedScores
+from thumbindex.library.embedding import RememberedScores
 from thumbindex.testing import FakeEmbedder, FakeReranker
 
 QUERY = "share a vault"

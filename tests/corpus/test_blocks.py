@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.corpus.blocks import Block, Shape, code_lines, read_outline
+from thumbindex.corpus.markdown import Block, Shape, code_lines, read_outline
 from thumbindex.model import BlockKind
 
 

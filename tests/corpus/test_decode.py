@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.corpus.decode import decode
+from thumbindex.corpus.read import decode
 from thumbindex.model import Problem
 
 

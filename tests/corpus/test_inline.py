@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.corpus.blocks import read_outline
+from thumbindex.corpus.markdown import read_outline
 from thumbindex.model import Link, LinkKind
 
 W, E, M = LinkKind.WIKILINK, LinkKind.EMBED, LinkKind.MARKDOWN

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.corpus.listing import Listed, Seen, is_as_seen, list_folder
-from thumbindex.corpus.walk import walk, walk_and_see
+from thumbindex.corpus.walk import Listed, Seen, is_as_seen, list_folder, walk, walk_and_see
 from thumbindex.settings import CorpusSettings
 
 SETTINGS = CorpusSettings()

@@ -1,4 +1,4 @@
-from thumbindex.corpus.outline import headings_of
+from thumbindex.corpus.parse import headings_of
 
 
 def test_headings_come_with_level_visible_text_and_line_in_the_file() -> None:

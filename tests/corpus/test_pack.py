@@ -1,5 +1,4 @@
-from thumbindex.corpus.chunk import Piece
-from thumbindex.corpus.pack import join
+from thumbindex.corpus.chunk import Piece, join
 from thumbindex.model import BlockKind
 from thumbindex.settings import ChunkSettings
 

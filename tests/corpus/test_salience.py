@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.corpus.salience import salience
+from thumbindex.corpus.chunk import salience
 from thumbindex.model import BlockKind
 
 

@@ -1,6 +1,4 @@
-from thumbindex.corpus.chunk import Piece
-from thumbindex.corpus.pack import Draft
-from thumbindex.corpus.section import gather_sections, section_start
+from thumbindex.corpus.chunk import Draft, Piece, gather_sections, section_start
 from thumbindex.model import BlockKind
 from thumbindex.settings import ChunkSettings
 

@@ -21,10 +21,10 @@ from filelock import FileLock, Timeout
 from servers import ServerProcess
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError, ThumbindexError
-from thumbindex.index.known import read_known
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.library import Library
+from thumbindex.library.indexing import read_known
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks processes up in /proc")
 

@@ -10,10 +10,8 @@ from random import Random
 from typing import Any
 
 from fuzz.hostile import hostile_arguments, hostile_note, hostile_text
-from thumbindex.corpus.front_matter import read_front_matter
-from thumbindex.corpus.outline import headings_of
-from thumbindex.corpus.parse import parse_document
-from thumbindex.corpus.yaml_tree import DEEPEST
+from thumbindex.corpus.front_matter import DEEPEST, read_front_matter
+from thumbindex.corpus.parse import headings_of, parse_document
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.query.terms import read_terms

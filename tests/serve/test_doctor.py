@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from thumbindex.errors import ModelError, StorageError
 from thumbindex.library import Library
-from thumbindex.library.health import SCHEMA, is_whole, verify_named
+from thumbindex.library.status import SCHEMA, is_whole, verify_named
 from thumbindex.serve.cli import app
 from thumbindex.serve.clients.doctor import (
     check_client,

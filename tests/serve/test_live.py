@@ -22,12 +22,11 @@ from watchdog.observers import Observer
 from dump import logical_dump
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, StorageError
-from thumbindex.index.known import read_known
 from thumbindex.index.locking import mark_of
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.library import Library
-from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES
+from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES, read_known
 from thumbindex.serve.child import Live
 from thumbindex.serve.child_handle import PROGRESS
 from thumbindex.serve.watch import Watch

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.library.calibrate import probes
+from thumbindex.library.embedding import probes
 from thumbindex.study.evaluate import Unanswerable, auc, load_unanswerable, measure_abstention
 
 SHIPPED = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))

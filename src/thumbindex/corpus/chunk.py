@@ -1,16 +1,35 @@
-"""Blocks cut into pieces no longer than the maximum: at blocks, sentences, lines, rows, words; the door to LlamaIndex's sentence splitter."""
+"""Cut a document into chunks and sections: at blocks, sentences, lines, rows and words, none longer than the maximum."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby, pairwise
 from typing import Any
 
-from thumbindex.corpus.blocks import Block, Shape
+from thumbindex.corpus.markdown import Block, Outline, Region, Shape
 from thumbindex.corpus.source import Source
 from thumbindex.model import BlockKind
+from thumbindex.settings import ChunkSettings
+
+_KIND = {BlockKind.PROSE: 1.0, BlockKind.LIST: 0.95, BlockKind.TABLE: 0.9, BlockKind.CODE: 0.85, BlockKind.HEADING: 0.4}
+_FULL = 200  # characters from which length counts for all it can
+
+
+def salience(kind: BlockKind, depth: int, place: int, ordinal: int, count: int, size: int) -> float:
+    """Return the salience of a chunk in [0, 1] (spec/dedup.md, section 3).
+
+    kind · (0.30 · (1 - depth / 6) + 0.30 / (1 + place) + 0.20 · (1 - ordinal / (count - 1)) + 0.20 · min(1, size / 200)):
+    the number of headings below the title, the position under its own heading and in the document, and the length in characters.
+    A first paragraph near the top of a document comes near 1, a one-line tail under a deep heading near 0.
+    """
+    high = 1 - min(depth, 6) / 6
+    early = 1 - ordinal / (count - 1) if count > 1 else 1.0
+    score = 0.30 * high + 0.30 / (1 + place) + 0.20 * early + 0.20 * min(1.0, size / _FULL)
+    return round(_KIND[kind] * score, 4)
+
 
 _SENTENCE = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n")
 _BREAK = re.compile(r"[\s。！？]")
@@ -183,3 +202,139 @@ def _splitter(size: int) -> Any:
 def _sentences(text: str) -> list[str]:
     ends = [match.end() for match in _SENTENCE.finditer(text)]
     return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True) if a < b]
+
+
+Group = list[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A chunk that has no section yet."""
+
+    piece: Piece
+    reach: int  # offset where the headings begin that lead to it, or the piece
+    level: int  # of its heading, 0 before the first one
+    headings: tuple[str, ...]  # down to it, without the title
+    place: int  # position under its own heading, from 0
+
+
+def draft_chunks(source: Source, outline: Outline, settings: ChunkSettings) -> list[Draft]:
+    """Cut a document into chunks in order; a heading with nothing below it becomes a chunk of its own line."""
+    drafts: list[Draft] = []
+    above: list[Region] = []
+    reach: int | None = None
+    for region, following in zip(outline.regions, (*outline.regions[1:], None), strict=True):
+        above = [*(r for r in above if r.level < region.level), region]
+        if reach is None and region.level:
+            reach = source.starts[region.start]
+        pieces = join(cut_children(source, region.body, settings.child_max), settings) if region.body.start < region.body.end else []
+        if not pieces and region.level and (following is None or following.level <= region.level):
+            pieces = list(_heading_pieces(source, region, settings.child_max))
+        headings = tuple(r.heading for r in above if r.heading)
+        for place, piece in enumerate(pieces):
+            drafts.append(Draft(piece, piece.start if reach is None else reach, region.level, headings, place))
+            reach = None
+    return drafts
+
+
+def join(pieces: Iterable[Piece], settings: ChunkSettings) -> list[Piece]:
+    """Join neighbors to chunks of at most `child_max` characters, and of at least `child_min` where that can be."""
+    groups: list[Group] = []
+    for piece in pieces:
+        if groups and _fit(groups[-1], [piece], settings):
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    for index in range(len(groups) - 1, 0, -1):
+        _fill(groups[index - 1], groups[index], settings)
+    return [_whole(group) for group in groups]
+
+
+def _fit(left: Group, right: Group, settings: ChunkSettings) -> bool:
+    joined = left + right
+    if _size(joined) > settings.child_max or (left[0].prefix and not right[0].prefix):
+        return False  # a table's header is repeated before its rows only
+    alike = len({piece.kind for piece in joined}) == 1
+    return alike or min(_size(left), _size(right)) < settings.child_min
+
+
+def _fill(left: Group, right: Group, settings: ChunkSettings) -> None:
+    """Move pieces from a full group to a small one behind it, as long as the full one stays long enough."""
+    while _size(right) < settings.child_min and len(left) > 1:
+        if _size(left[:-1]) < settings.child_min or not _fit([left[-1]], right, settings):
+            return
+        right.insert(0, left.pop())
+
+
+def _size(group: Group) -> int:
+    return group[-1].end - group[0].start + group[0].size - (group[0].end - group[0].start)
+
+
+def _whole(group: Group) -> Piece:
+    kinds, languages = {piece.kind for piece in group}, {piece.language for piece in group}
+    kind = kinds.pop() if len(kinds) == 1 else BlockKind.PROSE
+    language = languages.pop() if len(languages) == 1 and kind is BlockKind.CODE else ""
+    return Piece(group[0].start, group[-1].end, kind, language, group[0].prefix)
+
+
+def _heading_pieces(source: Source, region: Region, maximum: int) -> Iterator[Piece]:
+    span = source.trim(region.start, region.body.start)
+    if span:
+        yield from (Piece(start, end, BlockKind.HEADING) for start, end in cut_span(source, *span, maximum))
+
+
+Run = tuple[int, int]
+"""Positions of the chunks of one stretch, half open."""
+
+_DEEPEST = 7  # the preamble and six levels of headings
+
+
+def gather_sections(drafts: Sequence[Draft], settings: ChunkSettings) -> list[Run]:
+    """Return the runs of chunks that are one section each, in order, at most `parent_max` characters with the headings in them."""
+    starts = [i for i, draft in enumerate(drafts) if draft.place == 0]
+    return _gather(drafts, list(pairwise([*starts, len(drafts)])), 0, settings) if drafts else []
+
+
+def section_start(drafts: Sequence[Draft], run: Run, settings: ChunkSettings) -> int:
+    """Return the offset where a section begins: at its first heading, unless that is so long that it does not fit."""
+    return max(drafts[run[0]].reach, drafts[run[1] - 1].piece.end - settings.parent_max)
+
+
+def _gather(drafts: Sequence[Draft], regions: Sequence[Run], depth: int, settings: ChunkSettings) -> list[Run]:
+    """Gather the regions below one heading, the deepest headings first."""
+    whole = regions[0][0], regions[-1][1]
+    if _size_of_run(drafts, whole) <= settings.parent_max:
+        return [whole]
+    if len(regions) == 1:
+        return _split(drafts, whole, settings)
+    if depth > _DEEPEST:
+        return _merge(drafts, [run for region in regions for run in _split(drafts, region, settings)], settings)
+    below = [list(members) for _, members in groupby(regions, key=lambda region: drafts[region[0]].headings[: depth + 1])]
+    return _merge(drafts, [run for members in below for run in _gather(drafts, members, depth + 1, settings)], settings)
+
+
+def _split(drafts: Sequence[Draft], run: Run, settings: ChunkSettings) -> list[Run]:
+    """Split a stretch into parts of about one size, as few as the maximum allows."""
+    total = _size_of_run(drafts, run)
+    target = total / -(-total // settings.parent_max)
+    cuts = [run[0]]
+    for position in range(run[0] + 1, run[1]):
+        if _size_of_run(drafts, (cuts[-1], position)) >= target or _size_of_run(drafts, (cuts[-1], position + 1)) > settings.parent_max:
+            cuts.append(position)
+    return list(pairwise([*cuts, run[1]]))
+
+
+def _merge(drafts: Sequence[Draft], runs: Sequence[Run], settings: ChunkSettings) -> list[Run]:
+    merged: list[Run] = []
+    for run in runs:
+        joined = (merged[-1][0], run[1]) if merged else run
+        small = merged and min(_size_of_run(drafts, merged[-1]), _size_of_run(drafts, run)) < settings.parent_min
+        if small and _size_of_run(drafts, joined) <= settings.parent_max:
+            merged[-1] = joined
+        else:
+            merged.append(run)
+    return merged
+
+
+def _size_of_run(drafts: Sequence[Draft], run: Run) -> int:
+    return drafts[run[1] - 1].piece.end - drafts[run[0]].reach

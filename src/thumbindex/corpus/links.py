@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from thumbindex.corpus.inline import MARKDOWN_SUFFIXES
+from thumbindex.corpus.markdown import MARKDOWN_SUFFIXES
 from thumbindex.model import Document, Link, LinkKind
 
 _PAGE_SUFFIXES = (".html", ".htm")  # published docs link to what a page becomes

@@ -1,4 +1,4 @@
-"""One file's bytes turned into a document with its sections, chunks and links."""
+"""Parse one file's bytes into a document with its sections, chunks and links; or into its outline alone."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from itertools import dropwhile
 from pathlib import PurePosixPath
 
 from thumbindex.corpus.abbreviations import find_abbreviations
-from thumbindex.corpus.blocks import Outline, code_lines, read_outline
-from thumbindex.corpus.decode import decode
+from thumbindex.corpus.chunk import Draft, draft_chunks, gather_sections, salience, section_start
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import find_flags, strip_invisible
-from thumbindex.corpus.inline import parse_destination, parse_wikilink
-from thumbindex.corpus.pack import Draft, draft_chunks
+from thumbindex.corpus.markdown import Outline, code_lines, parse_destination, parse_wikilink, read_outline
 from thumbindex.corpus.private import is_private_path, says_private
-from thumbindex.corpus.salience import salience
-from thumbindex.corpus.section import gather_sections, section_start
-from thumbindex.corpus.source import Source, leave_out_comments, line_starts, may_hold_comments
+from thumbindex.corpus.read import decode
+from thumbindex.corpus.source import Source, comment_lines, leave_out_comments, line_starts, may_hold_comments
 from thumbindex.language import prose_language
 from thumbindex.model import BlockKind, Chunk, Document, Link, LinkKind, ParsedDocument, Problem, Section
 from thumbindex.settings import ChunkSettings, CorpusSettings
@@ -117,3 +114,16 @@ def _related(front: FrontMatter) -> list[Link]:
         else:
             links.append(parse_destination(entry, LinkKind.RELATED, entry, front.related_line))
     return [link for link in links if link]
+
+
+def headings_of(path: str, text: str) -> tuple[tuple[int, str, int], ...]:
+    """Return level, visible text and line (from 1) of each heading of a decoded file, in order."""
+    front = read_front_matter(path, text)
+    source = read_source("\n" * front.lines + text[front.size :], path)
+    return tuple((region.level, region.heading, region.start + 1) for region in read_outline(source.text).regions if region.level)
+
+
+def comments_of(path: str, text: str) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last line, from 1, of each comment of a decoded file, in order; none that is code."""
+    mdx = path.lower().endswith(".mdx")
+    return tuple(comment_lines(text, code_lines(text), mdx)) if may_hold_comments(text, mdx) else ()

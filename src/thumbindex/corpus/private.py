@@ -16,9 +16,9 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-from thumbindex.corpus.blocks import code_lines
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import strip_invisible
+from thumbindex.corpus.markdown import code_lines
 from thumbindex.settings import CorpusSettings
 
 # ------------------------------------------------------------------ a text as a careless writer means it

@@ -17,21 +17,17 @@ from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
-from thumbindex.library.answering import answer, checked, folder_state
+from thumbindex.library.answering import Turns, answer, checked, folder_state
 from thumbindex.library.duplicates import Duplicated
+from thumbindex.library.embedding import RememberedQueries, RememberedScores
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder
-from thumbindex.library.freshness import checked_wait, count_words, wait_until_fresh
+from thumbindex.library.freshness import News, checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import holds_nothing
 from thumbindex.library.keeping import Kept
-from thumbindex.library.news import News
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
-from thumbindex.library.reading import find_document, outline_documents, outline_headings, read_excerpt, related_to
-from thumbindex.library.remembered import RememberedQueries, RememberedScores
+from thumbindex.library.reading import Note, find_document, note_tokens, outline_documents, outline_headings, read_excerpt, read_notes, related_to
 from thumbindex.library.status import status_of
-from thumbindex.library.tokens import note_tokens
-from thumbindex.library.turns import Turns
 from thumbindex.library.why import why
-from thumbindex.library.written import Note, read_notes
 from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexState, OutlineEntry, Passage, Progress, Query, Related, Why
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import offline

@@ -1,11 +1,15 @@
-"""From a question to an answer: the folders' snapshots as one, and the pipeline over them."""
+"""Answer a question: the folders' snapshots as one, and the pipeline over them; questions take turns."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 
@@ -20,6 +24,51 @@ from thumbindex.query.pipeline import RETRIEVERS, run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
 from thumbindex.settings import LONGEST_QUERY, QuerySettings
+
+AT_ONCE = 2
+"""Questions that are answered at once: one computes in Python while another one's vectors are multiplied outside of it."""
+
+
+class Turns:
+    """Lets a few in at once, in the order in which they came; entered with a `with`."""
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._lock = threading.Lock()
+        self._free = at_once
+        self._waiting: deque[threading.Event] = deque()
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return self
+            called = threading.Event()
+            self._waiting.append(called)
+        try:
+            called.wait()
+        except BaseException:
+            self._step_back(called)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with self._lock:
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        if self._waiting:
+            self._waiting.popleft().set()  # the turn is handed over: nobody who comes now gets in between
+        else:
+            self._free += 1
+
+    def _step_back(self, called: threading.Event) -> None:
+        """Wait no longer, and pass on what came just now."""
+        with self._lock:
+            if called in self._waiting:
+                self._waiting.remove(called)
+            else:
+                self._hand_on()
+
 
 BEST = 20
 """Of what each retriever finds: what was replaced among these is asked for again, in a moment, on the next snapshot."""

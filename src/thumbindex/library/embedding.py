@@ -1,4 +1,4 @@
-"""Texts that have no vector yet get one; the writer's lock is taken a batch's commit at a time, and once to finish, so that words wait for little."""
+"""Embed texts that have no vector yet, a batch a commit, and calibrate what cosines mean for this index."""
 
 from __future__ import annotations
 
@@ -7,19 +7,136 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from importlib import resources
 from typing import TypeVar
 
 import numpy as np
 
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
+from thumbindex.index.vector import VectorView
 from thumbindex.index.writer import Writer
-from thumbindex.library.calibrate import calibration, probe_keys, probes, query_key, some_titles
+from thumbindex.library.duplicates import look_at_new
 from thumbindex.library.folders import Folder
-from thumbindex.library.looking import look_at_new
 from thumbindex.model import Progress
-from thumbindex.ports import Embedder, Matrix, Vector
+from thumbindex.ports import Embedder, Matrix, Reranker, Vector
 from thumbindex.text import embedded_text, text_key
+
+
+class RememberedQueries(Embedder):
+    """An Embedder that embeds each query once, for as long as it lives."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, Vector] = {}
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._embedder.name
+
+    @property
+    def fingerprint(self) -> str:
+        """What must be equal for vectors to be comparable."""
+        return self._embedder.fingerprint
+
+    @property
+    def dimensions(self) -> int:
+        """The length of every vector."""
+        return self._embedder.dimensions
+
+    @property
+    def window(self) -> int:
+        """The most tokens that the model reads of a text."""
+        return self._embedder.window
+
+    def embed_passages(self, texts: Sequence[str]) -> Matrix:
+        """Embed texts that are searched."""
+        return self._embedder.embed_passages(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        """Return a query's vector, the one of before where it was asked for before."""
+        if text not in self._known:
+            self._known[text] = self._embedder.embed_query(text)
+        return self._known[text]
+
+    def embed_tokens(self, text: str) -> Matrix:
+        """Return one vector a token."""
+        return self._embedder.embed_tokens(text)
+
+    def knows(self, word: str) -> bool:
+        """Tell whether a word is one token of the model's vocabulary."""
+        return self._embedder.knows(word)
+
+    def count_truncated(self, texts: Sequence[str]) -> int:
+        """Count the texts that are longer than the window."""
+        return self._embedder.count_truncated(texts)
+
+
+class RememberedScores(Reranker):
+    """A Reranker that reads each query with each passage once, for as long as it lives."""
+
+    def __init__(self, reranker: Reranker) -> None:
+        self._reranker = reranker
+        self._known: dict[tuple[str, str], float] = {}
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._reranker.name
+
+    def score(self, query: str, passages: Sequence[str]) -> list[float]:
+        """Score each passage for the query; those that were scored before are not read again."""
+        new = [text for text in dict.fromkeys(passages) if (query, text) not in self._known]
+        if new:
+            scores = self._reranker.score(query, new)
+            self._known.update({(query, text): score for text, score in zip(new, scores, strict=True)})
+        return [self._known[query, text] for text in passages]
+
+
+TITLES = 64
+"""Titles that stand for questions the index can answer."""
+
+
+def probes() -> tuple[str, ...]:
+    """Return questions from everyday life, no two about one thing; few collections of notes answer more than a few of them."""
+    return tuple(resources.files("thumbindex.library").joinpath("probes.txt").read_text(encoding="utf-8").splitlines())
+
+
+def probe_keys() -> list[bytes]:
+    """Return the keys under which the probes' vectors are kept."""
+    return [query_key(probe) for probe in probes()]
+
+
+def query_key(text: str) -> bytes:
+    """Return the key of a text that is embedded as a query."""
+    return text_key(f"query: {text}")
+
+
+def calibration(store: Store, embedder: Embedder, view: VectorView, titles: Sequence[str]) -> str:
+    """Measure the best cosine of off-topic questions and of own titles, all embedded before; return them as JSON, empty where there is nothing.
+
+    Medians, so that a vault about cooking, which answers some of the probes, is not misled.
+    """
+    off_topic, own = _vectors(store, embedder, probes()), _vectors(store, embedder, titles)
+    if not (len(view.rows()) and len(own)):
+        return ""
+    noise = float(np.median(view.highest(off_topic)))
+    signal = float(np.median(view.highest(own)))
+    return json.dumps({"noise_cosine": round(noise, 4), "signal_cosine": round(max(signal, noise), 4)}, sort_keys=True)
+
+
+def _vectors(store: Store, embedder: Embedder, texts: Sequence[str]) -> Matrix:
+    found = store.vectors(embedder.fingerprint, [query_key(text) for text in texts])
+    return np.stack(list(found.values())) if found else np.zeros((0, embedder.dimensions), dtype=np.float32)
+
+
+def some_titles(store: Store) -> tuple[str, ...]:
+    """Return titles of documents, spread evenly over the index: what a reader of it would ask for."""
+    titles = sorted({document.title for document in store.names() if len(document.title.split()) > 1})
+    step = max(1, len(titles) // TITLES)
+    return tuple(titles[::step][:TITLES])
+
 
 OpenEmbedder = Callable[[str], Embedder]
 """Opens the model that the configuration asks for; the argument is the one that the index was made with, or empty."""

@@ -1,25 +1,134 @@
-"""Is what is on disk indexed? Disk and index are read and compared, without the writer's lock; whoever writes is waited for."""
+"""Is what is on disk indexed? Compare, wait for it, and tell what changed since one looked last."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 
 from thumbindex.corpus.changes import NOT_KEPT, facts_of, find_changes
 from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
+from thumbindex.index.at_work import Work, at_work, work_in
+from thumbindex.index.catalog import StoreCatalog
+from thumbindex.index.locking import is_held, is_writing
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.withheld import Withheld, read_withheld
-from thumbindex.library.indexing import Listing, cutting, hold_back, keep_unlisted, refuse_empty
-from thumbindex.library.others import is_tended
-from thumbindex.library.private import is_private_now, split_private
+from thumbindex.library.folders import Folder
+from thumbindex.library.indexing import Listing, count_unchanged, cutting, hold_back, is_private_now, keep_unlisted, refuse_empty, split_private
 from thumbindex.library.reader import Reader
-from thumbindex.library.unchanged import count_unchanged
-from thumbindex.model import FileState, Freshness, Problem, Progress
+from thumbindex.model import Changes, FileState, Freshness, Problem, Progress
+
+Tell = Callable[[Progress], None]
+
+_POLL_OTHERS_SECONDS = 0.1
+
+
+@contextmanager
+def announced(folders: Sequence[Folder], tell: Tell) -> Iterator[Tell]:
+    """Let other processes see a run over these folders; what this gives tells them how far it is, and whoever is to be told here, too."""
+    with ExitStack() as runs:
+        told = {folder.name: runs.enter_context(at_work(folder.places.folder)) for folder in folders}
+        places = {folder.name: folder.places.folder for folder in folders}
+
+        def tell_all(progress: Progress) -> None:
+            if progress.phase == "waiting":
+                work = work_in(places[progress.folder])
+                progress = replace(progress, pid=work.pid if work and _is_anothers(work) else 0)
+            else:
+                told[progress.folder](progress.phase, progress.done, progress.total)
+            tell(progress)
+
+        yield tell_all
+
+
+def await_others(folder: Folder, tell: Tell, interrupted: Callable[[], bool], *, words_only: bool) -> None:
+    """Wait for the run that another process has going in a folder, as far as it does what is to be done here: nothing is done twice."""
+    begun = work = work_in(folder.places.folder)
+    while begun and work and _is_anothers(work) and work.run == begun.run and not interrupted():
+        if words_only and work.phase == "vectors":
+            return
+        tell(Progress(folder.name, "waiting", work.done, work.total, work.pid))
+        time.sleep(_POLL_OTHERS_SECONDS)
+        work = work_in(folder.places.folder)
+
+
+def progress_of(folder: Folder) -> Progress | None:
+    """Return how far whoever indexes a folder is, in this process or another; None where nobody does."""
+    work = work_in(folder.places.folder)
+    return Progress(folder.name, work.phase, work.done, work.total, work.pid) if work else None
+
+
+def is_tended(folder: Folder) -> bool:
+    """Tell whether a process writes a folder's index, or watches the folder to do so."""
+    return is_writing(folder.places.lock) or is_held(folder.places.watch) or work_in(folder.places.folder) is not None
+
+
+def _is_anothers(work: Work) -> bool:
+    return work.pid != os.getpid()
+
+
+Known = Mapping[str, tuple[int, str]]
+"""Each document's row id and digest by path; the digest is read where the row is another: none is used twice in a store."""
+
+
+class News:
+    """Tells what is new in some folders' indexes. Its own memory: queries, too, open what is new, and nothing of that may be missed here."""
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        self._watched = [Watched(reader) for reader in readers]
+
+    def look(self) -> Mapping[str, Changes]:
+        """Return by folder what came, went and changed since the last look; folders without news are left out.
+
+        An index that is not there (forgotten, under repair) tells nothing until it is back.
+        """
+        found = {}
+        for each in self._watched:
+            try:
+                found[each.name] = each.look()
+            except StorageError:
+                continue  # the next look tells of it: what one folder has come to hides nothing of the others
+        return {name: changes for name, changes in found.items() if changes.added or changes.changed or changes.removed}
+
+
+class Watched:
+    """One folder's documents as they were when one looked last."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.name = reader.folder.name
+        self._reader = reader
+        self._seen: StoreCatalog | None = None
+        self._known: Known = {}
+        self._is_first = True
+
+    def look(self) -> Changes:
+        """Return what is new; with the first look nothing is."""
+        first, self._is_first = self._is_first, False
+        if not self._reader.indexed or (catalog := self._reader.opened().catalog) is self._seen:
+            return Changes()
+        known = self._known if self._seen is not None and self._seen.store is catalog.store else {}  # a store built anew counts from the beginning
+        before, self._known, self._seen = self._known, _known(catalog, known), catalog
+        return Changes() if first else compare(before, self._known)
+
+
+def _known(catalog: StoreCatalog, last: Known) -> Known:
+    rows = dict(zip(catalog.paths, catalog.document_rows.tolist(), strict=True))
+    kept = {path: last[path] for path, row in rows.items() if path in last and last[path][0] == row}
+    read = catalog.store.manifest(rows.keys() - kept.keys())
+    return kept | {path: (rows[path], state.digest) for path, state in read.items()}
+
+
+def compare(before: Known, after: Known) -> Changes:
+    """Return the paths that came, changed and went."""
+    kept = before.keys() & after.keys()
+    changed = tuple(sorted(path for path in kept if before[path][1] != after[path][1]))
+    return Changes(tuple(sorted(after.keys() - kept)), changed, tuple(sorted(before.keys() - kept)), len(kept) - len(changed))
+
 
 LONGEST_WAIT = 60.0
 """Seconds: clients give up on an answer after 30 to 60."""

@@ -1,4 +1,4 @@
-"""From the files on disk to a committed generation: what changed is read, its words are kept, then its vectors."""
+"""Index: from the files on disk to a committed generation; what changed is read, its words are kept, then its vectors."""
 
 from __future__ import annotations
 
@@ -6,27 +6,133 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from thumbindex.config import with_folder_file
 from thumbindex.corpus.changes import Comparison, find_changes
 from thumbindex.corpus.links import LinkResolver
-from thumbindex.corpus.listing import Seen
 from thumbindex.corpus.parse import parse_document
-from thumbindex.corpus.private import is_private_path
-from thumbindex.corpus.read import digest_of, read_bytes, read_digest
-from thumbindex.corpus.walk import walk, walk_and_see
+from thumbindex.corpus.private import is_private_folder, is_private_path, is_private_text
+from thumbindex.corpus.read import decode, digest_of, read_bytes, read_digest
+from thumbindex.corpus.walk import Seen, is_as_seen, walk, walk_and_see
 from thumbindex.errors import StorageError, UnknownFolderError
-from thumbindex.index.known import Known, known_of, read_known
-from thumbindex.index.seen import Facts, store_facts
+from thumbindex.index.keyword_view import KeywordView
+from thumbindex.index.seen import Facts, SeenState, read_seen, store_facts, write_seen
+from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store, digests
+from thumbindex.index.withheld import Withheld, is_wiped, read_withheld
 from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Writer
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
-from thumbindex.library.private import split_private, without_private
-from thumbindex.library.unchanged import count_unchanged, note_unchanged
 from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
+from thumbindex.settings import Config
+from thumbindex.text import text_key
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The manifest, and whether anything was left undone."""
+
+    manifest: Mapping[str, FileState]
+    corpus: str  # how the files were cut
+    problems: frozenset[Problem]  # about files that are no documents
+    is_settled: bool  # links are resolved, the keyword view shows every row, and nothing is left to be wiped
+    generation: int  # in which all this was so
+    withheld: Withheld = field(default_factory=Withheld)  # files that were read and are private: nothing else is kept of them
+
+    def is_complete(self, problems: Sequence[Problem]) -> bool:
+        """Tell whether nothing is left to do for words where no file differs: problems as they were, nothing left undone."""
+        return self.is_settled and self.problems == set(problems)
+
+
+def read_known(places: Places) -> Known:
+    """Read it without the writer's lock; raises StorageError where there is no index, or none that can be read."""
+    with closing(Store(places.store, read_only=True)) as store:
+        return known_of(store, places)
+
+
+def known_of(store: Store, places: Places) -> Known:
+    """Read it from an open store."""
+    with store.reading():
+        manifest = store.manifest()
+        problems = frozenset(problem for problem in store.problems() if problem.path not in manifest)
+        shown = KeywordView(places.keyword).is_whole(int(store.meta("words", "0")))
+        settled = shown and store.meta("links") == "resolved" and is_wiped(store)
+        return Known(manifest, store.meta("corpus"), problems, settled, store.generation, read_withheld(store))
+
+
+def open_directories(folders: Sequence[tuple[str, Path]], config: Config) -> dict[Path, Callable[[str], bool]]:
+    """Return for each folder what tells whether a directory of its first level may be named."""
+    return {root: partial(_may_be_named, with_folder_file(config, root)) for _, root in folders}
+
+
+def _may_be_named(config: Config, name: str) -> bool:
+    return not (config.closed or is_private_path(name, config.corpus) or is_private_folder(name, config.corpus))
+
+
+def split_private(comparison: Comparison, private: Mapping[str, FileState]) -> tuple[Comparison, tuple[FileState, ...]]:
+    """Split off the files that are private and as they were; one of them that was changed is as good as new."""
+    if not private:
+        return comparison, ()
+    changes = comparison.changes
+    again = {*changes.added, *changes.changed}
+    same = tuple(state for state in comparison.states if state.path in private and state.path not in again)
+    added = tuple(sorted({*changes.added, *(path for path in changes.changed if path in private)}))
+    changed = tuple(path for path in changes.changed if path not in private)
+    changes = replace(changes, added=added, changed=changed, unchanged=changes.unchanged - len(same))
+    return replace(comparison, changes=changes, touched=tuple(path for path in comparison.touched if path not in private)), same
+
+
+def without_private(problems: Sequence[Problem], private: Iterable[FileState]) -> tuple[Problem, ...]:
+    """Leave out what a walk says of symlinks to private notes."""
+    paths = tuple(f" -> {state.path}" for state in private)
+    return tuple(problem for problem in problems if not (paths and problem.path.endswith(paths)))
+
+
+def is_private_now(folder: Folder, path: str) -> bool:
+    """Tell whether a file of the folder is private as it is now, whatever the index knows of it; one that cannot be read says nothing."""
+    settings = folder.config.corpus
+    if is_private_path(path, settings) or is_private_folder(path, settings):
+        return True
+    try:
+        own = os.path.relpath(os.path.realpath(folder.root / path), folder.root).replace(os.sep, "/")
+    except (OSError, ValueError):  # it is swapped for another just now, or no name at all
+        return False
+    if is_private_path(own, settings):
+        return True
+    data = read_bytes(folder.root, path, settings) if path.lower().endswith(settings.extensions) else b""
+    return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)
+
+
+WALK_VERSION = 1
+"""Changes when the same folder would be walked, or its listing be digested, in another way."""
+
+
+def count_unchanged(folder: Folder, cutting: str) -> int | None:
+    """Return how many files are indexed where the folder and the index are as they were when nothing was left to do; None where they may not be.
+
+    `cutting` is what decides how a file is cut.
+    """
+    try:
+        state = read_seen(folder.places, _read_as(folder, cutting))
+    except StorageError:
+        return None  # whoever compares tells what is wrong with it
+    if state is None or not is_as_seen(folder.root, folder.config.corpus, Seen(state.salt, state.folders)):
+        return None
+    return state.files
+
+
+def note_unchanged(folder: Folder, cutting: str, seen: Seen, files: int, generation: int, store: Facts) -> None:
+    """Keep what a walk saw that found nothing to do; `store` is what the store's file was before it was compared with, in that generation."""
+    write_seen(folder.places, SeenState(_read_as(folder, cutting), seen.salt, seen.folders, files, generation, store))
+
+
+def _read_as(folder: Folder, cutting: str) -> str:
+    return text_key(f"{WALK_VERSION} {cutting} {folder.config.corpus!r}").hex()  # names in globs may be private
+
 
 FIRST_BYTES, MOST_BYTES = 128 * 1024, 4 * 1024 * 1024
 """Text that is committed at once: little at first, so that a new vault answers early, then twice as much each time, so that a commit's own cost

@@ -13,8 +13,8 @@ from thumbindex.index.repair import looks_whole, mend
 from thumbindex.index.writer import Writer, delete_index
 from thumbindex.library.embedding import embed_folder
 from thumbindex.library.folders import Folder
+from thumbindex.library.freshness import announced, await_others
 from thumbindex.library.indexing import Run, Sizes, index_folders
-from thumbindex.library.others import announced, await_others
 from thumbindex.library.reader import Reader
 from thumbindex.model import FolderStatus, IndexReport, Pause, Progress
 from thumbindex.ports import Embedder

@@ -1,24 +1,101 @@
-"""What a reader asks of single documents: their lines, their headings, and what stands near them."""
+"""Read single documents: their lines, their headings, what stands near them, and how many tokens they cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
 import numpy as np
 
-from thumbindex.corpus.decode import decode, decode_seen
-from thumbindex.corpus.outline import comments_of, headings_of
+from thumbindex.corpus.parse import comments_of, headings_of
 from thumbindex.corpus.private import is_private_text
-from thumbindex.corpus.read import read_bytes, read_digest
+from thumbindex.corpus.read import decode, decode_seen, read_bytes, read_digest
 from thumbindex.errors import UnknownPathError, UsageError
-from thumbindex.library.private import is_private_now
+from thumbindex.index.store import Store, document_from_row
+from thumbindex.library.folders import Folder
+from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import Reader
-from thumbindex.model import ChunkId, Document, DocumentId, Excerpt, OutlineEntry, Problem, Related
+from thumbindex.model import ChunkId, Document, DocumentId, Excerpt, Link, OutlineEntry, Passage, Problem, Related
 from thumbindex.ports import Snapshot, Vector
 from thumbindex.text import one_line
+
+_SAMPLE = 4_000
+"""Characters of a passage that tell how many bytes of its note a token stands for."""
+
+_DIGITS = 2
+"""Digits of an estimate that are more than noise."""
+
+
+def note_tokens(passages: Sequence[Passage], readers: Sequence[Reader], count: Callable[[str], int]) -> dict[tuple[str, str], int]:
+    """Return about how many tokens whole notes have, by folder and path: from their files' sizes, and what a token is in the passages."""
+    sizes = {
+        (reader.folder.name, path): size
+        for reader in readers
+        if reader.indexed
+        for path, size in reader.store.sizes({each.path for each in passages if each.folder == reader.folder.name}).items()
+    }
+    samples = {(each.folder, each.path): each.text[:_SAMPLE] for each in reversed(passages)}  # the best one's last
+    return {place: _rounded(size * _density(samples[place], count)) for place, size in sizes.items()}
+
+
+def _density(sample: str, count: Callable[[str], int]) -> float:
+    """Return the tokens of a byte."""
+    size = len(sample.encode("utf-8", "replace"))
+    return count(sample) / size if size else 0.0
+
+
+def _rounded(tokens: float) -> int:
+    return round(round(tokens), min(0, _DIGITS - len(str(round(tokens)))))
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One document as its author wrote it."""
+
+    document: Document
+    headings: tuple[str, ...]  # in order, as a reader sees them; one that stands in two places comes twice
+    texts: tuple[str, ...]  # of its chunks, in order
+    links: tuple[Link, ...]
+
+
+def read_notes(folders: Sequence[Folder]) -> tuple[Note, ...]:
+    """Return every document of the folders' indexes, by folder and path; the notes themselves are not read."""
+    return tuple(note for folder in folders if folder.places.store.exists() for note in _read_folder(folder))
+
+
+def _read_folder(folder: Folder) -> list[Note]:
+    with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
+        rows, facts = store.chunk_rows(), store.documents()
+        chunks = store.chunks([row for row, *_ in rows])
+        links: dict[str, list[Link]] = defaultdict(list)
+        for source, _, link in store.links():
+            links[source].append(link)
+    of: dict[int, list[int]] = defaultdict(list)
+    for row, document, _ in sorted(rows, key=lambda each: each[2]):
+        of[document].append(row)
+    notes = []
+    for row, path, title, modified, rest in facts:
+        own = [chunks[chunk] for chunk in of[row] if chunk in chunks]
+        headings = headings_on([each.heading_path[1:] for each in own])
+        known = document_from_row(path, title, modified, rest, folder.name)
+        notes.append(Note(known, headings, tuple(each.text for each in own), tuple(links[path])))
+    return notes
+
+
+def headings_on(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Return the headings of a document, in order, from those above each of its chunks."""
+    found: list[str] = []
+    before: Sequence[str] = ()
+    for path in paths:
+        same = next((n for n, (was, now) in enumerate(zip(before, path, strict=False)) if was != now), min(len(before), len(path)))
+        found += path[same:]
+        before = path
+    return tuple(found)
+
 
 _COMMENTS_FLAGGED = 5
 """Comments of an excerpt that are flagged one by one; the rest is counted."""

@@ -14,7 +14,7 @@ from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import state_of, why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library.answering import tools_over, without_folder
-from thumbindex.library.private import is_private_now
+from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, find_document
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why

@@ -70,7 +70,7 @@ def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> Ma
     if not any(own.closed or own.corpus.private.globs for own in (with_folder_file(config, root) for _, root in folders)):
         return {}
     # Imported here: only where something is private by its place.
-    from thumbindex.library.private import open_directories
+    from thumbindex.library.indexing import open_directories
 
     return open_directories(folders, config)
 

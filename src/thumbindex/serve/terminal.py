@@ -185,7 +185,7 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
 def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
     """Say what was left out of the search as repeats, by type of document where there are several, and what of it is more than is healthy."""
     # Imported here: who has a status to print has paid for the library.
-    from thumbindex.library.ingest import in_words, total, warnings
+    from thumbindex.library.duplicates import in_words, total, warnings
 
     if any(each.repeats for each in counts):
         _say(in_words(total(counts)), "dim")

@@ -71,14 +71,14 @@ def _only_folder(library: Library) -> Folder:
 
 
 def _keep(folder: Folder, found: Tuning) -> None:
-    from thumbindex.library.tuned import write_tuned
+    from thumbindex.library.folders import write_tuned
 
     made = datetime.now().astimezone().isoformat(timespec="seconds")
     write_tuned(folder.places, Tuned(found.settings, found.reason, made, found.model, tuning_payload(found)))
 
 
 def _undo(ctx: typer.Context, opening: Opening, as_json: bool) -> int:
-    from thumbindex.library.tuned import undo_tuned
+    from thumbindex.library.folders import undo_tuned
 
     with open_for(ctx, opening.over(_UNTUNED)) as library:
         undone = {folder.name: undo_tuned(folder.places) for folder in library.opened}

@@ -22,7 +22,7 @@ from thumbindex.text import STOP_WORDS, fold, visible, words
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-    from thumbindex.library.written import Note
+    from thumbindex.library.reading import Note
 
 KINDS = ("link", "description", "title", "heading")
 """What a link calls a page in words of its own, what a page says of itself, and its names: those that a search can be tuned by come first."""

@@ -83,7 +83,7 @@ def check_packages(requirements: Sequence[str], version_of: Callable[[str], str 
 def check_model(name: str) -> Check:
     """Look for a model on this machine and compare its files with the digests that are known."""
     # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.health import examine_model
+    from thumbindex.library.status import examine_model
 
     try:
         found = examine_model(name)
@@ -333,7 +333,7 @@ def _examine_folders(
 ) -> Generator[Check, None, tuple[str, ...]]:
     """Yield what is found; return the folders that a server can be started with."""
     # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.health import AUTO, SCHEMA, is_whole
+    from thumbindex.library.status import AUTO, SCHEMA, is_whole
 
     models, roots, there = set[str](), list[Path](), list[str]()
     for each in openings:
