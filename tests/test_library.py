@@ -307,6 +307,19 @@ def test_filters_narrow_inside_the_search(library):
     assert set(paths(library, "apples pears code", path=["fruit/**"])) == {"fruit/Pears.md", "fruit/apples.md"}
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"), [({"limit": 0}, "at least 1"), ({"path": ["!code.md"]}, "!code.md"), ({"path": ["/"]}, "matches no document")]
+)
+def test_a_query_that_can_find_nothing_is_refused(library, asked, says):
+    with pytest.raises(UsageError, match=says):
+        library.query("apples", **asked)
+
+
+def test_a_glob_may_begin_at_the_folder(library):
+    library.index()
+    assert set(paths(library, "apples pears code", path=["./fruit/**"])) == {"fruit/Pears.md", "fruit/apples.md"}
+
+
 def test_several_folders_answer_as_one_and_can_be_named(vault, tmp_path):
     other = tmp_path / "work"
     write(other / "apples.md", "# Apples at work\n\nThe office has apples.\n")
@@ -340,7 +353,26 @@ def test_read_returns_all_a_heading_or_a_range(library):
     assert [(e.start_line, e.end_line, e.total_lines) for e in excerpts] == [(1, 7, 7), (5, 7, 7), (1, 1, 7)]
 
 
-@pytest.mark.parametrize(("how", "hint"), [({"heading": "Storage"}, "Storing"), ({"lines": (9, 12)}, "lines 1 to 7")])
+def test_a_heading_is_read_with_those_below_it_and_a_range_to_the_last_line_at_most(library, vault):
+    write(vault / "a#2.md", "# A\n\n## One\n\n### Below\n\n<!-- x -->\n\n## Two\n")
+    library.index()
+    excerpts = [library.read("a#2.md", **how) for how in ({}, {"heading": "## One"}, {"lines": (7, 99)}, {"lines": (8, 9)})]
+    assert [(e.start_line, e.end_line, len(e.flags)) for e in excerpts] == [(1, 9, 1), (3, 8, 1), (7, 9, 1), (8, 9, 0)]
+
+
+def test_a_path_in_two_folders_is_read_where_the_folder_is_named(vault, tmp_path):
+    write(tmp_path / "work/code.md", "# Other code\n")
+    with Library.open([vault, tmp_path / "work"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        assert library.read("code.md", folder="work").title == "Other code"
+        with pytest.raises(UsageError, match=r"in several folders \(vault, work\)"):
+            library.read("code.md")
+
+
+@pytest.mark.parametrize(
+    ("how", "hint"),
+    [({"heading": "Storage"}, "Storing"), ({"lines": (9, 12)}, "lines 1 to 7"), ({"lines": (8, 8)}, "lines 1 to 7"), ({"lines": (3, 2)}, "no range")],
+)
 def test_a_heading_or_range_that_is_not_there_is_answered_with_what_is(library, how, hint):
     library.index()
     with pytest.raises(UsageError, match=hint):
@@ -391,6 +423,7 @@ def test_related_names_links_both_ways_and_what_is_similar(library):
     library.index()
     related = library.related("fruit/Pears.md")
     assert (related.links, related.backlinks, related.similar[0][0]) == ((), ("fruit/apples.md",), "fruit/apples.md")
+    assert [len(library.related("fruit/Pears.md", limit=limit).similar) for limit in (1, 9)] == [1, 2]  # never the note itself
 
 
 def test_forget_deletes_the_index_and_not_the_notes(library, vault):

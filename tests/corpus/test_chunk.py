@@ -26,6 +26,10 @@ def test_blocks_that_fit_stay_whole() -> None:
     assert pieces("a b\n\n- c\n- d\n\n```\ne\n```\n\n| f |\n|---|\n| g |", 100) == ["a b", "- c\n- d", "```\ne\n```", "| f |\n|---|\n| g |"]
 
 
+def test_a_block_of_just_the_maximum_stays_whole() -> None:
+    assert [pieces("- a\n- b", maximum) for maximum in (7, 6)] == [["- a\n- b"], ["- a", "- b"]]
+
+
 def test_a_list_is_cut_between_its_items_and_an_item_between_its_blocks() -> None:
     assert pieces("- aaaa\n- bbbb\n\n  cccc\n- dddd", 10) == ["- aaaa", "- bbbb", "  cccc", "- dddd"]
 
@@ -39,6 +43,10 @@ def test_code_is_cut_where_lines_are_blank_and_a_lone_closing_fence_is_left_out(
     assert pieces("```py\naaaa\n\nbbbb\ncccc\n```", 10) == ["```py\naaaa", "bbbb\ncccc"]
 
 
+def test_code_that_is_never_closed_keeps_its_last_line() -> None:
+    assert pieces("```\naaaa\n\nbbbb\ncccc", 8) == ["```\naaaa", "bbbb", "cccc"]
+
+
 def test_a_run_of_code_over_the_maximum_is_cut_at_lines_and_a_line_between_words() -> None:
     assert pieces("```\naaaa\nbbbb cccc dddd\n```", 10) == ["```", "aaaa", "bbbb cccc", "dddd"]
 
@@ -46,6 +54,11 @@ def test_a_run_of_code_over_the_maximum_is_cut_at_lines_and_a_line_between_words
 def test_pieces_of_a_table_repeat_its_header() -> None:
     table = "| n |\n|---|\n| 1 |\n| 2 |\n| 3 |"
     assert pieces(table, 22) == ["| n |\n|---|\n| 1 |", "| n |\n|---|\n| 2 |", "| n |\n|---|\n| 3 |"]
+
+
+def test_a_row_with_its_header_is_never_over_the_maximum() -> None:
+    table = "| n |\n|---|\n| 1 |\n| aaaaaaa |"
+    assert [pieces(table, maximum)[1] for maximum in (23, 22)] == ["| n |\n|---|\n| aaaaaaa |", "| aaaaaaa |"]
 
 
 def test_a_header_that_takes_half_of_the_maximum_is_not_repeated() -> None:
@@ -76,6 +89,10 @@ def test_a_paragraph_is_cut_between_sentences() -> None:
         "One is here. Two, e.g. this one, is longer!",
         "Is three here? Four.",
     ]
+
+
+def test_a_paragraph_just_over_the_maximum_leaves_no_crumb() -> None:
+    assert min(map(len, pieces("Here is one. " * 40, 500))) > 100
 
 
 def test_sentences_in_chinese_are_cut_too() -> None:

@@ -42,6 +42,10 @@ def test_another_subject_is_no_contradiction(candidates) -> None:
     assert [disagrees for _, disagrees in paired(candidates, *texts)] == [(), ()]
 
 
+def test_another_kind_is_no_contradiction(candidates) -> None:
+    assert [disagrees for _, disagrees in paired(candidates, TEXT.format(30), f"- {TEXT.format(90)}")] == [(), ()]
+
+
 def test_parallel_passages_of_one_document_are_no_contradiction(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", f"# Plans\n\n## Free\n\n{TEXT.format(30)}\n\n## Team\n\n{TEXT.format(90)}")])
     search = contradict(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 
 from thumbindex.model import Dropped, Query
@@ -12,6 +14,12 @@ def test_the_best_chunks_of_a_document_stay(candidates) -> None:
     limited = limit_documents(search, Tools(snapshot), 2)
     assert [each.id for each in limited.candidates] == [1, 2, 3]
     assert limited.dropped == (Dropped("a.md", 1, "2 better chunks of a.md are kept"),)
+
+
+def test_what_disagrees_with_a_chunk_that_stays_stays_beyond_the_limit(candidates) -> None:
+    made = candidates(snapshot := memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")]))
+    found = (made[0], made[1], replace(made[2], disagrees=((made[0].id, "`1` against `3`"),)))
+    assert [each.id for each in limit_documents(Search(Query("x"), "x", candidates=found), Tools(snapshot), 1).candidates] == [0, 2]
 
 
 def test_a_repeated_text_waits_for_a_new_one() -> None:

@@ -88,6 +88,11 @@ def test_who_comes_by_another_name_is_refused_in_json(open_running: Any, headers
         assert (refused.status_code, says in refused.json()["error"]["message"]) == (status, True)
 
 
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+def test_whoever_watches_over_the_server_calls_it_by_any_name(open_running: Any, path: str) -> None:
+    assert open_running.ask(path, headers={"Host": "10.0.0.7:8377", "X-Forwarded-For": "10.0.0.1"}).status_code == 200
+
+
 @pytest.mark.parametrize(
     "headers",
     [
