@@ -6,12 +6,11 @@ from datetime import date
 import pytest
 from whoosh import index as whoosh_index
 
-from thumbindex.index.dump import logical_dump
-from thumbindex.index.keyword import postings
-from thumbindex.index.keyword_view import MOST_SEGMENTS, _smallest, _too_many
+from thumbindex.index.dump import logical_dump, postings
 from thumbindex.index.known import read_known
 from thumbindex.index.snapshot import Places, open_snapshot
 from thumbindex.index.store import Store
+from thumbindex.index.words import MOST_SEGMENTS, _smallest, _too_many
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import ChunkId, Filters, Term
 from thumbindex.ports import KeywordWeights

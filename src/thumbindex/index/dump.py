@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from thumbindex.index.keyword import postings
+from thumbindex.index.segments import FIELDS
 from thumbindex.index.snapshot import Places, stored_vectors
 from thumbindex.index.store import Store
+from thumbindex.index.words import open_segments
 
 
 def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
@@ -32,3 +34,15 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
 def _named(row: int, chunks: dict[int, tuple[str, int]], documents: dict[int, tuple[str, str, str]]) -> tuple[str, int]:
     """Name a row of the keyword view: a chunk by its place, a document by its path and -1."""
     return chunks[row] if row > 0 else (documents[-row][0], -1)
+
+
+def postings(folder: Path) -> list[tuple[int, str, str, float]]:
+    """Return every posting of the index of words as row id, field, term and frequency, in any order."""
+    found = []
+    for segment, deleted in open_segments(folder):
+        gone = set(deleted.tolist())
+        for name in FIELDS:
+            for texts, columns in segment.field(name).columns():
+                every = zip(columns.terms.tolist(), columns.rows.tolist(), columns.counts.tolist(), strict=True)
+                found += [(int(segment.row_ids[row]), name, texts[term], float(count)) for term, row, count in every if row not in gone]
+    return found

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.index.withheld import Withheld, is_wiped, read_withheld
+from thumbindex.index.words import KeywordView
 from thumbindex.model import FileState, Problem
 
 
