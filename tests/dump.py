@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from thumbindex.index.keyword import live_rows, open_reader
+from thumbindex.index.segments import FIELDS
 from thumbindex.index.snapshot import Places, stored_vectors
 from thumbindex.index.store import Store
+from thumbindex.index.words import open_segments
 
 
 def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
@@ -36,13 +37,12 @@ def _named(row: int, chunks: dict[int, tuple[str, int]], documents: dict[int, tu
 
 
 def postings(folder: Path) -> list[tuple[int, str, str, float]]:
-    """Return every posting as row id, field, term and frequency, in any order."""
+    """Return every posting of the index of words as row id, field, term and frequency, in any order."""
     found = []
-    with open_reader(folder) as reader:
-        row_of = dict(zip(*(column.tolist() for column in live_rows(reader)), strict=True))
-        for name, term in reader.all_terms():
-            matcher = reader.postings(name, term)
-            while matcher.is_active():
-                found.append((row_of[matcher.id()], name, term.decode("utf-8"), matcher.weight()))
-                matcher.next()
+    for segment, deleted in open_segments(folder):
+        gone = set(deleted.tolist())
+        for name in FIELDS:
+            for texts, columns in segment.field(name).columns():
+                every = zip(columns.terms.tolist(), columns.rows.tolist(), columns.counts.tolist(), strict=True)
+                found += [(int(segment.row_ids[row]), name, texts[term], float(count)) for term, row, count in every if row not in gone]
     return found

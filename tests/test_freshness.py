@@ -5,7 +5,6 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,10 @@ from filelock import FileLock
 from thumbindex.config import load_config
 from thumbindex.errors import UsageError
 from thumbindex.index.at_work import at_work
-from thumbindex.index.keyword_files import counted_files
 from thumbindex.index.locking import locked
-from thumbindex.index.stamp import read_stamp, write_stamp
+from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
+from thumbindex.index.words import KeywordView
 from thumbindex.library import Library
 from thumbindex.library.freshness import UNTENDED_SECONDS, Awaited, is_tended
 from thumbindex.model import Answer, Changes, Freshness, Progress
@@ -152,7 +151,7 @@ def test_a_folder_that_holds_nothing_any_more_is_gone_and_not_changed(reader: Li
 def test_while_words_of_a_large_file_come_in_it_is_chunks_that_are_counted(reader: Library) -> None:
     place = reader.opened[0].places
     shown = read_stamp(place.keyword)
-    write_stamp(place.keyword, replace(shown, behind=1), counted_files(place.keyword))
+    KeywordView(place.keyword).write_stamp(shown.generation, 1)
     assert Awaited(reader._readers[0]).progress() == Progress("vault", "chunks", 1, 2)
 
 

@@ -21,12 +21,8 @@ DOORS = {
     "faiss": {"index/vector.py"},
     "whoosh": {
         "index/analysis.py",
-        "index/keyword.py",
-        "index/keyword_codec.py",
-        "index/keyword_files.py",
-        "index/keyword_terms.py",
-        "index/keyword_view.py",
         "index/segments.py",
+        "index/words.py",
     },
     "networkx": {"index/graph.py"},
     "sqlite3": {"index/database.py", "index/salvage.py"},

@@ -13,12 +13,12 @@ import pytest
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.read import digest_of
 from thumbindex.errors import StorageError
-from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.snapshot import Opened, Places, open_snapshot
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.stored_vectors import model_id, packed, unpacked
 from thumbindex.index.vector import HELD
+from thumbindex.index.words import KeywordView
 from thumbindex.library.indexing import growing
 from thumbindex.model import ChunkId, DocumentId, FileState, Term
 from thumbindex.ports import KeywordWeights

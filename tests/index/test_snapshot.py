@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.snapshot import Places, open_snapshot, stored_vectors
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
+from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import Term
 from thumbindex.ports import KeywordWeights

@@ -7,9 +7,9 @@ import pytest
 from whoosh import index as whoosh_index
 
 from dump import logical_dump, postings
-from thumbindex.index.keyword_view import MOST_SEGMENTS, _smallest, _too_many
 from thumbindex.index.snapshot import Places, open_snapshot
 from thumbindex.index.store import Store
+from thumbindex.index.words import MOST_SEGMENTS, _smallest, _too_many
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library.indexing import read_known
 from thumbindex.model import ChunkId, Filters, Term

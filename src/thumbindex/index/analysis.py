@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
-from whoosh import columns, fields, formats
 from whoosh.lang.porter2 import stem as porter2
 from whoosh.lang.snowball.dutch import DutchStemmer
 from whoosh.lang.snowball.french import FrenchStemmer
@@ -25,15 +22,10 @@ from thumbindex.language import SUFFIXED, prose_language
 from thumbindex.model import BlockKind, Chunk, Document
 from thumbindex.text import STOP_WORDS, code_tokens, fold, placed_words, read_token, visible
 
-VIEW_VERSION = "7"
-"""Changes when the analysis or the files' format changes: a view of another version is built anew."""
-
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
 _TELLS = 300
 """The characters of a chunk that are read for its language."""
-
-_STEMMED = (*CHUNK_FIELDS[:2], *DOCUMENT_FIELDS)
 
 MARK = ":"
 """Begins a stem that is not English's; no word holds it. What is marked stands together among terms: one look tells whether there is any."""
@@ -87,18 +79,6 @@ def stems(word: str, languages: Collection[str]) -> tuple[str, ...]:
     return (stem(word), *(marked_stem(word, language) for language in languages)) if word[0].isascii() and word[0].isalpha() else (stem(word),)
 
 
-class Places(formats.Positions):  # type: ignore[misc]
-    """Where a word stands in a field: four bytes a place, which is quicker to write and to read than Whoosh's own pickled list."""
-
-    def encode(self, places: Any) -> bytes:
-        """Pack places, ascending."""
-        return array("I", places).tobytes()
-
-    def decode_positions(self, value: bytes) -> list[int]:
-        """Unpack places, for phrases."""
-        return array("I", value).tolist()
-
-
 @dataclass(frozen=True, slots=True)
 class RowWords:
     """What a chunk or a document is found by: by field the terms in order with the place of each, and how many words there are.
@@ -108,31 +88,6 @@ class RowWords:
 
     fields: Mapping[str, tuple[Sequence[str], Sequence[int]]]
     lengths: Mapping[str, int]
-
-
-class StemmedWords(fields.FieldType):  # type: ignore[misc]
-    """A field of stems with their places; lengths are kept beside it, for Whoosh's own scoring is not used."""
-
-    def __init__(self) -> None:
-        super().__init__(Places(), analyzer=None)
-
-
-class CodeWords(fields.FieldType):  # type: ignore[misc]
-    """A field of forms, without places."""
-
-    def __init__(self) -> None:
-        super().__init__(formats.Existence(), analyzer=None)
-
-
-def schema() -> Any:
-    """Return the fields of the keyword index; lengths beside them, in words."""
-    length = {f"length_{name}": fields.COLUMN(columns.NumericColumn("i")) for name in (*CHUNK_FIELDS, *DOCUMENT_FIELDS)}
-    return fields.Schema(
-        row=fields.COLUMN(columns.NumericColumn("q")),  # chunk's row id, or minus the document's
-        code=CodeWords(),
-        **{name: StemmedWords() for name in _STEMMED},
-        **length,
-    )
 
 
 def chunk_words(chunk: Chunk, language: str = "") -> RowWords:

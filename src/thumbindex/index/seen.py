@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from zlib import crc32
 
-from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.replacing import put_in_place
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
+from thumbindex.index.words import KeywordView
 
 Facts = tuple[tuple[int, ...], ...]
 

@@ -11,10 +11,10 @@ import numpy as np
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
 from thumbindex.index.graph import NetworkxLinkGraph
-from thumbindex.index.keyword import WhooshKeywordIndex
 from thumbindex.index.stamp import read_stamp, refuse_lost, stamp_text
 from thumbindex.index.store import Store
 from thumbindex.index.vector import FaissVectorIndex, VectorView
+from thumbindex.index.words import WhooshKeywordIndex
 from thumbindex.ports import Calibration, Matrix, Snapshot
 from thumbindex.text import text_key
 

@@ -13,13 +13,12 @@ import numpy as np
 from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.failures import writing
-from thumbindex.index.keyword import WhooshKeywordIndex
-from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.locking import drop_lock, locked, mark_of
 from thumbindex.index.repair import delete_store, drop_views, open_store, put_aside
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.withheld import Withheld, forget_private, is_wiped, keep_withheld, wipe_store
+from thumbindex.index.words import KeywordView, WhooshKeywordIndex
 from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
 

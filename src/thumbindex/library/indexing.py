@@ -19,11 +19,11 @@ from thumbindex.corpus.private import is_private_folder, is_private_path, is_pri
 from thumbindex.corpus.read import decode, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import Seen, is_as_seen, walk, walk_and_see
 from thumbindex.errors import StorageError, UnknownFolderError
-from thumbindex.index.keyword_view import KeywordView
 from thumbindex.index.seen import Facts, SeenState, read_seen, store_facts, write_seen
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store, digests
 from thumbindex.index.withheld import Withheld, is_wiped, read_withheld
+from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Writer
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder

@@ -1,0 +1,345 @@
+"""The index of words: BM25F over the columns of Whoosh's segments, and the writer that keeps them equal to the store's rows."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from whoosh.fields import Schema
+from whoosh.filedb.filestore import FileStorage
+from whoosh.index import TOC
+
+from thumbindex.index.analysis import DOCUMENT_FIELDS, chunk_words, document_words, stems
+from thumbindex.index.bm25f import Column, Lengths, Scorer, either, merged
+from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
+from thumbindex.index.failures import writing
+from thumbindex.index.segments import INDEX_NAME, Segment, SegmentWriter
+from thumbindex.index.stamp import Stamp, clear, is_verified, read_at_commit, read_stamp, sweep, write_stamp
+from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, Pause, RankedList, Term
+from thumbindex.ports import KeywordWeights, Mask
+from thumbindex.text import words
+
+Stems = tuple[str, ...]
+"""Under what a word is kept: English's stem first, then that of each other language which the index holds; a form of code alone."""
+
+_NOWHERE = tuple(Column(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), whole) for whole in (False, True))
+"""The columns of words that stand nowhere: most do not in most fields."""
+
+COLUMNS_KEPT = 2_000
+"""Terms whose columns one snapshot keeps: composing one again from its segments' postings takes well under a millisecond."""
+
+FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
+"""Segments that are left alone when there is time to merge, and those from which on a commit merges the smallest."""
+
+ROWS: dict[Pause, int] = {"moment": 256, "while": 1000, "leisure": 4000}
+"""Rows that are merged at most: a thousand take about half a second."""
+
+
+class WhooshKeywordIndex:
+    """KeywordIndex over one folder's inverted index, aligned with a catalog. Of `last` the segments are kept that are still part of it."""
+
+    def __init__(self, folder: Path, catalog: StoreCatalog, last: WhooshKeywordIndex | None = None) -> None:
+        opened = open_segments(folder, () if last is None else last.segments)
+        self._lock = threading.Lock()
+        self._catalog = catalog
+        self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened)
+        self._offsets = (0, *accumulate(len(segment.row_ids) for segment in self.segments))
+        rows = _joined([segment.row_ids for segment in self.segments], np.int64)
+        self._is_chunk = rows > 0
+        self._position: Positions = np.full(len(rows), -1, dtype=np.int64)
+        self._position[self._is_chunk] = catalog.chunk_positions(rows[self._is_chunk])
+        self._position[~self._is_chunk] = positions_of(catalog.document_rows, -rows[~self._is_chunk])
+        for (_, deleted), offset in zip(opened, self._offsets, strict=False):
+            self._position[offset + deleted] = -1
+        self._columns: dict[tuple[str, tuple[Stems, ...]], Column] = {}
+        self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
+        self._languages = sorted(self.languages)
+        self._lengths: dict[str, Lengths] = {}
+        self._words: Mapping[str, int] | None = None
+
+    def __len__(self) -> int:
+        """Count the chunks whose words are known."""
+        return int(np.count_nonzero(self._is_chunk & (self._position >= 0)))
+
+    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
+        """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases must match."""
+        with self._lock:
+            scorer = Scorer(self._catalog.document_ids, len(self._catalog.document_rows), weights, self._length)
+            known = set()
+            for term in terms:
+                for text in self._analyzed(term.text, weights.fields):
+                    if text not in known:
+                        known.add(text)
+                        scorer.add(term.text, term.weight, {name: self._with_others(name, text, term) for name in weights.fields})
+            for term in terms:
+                if term.phrase:
+                    mask = self._with_phrase(term.text, mask)
+        chunks, coverage, matched = scorer.best_chunks(limit, mask)
+        hits = tuple(
+            Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, score, terms_, share)
+            for rank, (n, score, share, terms_) in enumerate(zip(*chunks, coverage, matched, strict=True), 1)
+        )
+        return RankedList(hits, {DocumentId(n): score for n, score in scorer.documents(mask)})
+
+    def holding(self, text: str, fields: Collection[str]) -> Mask:
+        """Tell which chunks hold all words of a text, themselves or by their document, in any of the fields."""
+        found = [self._holding(each, fields) for each in self._analyzed(text, fields)]
+        return np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
+
+    def _holding(self, analyzed: Stems, fields: Collection[str]) -> Mask:
+        chunks = np.zeros(len(self._catalog), dtype=np.bool_)
+        documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
+        with self._lock:
+            for column in (self._column(name, analyzed) for name in fields):
+                (documents if column.whole else chunks)[column.rows] = True
+        return chunks | documents[self._catalog.document_ids]
+
+    def frequency(self, word: str) -> int:
+        """Count the chunks that hold the word as written (folded)."""
+        with self._lock:
+            return len(self._column("code", (word,)).rows)
+
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other, endings aside."""
+        with self._lock:
+            return len(self._form("body", text).rows)
+
+    def words(self) -> Mapping[str, int]:
+        """Return every word form with the number of chunks that hold it; those of deleted ones count until their segment is merged."""
+        with self._lock:
+            if self._words is None:
+                counted: Counter[str] = Counter()
+                for segment in self.segments:
+                    counted.update(segment.words)
+                self._words = counted
+            return self._words
+
+    def _analyzed(self, text: str, fields: Collection[str]) -> Iterable[Stems]:
+        return ((text,),) if "code" in fields else self._stems(text)
+
+    def _stems(self, text: str) -> list[Stems]:
+        return [stems(word, self._languages) for word in words(text)]
+
+    def _with_others(self, name: str, own: Stems, term: Term) -> Column:
+        """Return a term's column, the postings of its other forms in it, each by its weight."""
+        others = [(self._form(name, other.text), other.weight) for other in term.others]
+        return merged([(self._column(name, own), 1.0), *others]) if others else self._column(name, own)
+
+    def _form(self, name: str, form: str) -> Column:
+        """Return the column of a word, or of words that stand one after the other; code is kept without places, and has no such."""
+        found = [(form,)] if name == "code" else self._stems(form)
+        return self._column(name, found[0]) if len(found) == 1 else self._kept(name, found, lambda: self._phrase(name, found))
+
+    def _phrase(self, name: str, phrase: Sequence[Stems]) -> Column:
+        rows = np.unique(self._phrase_positions(name, phrase))
+        return Column(rows.astype(np.int32), np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
+
+    def _phrase_positions(self, name: str, phrase: Sequence[Stems]) -> Positions:
+        """Return where the chunks or documents stand that hold a phrase in a field: a text has one language for all of its words."""
+        most = max(map(len, phrase), default=0)
+        variants = {tuple(each[n] if n < len(each) else each[0] for each in phrase) for n in range(most)}
+        found = [
+            offset + segment.field(name).phrase_rows(variant)
+            for segment, offset in zip(self.segments, self._offsets, strict=False)
+            for variant in variants
+        ]
+        at: Positions = self._position[_joined(found, np.int64)]
+        return at[at >= 0]
+
+    def _column(self, name: str, own: Stems) -> Column:
+        return self._kept(name, [own], lambda: either([self._composed(name, each) for each in own]))
+
+    def _kept(self, name: str, phrase: Sequence[Stems], compose: Callable[[], Column]) -> Column:
+        key = (name, tuple(phrase))
+        if key not in self._columns:
+            column = compose()
+            if len(self._columns) >= COLUMNS_KEPT:
+                del self._columns[next(iter(self._columns))]
+            self._columns[key] = column
+        return self._columns[key]
+
+    def _composed(self, name: str, text: str) -> Column:
+        """Make a term's column of its postings in all segments."""
+        parts = ((offset, *segment.field(name).postings(text)) for segment, offset in zip(self.segments, self._offsets, strict=False))
+        found = [(offset + numbers, counts.astype(np.float32)) for offset, numbers, counts in parts if len(numbers)]
+        if not found:
+            return _NOWHERE[name in DOCUMENT_FIELDS]
+        rows = self._position[np.concatenate([numbers for numbers, _ in found])]
+        order = np.argsort(rows, kind="stable")
+        order = order[rows[order] >= 0]
+        return Column(rows[order].astype(np.int32), np.concatenate([frequencies for _, frequencies in found])[order], whole=name in DOCUMENT_FIELDS)
+
+    def _length(self, name: str) -> Lengths:
+        """Return a field's lengths in words, aligned with chunks or documents."""
+        if name not in self._lengths:
+            whole = name in DOCUMENT_FIELDS
+            lengths = np.zeros(len(self._catalog.document_rows if whole else self._catalog), dtype=np.float32)
+            numbers = np.flatnonzero((self._position >= 0) & (self._is_chunk != whole))
+            lengths[self._position[numbers]] = _joined([segment.lengths(name) for segment in self.segments], np.float32)[numbers]
+            ids = self._catalog.document_ids
+            self._lengths[name] = Lengths.of_documents(lengths) if whole else Lengths.of_chunks(lengths, ids, len(self._catalog.document_rows))
+        return self._lengths[name]
+
+    def _with_phrase(self, phrase: str, mask: Mask | None) -> Mask:
+        """Narrow a mask to chunks that hold the phrase in text or headings, or whose document does in its title or alias."""
+        asked = self._stems(phrase)
+        found = np.zeros(len(self._catalog), dtype=np.bool_)
+        for name in ("body", "headings", "title", "aliases"):
+            at = self._phrase_positions(name, asked)
+            if name in DOCUMENT_FIELDS:
+                found |= np.isin(self._catalog.document_ids, at)
+            else:
+                found[at] = True
+        return found if mask is None else found & mask
+
+
+class KeywordView:
+    """The writer's side: keeps the index of words equal to the store's rows. For who holds the writer's lock, but for what only looks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def is_current(self) -> bool:
+        """Tell whether there is an index of this version."""
+        return is_verified(self.folder)
+
+    def is_at(self, generation: int) -> bool:
+        """Tell whether it shows just this generation: it holds none but the store's rows, and how many it lacks is known."""
+        shown = read_stamp(self.folder)
+        return shown is not None and shown.generation == generation and is_verified(self.folder)
+
+    def is_whole(self, generation: int) -> bool:
+        """Tell whether it shows just this generation and lacks nothing of it."""
+        return self.is_at(generation) and self.behind == 0
+
+    @property
+    def behind(self) -> int:
+        """How many of the store's rows it still lacks."""
+        shown = read_stamp(self.folder)
+        return shown.behind if shown else 0
+
+    def create(self) -> None:
+        """Begin an empty index; it does not count until it is stamped."""
+        clear(self.folder)
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            TOC(Schema(), [], 0).write(FileStorage(str(self.folder)), INDEX_NAME)
+
+    def write_stamp(self, generation: int, behind: int) -> None:
+        """Say that the index shows a generation of the store but for some rows; readers open it anew."""
+        contents = TOC.read(FileStorage(str(self.folder)), INDEX_NAME)
+        names = [segment.make_filename(segment.COMPOUND_EXT) for segment in contents.segments]
+        write_stamp(self.folder, generation, behind, [TOC._filename(INDEX_NAME, contents.generation), *names])
+        sweep(self.folder)
+
+    def rows(self) -> Positions:
+        """Return the row ids that the index holds: chunks', and minus documents'."""
+        held: Positions = _joined([np.delete(segment.row_ids, deleted) for segment, deleted in open_segments(self.folder)], np.int64)
+        return held
+
+    def apply(self, removed: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk, str]]) -> int:
+        """Remove rows and add rows (chunks' row ids with their documents' languages, minus documents' row ids), in one commit.
+
+        Return how many were there to be removed. Raises IndexDamagedError before anything is written.
+        """
+        segments, gone = self._segments(), 0
+        with writing(self.folder):
+            for segment in segments if removed else ():
+                for number in np.flatnonzero(np.isin(Segment(self.folder, segment).row_ids, removed)).tolist():
+                    gone += not segment.is_deleted(number)
+                    segment.delete_document(number)
+            writer = SegmentWriter()
+            for row, document in documents:
+                writer.add(row, document_words(document))
+            for row, chunk, language in chunks:
+                writer.add(row, chunk_words(chunk, language))
+            # a merge costs five times as much as the commit of an edit: not while a text waits to be found, unless segments have become many
+            self._commit(writer, segments, _too_many(segments))
+        return gone
+
+    def merge(self, pause: Pause = "leisure") -> None:
+        """Merge small segments and those of which little is left, as many rows as there is time for.
+
+        The rows stay as they are, so that readers need not open it anew.
+        """
+        self._merge(lambda segments: _worth_merging(segments, ROWS[pause]))
+
+    def merge_all(self) -> None:
+        """Write every segment anew that rows were removed from: their words are gone from the files then."""
+        self._merge(lambda segments: [segment for segment in segments if segment.has_deletions()])
+
+    def _merge(self, choose: Callable[[list[Any]], list[Any]]) -> None:
+        shown, segments = read_stamp(self.folder), self._segments()
+        if shown and (merged := choose(segments)):
+            with writing(self.folder):
+                self._commit(SegmentWriter(), segments, merged)
+            self.write_stamp(shown.generation, shown.behind)
+
+    def _commit(self, writer: SegmentWriter, segments: list[Any], merged: list[Any]) -> None:
+        """Write a segment of what is new and of some segments, and the table of contents. It counts when it is stamped."""
+        for segment in merged:
+            writer.merge(Segment(self.folder, segment), segment.deleted_docs())
+        storage = FileStorage(str(self.folder))
+        contents = [*(segment for segment in segments if segment not in merged), *writer.write(self.folder)]
+        TOC(Schema(), contents, TOC._latest_generation(storage, INDEX_NAME) + 1).write(storage, INDEX_NAME)
+
+    def _segments(self) -> list[Any]:
+        """Return Whoosh's segments as the stamp names them, verified; an index without a stamp was begun just now and has none."""
+        return read_at_commit(self.folder, lambda stamp: _listed(self.folder, stamp)) if read_stamp(self.folder) else []
+
+
+def open_segments(folder: Path, known: Iterable[Segment] = ()) -> list[tuple[Segment, Positions]]:
+    """Open the segments at the last commit, every byte verified, with the rows that are deleted in each; those that are known stay open."""
+    held = {segment.id: segment for segment in known}
+
+    def read(stamp: Stamp) -> list[tuple[Segment, Positions]]:
+        found = _listed(folder, stamp)
+        return [(held.get(each.segment_id()) or Segment(folder, each), np.array([*each.deleted_docs()], dtype=np.int64)) for each in found]
+
+    return read_at_commit(folder, read)
+
+
+def _listed(folder: Path, stamp: Stamp) -> list[Any]:
+    """Return the segments of the table of contents that a stamp names."""
+    (generation,) = (int(match[1]) for match in map(TOC._pattern(INDEX_NAME).match, stamp.files) if match)
+    segments: list[Any] = TOC.read(FileStorage(str(folder)), INDEX_NAME, generation).segments
+    return segments
+
+
+def _joined(parts: Sequence[Any], kind: Any) -> Any:
+    """Join arrays, none of them too."""
+    return np.concatenate([np.zeros(0, dtype=kind), *parts])
+
+
+def _worth_merging(segments: list[Any], rows: int) -> list[Any]:
+    """Return the smallest of many segments, and those more than half of which was deleted: a new version of the parser replaces every row."""
+    small = _smallest(segments, rows) if len(segments) > FEW_SEGMENTS else []
+    return [*small, *(each for each in segments if each not in small and 2 * each.doc_count() < each.doc_count_all() and each.doc_count() <= rows)]
+
+
+def _too_many(segments: list[Any]) -> list[Any]:
+    """Return what a commit must merge for segments to stay few: several at once, so that it is seldom."""
+    if len(segments) < MOST_SEGMENTS:
+        return []
+    rows, total = ROWS["while"], sum(segment.doc_count() for segment in segments)
+    while len(_smallest(segments, rows)) < FEW_SEGMENTS and rows < total:
+        rows *= 2
+    return _smallest(segments, rows)
+
+
+def _smallest(segments: list[Any], rows: int) -> list[Any]:
+    """Return the segments that are worth merging: each row comes to a segment of twice the size, so that it is written anew a few times in all.
+
+    What was deleted is left behind and costs nothing: a segment is as large as what is left of it.
+    """
+    by_size = sorted(segments, key=lambda segment: segment.doc_count())
+    sums = list(accumulate((segment.doc_count() for segment in by_size), initial=0))
+    count = sum(size <= rows for size in sums[1:])
+    while count > 1 and sums[count] > 2 * sums[count - 1]:
+        count -= 1
+    return by_size[:count] if count > 1 else []
