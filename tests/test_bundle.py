@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from servers import ServerProcess
-from thumbindex import bundle
+from thumbindex.serve.clients import bundle
 from thumbindex.serve.tools import TOOLS
 
 ROOT = Path(__file__).parents[1]

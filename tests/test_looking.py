@@ -18,7 +18,7 @@ from thumbindex.config import load_config
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
-from thumbindex.library import looking as library_looking
+from thumbindex.library import duplicates as library_duplicates
 from thumbindex.library.duplicates import _by_document, look_at_new
 from thumbindex.model import Decision, IngestionCounts
 from thumbindex.testing import FakeEmbedder
@@ -131,7 +131,7 @@ def test_the_counts_stand_in_the_status_by_type_of_document(library):
 
 
 def test_a_run_that_left_something_out_says_so_once(library, caplog):
-    caplog.set_level(logging.INFO, logger=library_looking.__name__)
+    caplog.set_level(logging.INFO, logger=library_duplicates.__name__)
     put(library, {"a.md": note("A", BACKUP, PEARS, BACKUP)})
     put(library, {"b.md": note("B", PEARS)})
     assert [record.message for record in caplog.records] == ["deduplication: 3 -> 2 segments (33% repeat others of their document)"]

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from thumbindex.study.client import ServerProcess
+
+from servers import ServerProcess
 
 WORDS = ["--set=serve.watch.reconcile_seconds=0.5", "--set=serve.watch.quiet_ms=50"]
 NUMBER = f"x = {'1' * 5_000}\n"
