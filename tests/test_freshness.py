@@ -12,8 +12,7 @@ from filelock import FileLock
 
 from thumbindex.config import load_config
 from thumbindex.errors import UsageError
-from thumbindex.index.at_work import at_work
-from thumbindex.index.locking import locked
+from thumbindex.index.locks import at_work, locked
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.words import KeywordView

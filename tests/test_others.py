@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from thumbindex.config import load_config
-from thumbindex.index.at_work import Work, at_work, work_in
+from thumbindex.index.locks import Work, at_work, work_in
 from thumbindex.library import Library
 from thumbindex.library.freshness import await_others
 from thumbindex.model import Progress

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.index.clusters import Clusters
+from thumbindex.index.duplicates import Clusters
 
 PAIRS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)).filter(lambda pair: pair[0] != pair[1]), max_size=25)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.index.location import index_location, refuse_network_drive
+from thumbindex.index.files import index_location, refuse_network_drive
 
 MOUNTS = "/dev/sdb1 /mnt/home/disk ext4 rw 0 0\nserver:/home /mnt/home nfs4 rw 0 0\n//nas/x /mnt/my\\040drive cifs rw 0 0\n/dev/sda1 / ext4 rw 0 0\n"
 

@@ -19,7 +19,7 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from thumbindex.errors import ModelError, StorageError
-from thumbindex.index.at_work import at_work
+from thumbindex.index.locks import at_work
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.model import FolderStatus

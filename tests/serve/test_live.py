@@ -22,7 +22,7 @@ from watchdog.observers import Observer
 from dump import logical_dump
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, StorageError
-from thumbindex.index.locking import mark_of
+from thumbindex.index.locks import mark_of
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.library import Library

@@ -11,7 +11,7 @@ from judge import Verdict
 
 from dump import logical_dump
 from servers import ServerProcess
-from thumbindex.index.location import size_of
+from thumbindex.index.files import size_of
 from thumbindex.library import Library
 from thumbindex.serve.opening import Opening, open_library
 

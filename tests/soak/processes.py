@@ -9,7 +9,7 @@ from pathlib import Path
 from judge import Verdict, judge_level
 
 from servers import ServerProcess
-from thumbindex.index.location import size_of
+from thumbindex.index.files import size_of
 
 MEASURES = ("resident", "threads", "handles")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
 from thumbindex.index.checksum import Census, row_sum
-from thumbindex.index.locking import mark_of
+from thumbindex.index.locks import mark_of
 
 SCHEMA_VERSION = 7
 

@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from thumbindex.errors import IndexDamagedError, StorageError
-from thumbindex.index.failures import writing
-from thumbindex.index.replacing import put_in_place
+from thumbindex.index.files import put_in_place, writing
 from thumbindex.index.salvage import Count, Salvaged, salvage
 from thumbindex.index.snapshot import Places
 from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from zlib import crc32
 
-from thumbindex.index.replacing import put_in_place
+from thumbindex.index.files import put_in_place
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.index.words import KeywordView

@@ -15,8 +15,7 @@ from typing import TypeVar
 from zlib import crc32
 
 from thumbindex.errors import IndexDamagedError
-from thumbindex.index.failures import writing
-from thumbindex.index.replacing import put_in_place
+from thumbindex.index.files import put_in_place, writing
 
 VERSION = "8"
 """Changes when the analysis of words or the form of the files changes."""

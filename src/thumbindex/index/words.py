@@ -17,7 +17,7 @@ from whoosh.index import TOC
 from thumbindex.index.analysis import DOCUMENT_FIELDS, chunk_words, document_words, stems
 from thumbindex.index.bm25f import Column, Lengths, Scorer, either, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
-from thumbindex.index.failures import writing
+from thumbindex.index.files import writing
 from thumbindex.index.segments import INDEX_NAME, Segment, SegmentWriter
 from thumbindex.index.stamp import Stamp, clear, is_verified, read_at_commit, read_stamp, sweep, write_stamp
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, Pause, RankedList, Term

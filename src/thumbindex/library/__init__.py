@@ -16,19 +16,35 @@ from thumbindex.config import load_config
 from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
-from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.index.locks import is_held, locked
+from thumbindex.index.repair import looks_whole, mend
+from thumbindex.index.writer import Writer, delete_index
 from thumbindex.library.answering import Turns, answer, checked, folder_state
 from thumbindex.library.duplicates import Duplicated
-from thumbindex.library.embedding import RememberedQueries, RememberedScores
+from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder
-from thumbindex.library.freshness import News, checked_wait, count_words, wait_until_fresh
-from thumbindex.library.indexing import holds_nothing
-from thumbindex.library.keeping import Kept
+from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
+from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_folders
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import Note, find_document, note_tokens, outline_documents, outline_headings, read_excerpt, read_notes, related_to
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why
-from thumbindex.model import Answer, Excerpt, Filters, FolderStatus, IndexState, OutlineEntry, Passage, Progress, Query, Related, Why
+from thumbindex.model import (
+    Answer,
+    Excerpt,
+    Filters,
+    FolderStatus,
+    IndexReport,
+    IndexState,
+    OutlineEntry,
+    Passage,
+    Pause,
+    Progress,
+    Query,
+    Related,
+    Why,
+)
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
@@ -36,7 +52,7 @@ from thumbindex.settings import Config, QuerySettings
 _LOG = logging.getLogger(__name__)
 
 
-class Library(Kept, Duplicated):
+class Library(Duplicated):
     """Some folders of Markdown, indexed and asked as one. Cheap to open; safe to ask from several threads."""
 
     def __init__(
@@ -307,6 +323,101 @@ class Library(Kept, Duplicated):
                 raise UnknownFolderError(f"No folder {folder!r} here: there is {', '.join(names)}.")
         return folders
 
+    # -------------------------------------------------------------- keeping the indexes up to the disk
+
+    def index(
+        self,
+        *,
+        words_only: bool = False,
+        rebuild: bool = False,
+        verify: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+        folder: Sequence[str] = (),
+        interrupted: Callable[[], bool] = lambda: False,
+        sizes: Sizes = "all",
+        after_others: bool = False,
+    ) -> IndexReport:
+        """Bring the indexes up to the disk; another process that writes is waited for, and what is damaged or of an earlier schema is repaired.
+
+        `interrupted` is asked between two batches: where it says so, the rest is left for the next call. `sizes` leaves large files
+        to another call, or takes only those. With `after_others` a run of another process is waited for, and only what it leaves is done.
+        `verify` compares every file's digest, and reads the index whole. Raises ModelError where no model can be had: the words are kept by then.
+        """
+        folders = self._chosen(folder)
+        show = progress or (lambda _: None)
+        for each in folders if after_others else ():
+            await_others(each, show, interrupted, words_only=words_only)
+        with announced(folders, show) as tell:
+            run = Run(words_only, rebuild, verify, tell, interrupted, sizes)
+            mended = self.repair(folder, progress=tell) if verify else ()
+            try:
+                report = index_folders(folders, run, self._open_embedder)
+            except IndexDamagedError:
+                mended += (done := self.repair(folder, progress=tell))
+                if not done:
+                    raise
+                report = self._index_repaired(folders, run)
+        return replace(report, mended=mended)
+
+    def _index_repaired(self, folders: Sequence[Folder], run: Run) -> IndexReport:
+        try:
+            return index_folders(folders, run, self._open_embedder)
+        except IndexDamagedError as error:
+            raise IndexDamagedError(f"{error} It was rebuilt a moment ago: the disk may be failing, choose another one with --index.") from error
+
+    def embed(
+        self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] = lambda _: None, interrupted: Callable[[], bool] = lambda: False
+    ) -> tuple[str, ...]:
+        """Give vectors to what has none, comparing nothing with the disk; return what had to be repaired, in words: its notes are to be read anew."""
+        folders = self._chosen(folder)
+        try:
+            with announced(folders, progress) as tell:
+                for each in folders:
+                    embed_folder(each, self._open_embedder, tell, interrupted)
+        except IndexDamagedError:
+            if not (mended := self.repair(folder, progress=progress)):
+                raise
+            return mended
+        return ()
+
+    def merge(self, folder: Sequence[str] = (), *, pause: Pause = "leisure") -> None:
+        """Make fewer segments of the keyword indexes, to which each edit adds one, as far as the pause allows in which that is done."""
+        for each in self._chosen(folder):
+            with Writer.open(each.places.folder) as writer:
+                writer.merge_keyword(pause)
+
+    def _chosen(self, folder: Sequence[str]) -> list[Folder]:
+        return [each.folder for each in self._readers if not self._known(folder) or each.folder.name in folder]
+
+    def repair(self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] | None = None) -> tuple[str, ...]:
+        """Read the indexes whole; put aside what is damaged or of an earlier schema, and begin it anew with what can be salvaged.
+
+        Return what was done, in words. The next `index` reads the notes; it asks the model for nothing whose vector could be salvaged.
+        """
+        self._known(folder)
+        done = []
+        for reader in self._readers:
+            places = reader.folder.places
+            if (not folder or reader.folder.name in folder) and not looks_whole(places):
+                reader.close()
+                with locked(places.lock):
+                    done.append(mend(places, _teller(reader.folder.name, progress or (lambda _: None))))
+        for sentence in filter(None, done):
+            _LOG.warning(sentence)
+        return tuple(filter(None, done))
+
+    def watched(self) -> tuple[str, ...]:
+        """Return the names of the folders that a server watches, and whose indexes it keeps."""
+        return tuple(reader.folder.name for reader in self._readers if is_held(reader.folder.places.watch))
+
+    def forget(self) -> tuple[FolderStatus, ...]:
+        """Delete these folders' indexes; the notes are not touched. Raises IndexBusyError where another process is writing."""
+        gone = tuple(status for status in self.status() if Path(status.location).is_dir())
+        for reader in self._readers:
+            reader.close()
+            delete_index(reader.folder.places)
+        return gone
+
     # -------------------------------------------------------------- closing
 
     def close(self) -> None:
@@ -319,3 +430,7 @@ class Library(Kept, Duplicated):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _teller(folder: str, progress: Callable[[Progress], None]) -> Callable[[str, int, int], None]:
+    return lambda phase, done, total: progress(Progress(folder, phase, done, total))

@@ -22,7 +22,7 @@ from thumbindex.compare.differences import judge, kept_apart, stem
 from thumbindex.compare.tokens import reading
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import UsageError
-from thumbindex.index.clusters import Clusters
+from thumbindex.index.duplicates import Clusters
 from thumbindex.index.snapshot import Places, stored_vectors
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.stored_duplicates import Alike, Looked

@@ -11,9 +11,7 @@ from pathlib import Path
 
 from thumbindex.config import resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError
-from thumbindex.index.failures import writing
-from thumbindex.index.location import index_location, index_parent, refuse_network_drive
-from thumbindex.index.replacing import put_in_place
+from thumbindex.index.files import index_location, index_parent, put_in_place, refuse_network_drive, writing
 from thumbindex.index.snapshot import Places
 from thumbindex.index.writer import indexed_root
 from thumbindex.model import Problem, Tuned

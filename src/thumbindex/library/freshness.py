@@ -12,12 +12,11 @@ from thumbindex.corpus.changes import NOT_KEPT, facts_of, find_changes
 from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import walk
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
-from thumbindex.index.at_work import Work, at_work, work_in
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.locking import is_held, is_writing
+from thumbindex.index.locks import Work, at_work, is_held, is_writing, work_in
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
-from thumbindex.index.withheld import Withheld, read_withheld
+from thumbindex.index.writer import Withheld, read_withheld
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import Listing, count_unchanged, cutting, hold_back, is_private_now, keep_unlisted, refuse_empty, split_private
 from thumbindex.library.reader import Reader

@@ -22,9 +22,8 @@ from thumbindex.errors import StorageError, UnknownFolderError
 from thumbindex.index.seen import Facts, SeenState, read_seen, store_facts, write_seen
 from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store, digests
-from thumbindex.index.withheld import Withheld, is_wiped, read_withheld
 from thumbindex.index.words import KeywordView
-from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Writer
+from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Withheld, Writer, is_wiped, read_withheld
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
 from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress

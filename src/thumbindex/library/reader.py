@@ -7,7 +7,7 @@ import time
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
-from thumbindex.index.locking import is_writing
+from thumbindex.index.locks import is_writing
 from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
 from thumbindex.index.stamp import stamp_text
 from thumbindex.index.store import Store

@@ -11,8 +11,8 @@ from pathlib import Path
 from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
 from thumbindex.errors import ConfigError, IndexBusyError, IndexDamagedError, IndexTooNewError, ModelError, StorageError
 from thumbindex.index.database import SCHEMA_VERSION
-from thumbindex.index.location import size_of
-from thumbindex.index.locking import is_writing
+from thumbindex.index.files import size_of
+from thumbindex.index.locks import is_writing
 from thumbindex.index.repair import looks_whole, put_aside
 from thumbindex.index.snapshot import Places
 from thumbindex.library.answering import folder_state

@@ -1,0 +1,117 @@
+"""Files of an index: where they lie, how one is put in place of another, and what a full or failing disk means."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from thumbindex.errors import StorageError, UsageError
+
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Tell an OSError that comes up while a file of the index is written as a StorageError: what happened, and what to do next."""
+    try:
+        yield
+    except OSError as error:
+        raise told(place, error) from error
+
+
+def told(place: Path, error: OSError) -> StorageError:
+    """Return what an error of the system means."""
+    what = error.strerror or str(error)
+    if error.errno in _FULL:
+        return StorageError(f"The disk of {place} is full ({what}): free some space and run it again; what was indexed is as it was.")
+    if error.errno in _REFUSED:
+        return StorageError(f"{place} cannot be written ({what}): check its permissions, or choose another place with --index.")
+    return StorageError(f"{place} cannot be written ({what}): check the disk and run it again; what was indexed is as it was.")
+
+
+PATIENCE_SECONDS = 2.0
+"""How long a file that is open elsewhere is waited for: Windows refuses to replace one, and readers have a stamp open for well under a second."""
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.002, 0.1
+
+
+def put_in_place(source: Path, target: Path) -> None:
+    """Rename a file to where another may be, whole or not at all; raise PermissionError where that is refused for two seconds."""
+    patiently(lambda: source.replace(target))
+
+
+def patiently(attempt: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+    """Try what is refused while a file is open elsewhere until it succeeds; raise the last PermissionError when the time is up.
+
+    On POSIX no rename is refused because a file is open; where the folder may not be written nothing gets as far as this.
+    """
+    until, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            attempt()
+        except PermissionError:
+            if time.monotonic() + pause > until:
+                raise
+        else:
+            return
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ncpfs", "davfs"})
+"""Where SQLite's write-ahead log and file locks do not work."""
+
+
+def index_location(directory: str, root: Path) -> Path:
+    """Return the folder that holds the index of `root`: a readable name and a digest of the absolute path."""
+    parent = index_parent(directory)
+    if parent == root or parent.is_relative_to(root):
+        raise UsageError(
+            f"The index directory {parent} lies inside the folder {root}, which is to be indexed: "
+            "name another folder with --folder (without it, it is the current one), or another index directory with --index."
+        )
+    name = re.sub(r"[^\w.-]+", "-", root.name).strip("-")[:40] or "root"
+    return parent / f"{name}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
+
+
+def index_parent(directory: str) -> Path:
+    """Return the folder that holds all indexes: the one that is set, else the platform's."""
+    return (Path(directory).expanduser() if directory else user_data_path("thumbindex") / "indexes").resolve()
+
+
+def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
+    """Raise UsageError where `location` is on a network drive, as far as the system's mount table tells."""
+    table = mounts if mounts is not None else _mount_table()
+    best = ("", "")
+    for line in table.splitlines():
+        fields = line.split()
+        if len(fields) > 2 and location.is_relative_to(fields[1].replace("\\040", " ")) and len(fields[1]) >= len(best[0]):
+            best = (fields[1], fields[2])
+    if best[1] in NETWORK_FILE_SYSTEMS:
+        raise UsageError(f"{location} is on a network drive ({best[1]}): an index needs a local disk; choose one with --index.")
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files below a folder, in which a writer may be at work: what goes meanwhile does not count."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += Path(place, name).stat().st_size
+    return total
+
+
+def _mount_table() -> str:
+    try:
+        return Path("/proc/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
