@@ -2,12 +2,14 @@
 
 import shutil
 from datetime import date
+from zlib import crc32
 
 import pytest
 from whoosh import index as whoosh_index
 
 from dump import logical_dump, postings
 from thumbindex.index.snapshot import Places, open_snapshot
+from thumbindex.index.stamp import VERSION, read_stamp, stamp_text
 from thumbindex.index.store import Store
 from thumbindex.index.words import MOST_SEGMENTS, _smallest, _too_many
 from thumbindex.index.writer import Batch, Writer
@@ -51,6 +53,17 @@ def test_one_batch_is_one_commit(build, note):
 def test_a_lost_keyword_view_is_built_anew_from_the_store(build, note, tmp_path):
     store, places = build(note("a.md", "apples"))
     shutil.rmtree(places.keyword)
+    with Writer.open(tmp_path / "index") as writer:
+        writer.catch_up()
+    assert found(store, places, "apples") == ["apples"]
+
+
+def test_an_index_of_words_of_another_version_is_none_and_is_built_anew(build, note, tmp_path):
+    store, places = build(note("a.md", "apples"))
+    stamp = places.keyword / "stamp"
+    text = "0" + stamp.read_text().rpartition("\n")[0].removeprefix(VERSION)
+    stamp.write_text(f"{text}\n{crc32(text.encode())}")
+    assert (stamp_text(places.keyword), read_stamp(places.keyword)) == ("", None)
     with Writer.open(tmp_path / "index") as writer:
         writer.catch_up()
     assert found(store, places, "apples") == ["apples"]
