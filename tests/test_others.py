@@ -3,10 +3,12 @@
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from thumbindex.config import load_config
 from thumbindex.index.locks import Work, at_work, work_in
@@ -54,6 +56,22 @@ def test_a_file_that_is_half_written_is_no_run(library: Library) -> None:
     with at_work(place(library)):
         (place(library) / "work.json").write_text('{"pid": 12', encoding="utf-8")
         assert work_in(place(library)) is None
+
+
+def test_who_looks_at_the_lock_for_a_moment_hides_no_run(tmp_path: Path) -> None:
+    looker = FileLock(tmp_path / "work.lock", thread_local=False)
+    looker.acquire()
+    threading.Timer(0.05, looker.release).start()
+    with at_work(tmp_path):
+        assert (tmp_path / "work.json").exists()
+
+
+def test_an_entry_takes_the_place_of_the_last_one_whole(tmp_path: Path) -> None:
+    with at_work(tmp_path) as tell, (tmp_path / "work.json").open(encoding="utf-8") as before:
+        time.sleep(0.6)
+        tell("words", 1, 2)
+        assert Work(**json.load(before)).phase == ""  # who was reading the last entry reads it to its end
+        assert work_in(tmp_path) == Work(os.getpid(), work_in(tmp_path).run, "words", 1, 2)
 
 
 def test_a_run_goes_on_where_nobody_can_be_told(tmp_path: Path) -> None:

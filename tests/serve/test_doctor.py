@@ -105,7 +105,8 @@ def test_a_configuration_that_is_broken_ends_it_with_its_line(tmp_path: Path) ->
     [
         ("a>=1.2", "1.2.0", "all 1 that are required"),
         ("a>=1.2", "1.10", "all 1 that are required"),
-        ("a>=1.2,<3", "3.0", "a is 3.0, >=1.2,<3 is required"),
+        ("a>=1.2,<3", "3.0", "a is 3.0, <3,>=1.2 is required"),
+        ("a[b]>=1.2", "0.0.1", "a is 0.0.1, >=1.2 is required"),
         ("a==0.1.0", "0.1", "all 1 that are required"),
         ("a==0.1.0", "0.1.1", "a is 0.1.1, ==0.1.0 is required"),
         ("a>=1.2", "1.1.9rc1", "a is 1.1.9rc1, >=1.2 is required"),

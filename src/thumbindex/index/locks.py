@@ -12,7 +12,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from thumbindex.index.files import told, writing
+from thumbindex.index.files import put_in_place, told, writing
+
+LOOK_SECONDS = 0.2
+"""How long a lock is tried for that nobody may keep: who looks whether it is held has it for a moment."""
 
 
 @contextmanager
@@ -101,7 +104,7 @@ def at_work(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
     began = Work(os.getpid(), time.monotonic_ns())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(blocking=False)
+        lock.acquire(timeout=LOOK_SECONDS)
     except (Timeout, OSError):
         yield lambda phase, done, total: None
         return
@@ -133,5 +136,7 @@ def work_in(folder: Path) -> Work | None:
 
 
 def _write(folder: Path, work: Work) -> None:
-    with suppress(OSError):
-        (folder / _FILE).write_text(json.dumps(asdict(work)), encoding="utf-8")
+    new = folder / f"{_FILE}.new"
+    with suppress(OSError):  # a reader sees the old entry or the new one, never half of one
+        new.write_text(json.dumps(asdict(work)), encoding="utf-8")
+        put_in_place(new, folder / _FILE)

@@ -99,6 +99,9 @@ class Turn:
         return self.was_cut_short
 
 
+_LOOK_SECONDS = 0.2
+"""How long the lock is tried for: whoever looks whether it is held has it for a moment, and that must cost no election."""
+
 ELECTION_SECONDS = 1.0
 """How often one that was not elected stands again: it takes over within two seconds of the end of the one that was."""
 
@@ -173,7 +176,7 @@ class Tended:
     def _acquire(self) -> bool:
         try:
             self.folder.places.watch.parent.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(blocking=False)
+            self._lock.acquire(timeout=_LOOK_SECONDS)
         except Timeout:
             return False
         except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import typer
+from packaging.requirements import Requirement
 
 from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import ConfigError, ModelError, StorageError, ThumbindexError, UsageError
@@ -50,9 +50,6 @@ _PROTOCOL = "2025-06-18"
 _HANDSHAKE_SECONDS = 60.0
 """The longest wait for a server's answers and its end: as long as patient clients wait."""
 
-_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?P<bounds>[^;\[]*)(?P<marker>;.*)?")
-_BOUND = re.compile(r"(==|>=|<)\s*([0-9.]+)")
-
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -67,14 +64,14 @@ class Check:
 
 def check_packages(requirements: Sequence[str], version_of: Callable[[str], str | None]) -> Check:
     """Compare the packages that are installed with those that are required."""
-    wanted = [found for each in requirements if (found := _REQUIREMENT.match(each)) and "extra" not in (found["marker"] or "")]
+    wanted = [each for each in map(Requirement, requirements) if each.marker is None or each.marker.evaluate({"extra": ""})]
     wrong = []
     for each in wanted:
-        there = version_of(each["name"])
+        there = version_of(each.name)
         if there is None:
-            wrong.append(f"{each['name']} is missing")
-        elif not _fits(there, each["bounds"]):
-            wrong.append(f"{each['name']} is {there}, {each['bounds'].strip()} is required")
+            wrong.append(f"{each.name} is missing")
+        elif not each.specifier.contains(there):
+            wrong.append(f"{each.name} is {there}, {each.specifier} is required")
     if wrong:
         return Check("packages", "fail", "; ".join(wrong), "Install thumbindex again: `pip install --upgrade thumbindex`.")
     return Check("packages", "ok", f"all {len(wanted)} that are required")
@@ -256,23 +253,6 @@ def _refusal(command: Sequence[str]) -> str:
     except UsageError as error:
         return str(error)
     return ""
-
-
-def _fits(version: str, bounds: str) -> bool:
-    there = _numbers(version)
-    for sign, bound in _BOUND.findall(bounds):
-        wanted = _numbers(bound)
-        if (sign == "==" and there != wanted) or (sign == ">=" and there < wanted) or (sign == "<" and there >= wanted):
-            return False
-    return True
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return a release's numbers: 1.0 and 1.0.0 are one."""
-    found = [int(each) for each in re.match(r"[0-9.]*", version)[0].strip(".").split(".") if each]  # type: ignore[index]
-    while found and not found[-1]:
-        found.pop()
-    return tuple(found)
 
 
 _COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from bisect import bisect_left
 from collections import Counter, OrderedDict
@@ -42,7 +43,6 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 Labels = Mapping[str, str]
 Sample = tuple[str, Labels, float]
 
-_PAGE_BYTES = 4096
 _STATM = Path("/proc/self/statm")
 
 
@@ -116,7 +116,7 @@ def _number(value: float) -> str:
 def _memory() -> list[Sample]:
     """Return what the process holds in memory; nothing where the system does not tell as Linux does."""
     try:
-        return [("", {}, int(_STATM.read_text(encoding="ascii").split()[1]) * _PAGE_BYTES)]
+        return [("", {}, int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE"))]
     except (OSError, ValueError, IndexError):
         return []
 
