@@ -335,7 +335,7 @@ def test_damage_that_a_reader_has_met_is_mended_and_told(tended: Tended):
 
 
 WORK = (
-    "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[3])\nfrom test_live import open_library\n"
+    "import sys\nfrom pathlib import Path\nsys.path[:0] = [sys.argv[3], str(Path(sys.argv[3]).parent)]\nfrom test_live import open_library\n"
     "from thumbindex.serve.child import work_for_server\n"
     "library = open_library(Path(sys.argv[1]), Path(sys.argv[2]))\nprint('ready', flush=True)\nwork_for_server(lambda: library)\n"
 )
