@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-clients test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-slow test-clients test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 # torch goes in first and alone: the pinned version is found as a CPU build where one is offered.
@@ -18,7 +18,11 @@ demo: .venv/installed
 	$(BIN)/thumbindex query --folder docs --limit 3 "what happens to my index when the disk is full?"
 
 test: .venv/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow"
+
+# Whole corpora, faults, exports of models, tuning and the figures that answers must not fall below.
+test-slow: .venv/installed
+	$(BIN)/python -m pytest -m slow
 
 # Clients of others, and the official conformance suite, on the server; the TypeScript ones need node and, the first time, the network.
 test-clients: .venv/installed
@@ -30,7 +34,7 @@ tests/clients/node_modules/.package-lock.json: tests/clients/package-lock.json
 	cd tests/clients && npm ci --no-progress --loglevel=error
 	touch $@
 
-# Kill the writer, fill the disk and flip bytes, hundreds of times; `make test` does a few of each.
+# Kill the writer, fill the disk and flip bytes, hundreds of times; `make test-slow` does a few of each.
 test-faults: .venv/installed
 	$(BIN)/python -m pytest tests/faults --faults=full
 

@@ -25,6 +25,26 @@ from thumbindex.encode.models import (  # noqa: E402
 )
 from thumbindex.settings import EmbedSettings  # noqa: E402
 
+SLOW = (
+    "bench/test_run.py",
+    "corpus/test_corpora.py",
+    "encode/test_export.py",
+    "faults/",
+    "serve/test_tune.py",
+    "study/test_frozen.py",
+    "study/test_tune.py",
+)
+"""What takes more than half of the suite's time: `make test-slow` runs it, and `.ci/run` runs both."""
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what is slow."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).as_posix().startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
 _FORMS = {"private_form": "private", "open_form": "not private"}
 _ROW = re.compile(r"^\| (.+?) \| (`+)( ?)(.+)\3\2 \|$", re.M)
 
