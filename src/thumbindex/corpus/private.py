@@ -128,11 +128,12 @@ def _below_rules(text: str) -> str:
 _QUOTE = "[\"'`“”‘’]"
 _NO = (
     rf"[^\S\n]*+{_QUOTE}*+(?:no|false|off|0|none|null|~){_QUOTE}*+"
-    rf"(?:[^\S\n]*+[,;}})\]]*+[^\S\n]*+(?:-->[^\S\n]*+)?$|[^\S\n]++\#|[^\S\n]*+,[^\S\n]*+{_QUOTE}*+[\w-]++{_QUOTE}*+[^\S\n]*+[:=])"
+    rf"(?:[^\S\n]*+[,;}})\]]*+[^\S\n]*+(?:-->[^\S\n]*+)?$(?!\n[ \t]++[^\s\#:=]++[ \t]++[^\s:=])|[^\S\n]++\#"
+    rf"|(?=[^\S\n]*+,[^\S\n]*+{_QUOTE}*+[\w-]++{_QUOTE}*+[^\S\n]*+[:=]))"
 )
 """A clear no, and nothing behind it but a comment, a bracket or another key."""
 
-_PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,]))[&!][^\s,{}\[\]]*+[ \t]++", re.M)
+_PROPERTY = re.compile(r"(?:^|(?<=[\s{\[,]))[&!](?!private\b)[^\s,{}\[\]]*+[ \t]++", re.M)
 """An anchor or a tag of YAML."""
 
 _STATED = re.compile(
@@ -145,8 +146,11 @@ _STATED = re.compile(
 _BARE = re.compile(r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M)
 """The key alone on its line, or with a yes and without a colon."""
 
-_PARAGRAPH = re.compile(rf"^(?:<!--|[ \t{{?(>]|{_QUOTE})*+private(?:{_QUOTE}|[ \t])*+[:=]++(?!{_NO})", re.M)
-"""The key at the beginning of a line of prose, which is no item of a list."""
+_PARAGRAPH = re.compile(rf"^(?:<!--|[ \t_]|\*(?![ \t])|[^\w\s\#+*-])*+private(?:{_QUOTE}|[ \t*_\]])*+[:=]++[*_]*+(?!{_NO})", re.M)
+"""The key at the beginning of a line of prose, emphasized or not, which is no item of a list."""
+
+_BRACED = re.compile(rf"^(?:export\b[^\n{{]*+)?[ \t\[]*+\{{[^\n]*[{{,][ \t]*+{_QUOTE}*+private{_QUOTE}*+[ \t]*+[:=](?!{_NO})", re.M)
+"""The key behind another one in braces that begin a line: JSON, or an object of JSX."""
 
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
 """The end of a line below which what is indented belongs to its key."""
@@ -259,7 +263,7 @@ def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> boo
     heads = [*_heads(rest, late=bool(read))]
     if _is_field(front.fields) or _is_stated_at_its_top(block):
         return True
-    if any(_is_stated(head) if fenced else _PARAGRAPH.search(head) for head, fenced in heads):
+    if any(_is_stated(head) if fenced else _prose_says(head) for head, fenced in heads):
         return True
     listed = (tag for head, _ in ((block, True), *heads) for tag in _tags_listed(head))
     tags = (*front.tags, *listed, *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)))
@@ -269,9 +273,13 @@ def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> boo
     return _body_says(body, wanted) and _body_says(_without_code(body), wanted)  # code is looked for only where it matters
 
 
+def _prose_says(text: str) -> bool:
+    return bool(_PARAGRAPH.search(text) or _BRACED.search(text))
+
+
 def _body_says(body: str, wanted: tuple[str, ...]) -> bool:
     body = _plain(body)
-    return bool(_PARAGRAPH.search(_below_rules(body))) or any(_is_below(tag, wanted) for tag in _tags_in(body))
+    return _prose_says(_below_rules(body)) or any(_is_below(tag, wanted) for tag in _tags_in(body))
 
 
 def _without_code(body: str) -> str:
