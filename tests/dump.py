@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from thumbindex.index.files import Places
 from thumbindex.index.segments import FIELDS
-from thumbindex.index.snapshot import Places, stored_vectors
+from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.words import open_segments
 
@@ -24,7 +25,7 @@ def logical_dump(store: Store, places: Places) -> dict[str, list[Any]]:
         "sections": sorted({(name[row][0], section) for row, section in sections.items()}, key=lambda pair: (pair[0], pair[1].ordinal)),
         "links": store.links(),
         "problems": list(store.problems()),
-        "repeats": sorted((name[row], name[keeper], exact) for row, keeper, exact in store.repeats()),
+        "repeats": sorted((name[row], name[keeper], exact) for row, keeper, exact in store.duplicates.repeats()),
         "decisions": list(store.decisions()),
         "postings": sorted((_named(row, name, documents), field, term, weight) for row, field, term, weight in postings(places.keyword)),
         "vectors": sorted((name[row], vector.tobytes()) for row, vector in zip(view.rows().tolist(), view.matrix(), strict=True)),

@@ -18,14 +18,14 @@ SOURCE = ROOT / "src" / "thumbindex"
 ROOMS = ("corpus", "compare", "encode", "index", "query", "serve", "study")
 FOR_ALL = {"model", "errors", "ports", "settings", "config", "process", "text", "language"}
 DOORS = {
-    "faiss": {"index/vector.py"},
+    "faiss": {"index/vectors.py"},
     "whoosh": {
         "index/analysis.py",
         "index/segments.py",
         "index/words.py",
     },
     "networkx": {"index/graph.py"},
-    "sqlite3": {"index/database.py", "index/salvage.py"},
+    "sqlite3": {"index/database.py"},
     "markdown_it": {"corpus/markdown.py"},
     "yaml": {"corpus/front_matter.py"},
     "watchdog": {"serve/watch.py"},

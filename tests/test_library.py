@@ -202,17 +202,17 @@ def test_the_users_files_are_never_written(library, vault):
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in vault.rglob("*") if path.is_file()} == before
 
 
-def test_a_damaged_store_is_named_kept_aside_and_rebuilt(vault, tmp_path):
+def test_a_damaged_store_is_named_and_built_anew_and_no_text_is_embedded_again(vault, tmp_path):
     with open_library(vault, tmp_path / "index") as library:
         library.index()
-        store = Path(library.status()[0].location) / "index.sqlite3"
+        store = library.opened[0].places.at().store
     store.write_bytes(b"damaged" * 1000)
     with open_library(vault, tmp_path / "index") as library:
-        with pytest.raises(IndexDamagedError, match="rebuilds it from the notes"):
+        with pytest.raises(IndexDamagedError, match="builds it anew from the notes"):
             library.query("apples")
         report = library.index()
-        assert (report.added, "kept aside as index.sqlite3.damaged-" in report.mended[0]) == (3, True)
-        assert "delete it" in library.status()[0].problems[0].reason
+        assert (report.added, report.embedded, "built anew from the notes" in report.mended[0]) == (3, 0, True)
+        assert (library.status()[0].problems, store.exists()) == ((), False)
 
 
 # ------------------------------------------------------------------ any edits end in what a fresh build gives

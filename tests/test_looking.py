@@ -59,16 +59,16 @@ def put(library: Library, notes: Mapping[str, str]) -> None:
 def repeats(library: Library) -> list[tuple[str, str, bool]]:
     """Return the text of each repeat with its keeper's."""
     with closing(Store(library.opened[0].places.store, read_only=True)) as store:
-        found = store.repeats()
+        found = store.duplicates.repeats()
         chunks = store.chunks([row for pair in found for row in pair[:2]])
-        store.scrub()
+        store.verify()
         return sorted((chunks[row].text, chunks[keeper].text, exact) for row, keeper, exact in found)
 
 
 def alike(library: Library) -> list[tuple[str, str, str]]:
     """Return the notes of each pair, and its zone."""
     with closing(Store(library.opened[0].places.store, read_only=True)) as store:
-        found = store.alike()
+        found = store.duplicates.alike()
         titles = {row: chunk.heading_path[0] for row, chunk in store.chunks([row for pair in found for row in pair[:2]]).items()}
         return sorted((*sorted((titles[a], titles[b])), zone) for a, b, _, zone, _, _ in found)
 
@@ -112,8 +112,8 @@ def test_ingestion_never_crosses_a_documents_boundary(corpus):
             put(library, {path: note(path, *texts) for path, texts in corpus.items()})
             with closing(Store(library.opened[0].places.store, read_only=True)) as store:
                 document = {row: of for row, of, _ in store.chunk_rows()}
-                assert all(document[row] == document[keeper] for row, keeper, _ in store.repeats())
-                assert len(store.repeats()) <= len(document) - len(set(document.values()))
+                assert all(document[row] == document[keeper] for row, keeper, _ in store.duplicates.repeats())
+                assert len(store.duplicates.repeats()) <= len(document) - len(set(document.values()))
 
 
 def test_a_text_that_stands_in_two_notes_is_left_out_of_none(library):
@@ -191,17 +191,17 @@ def test_the_owner_has_the_last_word(library):
 
 
 def decide(library: Library, decision: Decision) -> None:
-    with Writer.open(library.opened[0].places.folder) as writer, writer.store.transaction():
-        writer.store.put_decision(decision)
+    with Writer.open(library.opened[0].places.folder) as writer:
+        writer.decide([decision])
 
 
 def test_an_edit_leaves_the_pairs_of_other_notes_as_they_were(library):
     put(library, {f"{n}.md": note(str(n), BACKUP) for n in range(4)})
     with closing(Store(library.opened[0].places.store, read_only=True)) as store:
         gone = store.rows(["0.md"])
-        before = [row for row in store.alike_since(0) if not gone & set(row[1:3])]
+        before = [row for row in store.duplicates.alike_since(0) if not gone & set(row[1:3])]
         put(library, {"0.md": note("0", PEARS)})
-        assert (len(before), store.alike_since(0), store.lonely()) == (3, before, [])
+        assert (len(before), store.duplicates.alike_since(0), store.duplicates.lonely()) == (3, before, [])
 
 
 def test_other_settings_look_at_all_again_and_keep_what_was_decided(root):
@@ -212,7 +212,7 @@ def test_other_settings_look_at_all_again_and_keep_what_was_decided(root):
     with open_library(root, "index.ingest.similarity=1.0") as library:
         library.index()
         with closing(Store(library.opened[0].places.store, read_only=True)) as store:
-            assert (repeats(library), store.boosts(), len(store.decisions())) == ([], {}, 1)
+            assert (repeats(library), store.duplicates.boosts(), len(store.decisions())) == ([], {}, 1)
     with open_library(root, "index.ingest.enabled=false", "index.duplicates.enabled=false") as library:
         library.index()
         assert (repeats(library), alike(library)) == ([], [])

@@ -13,7 +13,7 @@ import pytest
 from thumbindex.config import load_config
 from thumbindex.corpus.changes import Comparison
 from thumbindex.errors import IndexBusyError, UsageError
-from thumbindex.index.snapshot import Places
+from thumbindex.index.files import Places
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library import Library
@@ -71,13 +71,6 @@ def test_links_are_resolved_however_many_batches_a_run_has(tmp_path, rebuild):
         assert (report.links_resolved, report.links_dangling) == (5, 0)
 
 
-def test_vectors_of_some_chunks_are_found_by_the_chunks_and_not_by_walking_over_all_vectors(tmp_path):
-    store = Store(tmp_path / "s")
-    sql = "EXPLAIN QUERY PLAN SELECT c.id, v.vector FROM chunks c CROSS JOIN vectors v ON v.model = ? AND v.key = c.key WHERE c.id IN (1, 2)"
-    plan = [row[3] for row in store._rows(sql, (b"m",))]
-    assert plan[0].startswith("SEARCH c ")
-
-
 def test_an_index_that_was_forgotten_and_made_anew_is_read_anew(tmp_path):
     write(tmp_path / "vault/a.md", "bananas")
     with opened(tmp_path) as reading, opened(tmp_path) as writing:
@@ -107,7 +100,7 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
             library.index()
     (tmp_path / "one/a.md").unlink()
     (tmp_path / "one").rmdir()
-    Path(library.status()[0].location, "index.sqlite3").write_bytes(b"damaged" * 999)
+    library.opened[0].places.at().store.write_bytes(b"damaged" * 999)
     config = load_config(user_file=tmp_path / "none")
     everywhere = Library.everywhere(index=tmp_path / "index", config=config)
     assert sorted(bool(status.problems) for status in everywhere.status()) == [False, True]

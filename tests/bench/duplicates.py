@@ -34,11 +34,11 @@ def measure(subject: Subject) -> Iterator[Row]:
             note_path(made.folder, number).write_text(author.write_note(number, notes, subject.given.characters), encoding="utf-8")
             library.index(words_only=True)
             with closing(Reader(folder)) as reader:
-                pending = reader.store.pending(embedder.fingerprint)
+                pending = reader.store.pending()
             embed_group(folder, embedder, pending, last=True)
             after.append(1000 * timed(lambda: look_at_new(folder)))
         with closing(Reader(folder)) as reader:
-            pairs = len(reader.store.alike())
+            pairs = len(reader.store.duplicates.alike())
     yield Row("duplicates", "all chunks against all others", "s", [whole], note=f"{chunks:,} chunks, {pairs:,} pairs after the edits")
     yield Row("duplicates", "pairs", "", [pairs])
     yield Row("duplicates", "after an edit", "ms", after, note=f"{edits:,} edits")

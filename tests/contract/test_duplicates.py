@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thumbindex.index.snapshot import Places, open_snapshot
+from thumbindex.index.duplicate_tables import Looked
+from thumbindex.index.files import Places
+from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
-from thumbindex.index.stored_duplicates import Looked
 from thumbindex.index.union import unite
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import Decision, FileState
@@ -46,9 +47,8 @@ def on_disk(folder: Path) -> Snapshot:
                 (rows[2], rows[4], 0.9, "grey", "", ""),
             ]
             digests = [(row, bytes.fromhex(digest[n]), b"") for n, row in enumerate(rows)]
-            writer.store.keep_looked(Looked("settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs))
-            writer.store.put_decision(Decision(digest[6], digest[4], "same"))
-            writer.store.put_decision(Decision(digest[2], digest[4], "apart"))
+            writer.store.duplicates.keep_looked(Looked("settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs))
+        writer.decide([Decision(digest[6], digest[4], "same"), Decision(digest[2], digest[4], "apart")])
     return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "").snapshot
 
 
@@ -93,7 +93,7 @@ def test_a_folder_that_knows_of_none_comes_after_one_that_does(tmp_path):
 def test_an_index_without_duplicates_masks_nothing(tmp_path):
     snapshot = on_disk(tmp_path / "index")
     with closing(Store(Places(tmp_path / "index").store)) as store, store.transaction():
-        store.forget_looked()
+        store.duplicates.forget_looked()
     assert snapshot.duplicates.repeated() is not None
     with closing(Store(Places(tmp_path / "index").store, read_only=True)) as store:
         assert open_snapshot(store, Places(tmp_path / "index"), "").snapshot.duplicates.repeated() is None

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thumbindex.index.snapshot import Places, open_snapshot
+from thumbindex.index.files import Places
+from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import FileState, Filters, ParsedDocument, Place, Term
@@ -28,10 +29,10 @@ def on_disk(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Pat
     with Writer.open(folder) as writer:
         writer.apply(Batch(list(zip(states, documents, strict=True))), lambda _: lambda link, _: link.target if link.target in paths else None)
         writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name)
-        pending = writer.store.pending(embedder.fingerprint)
+        pending = writer.store.pending()
         chunks = writer.store.chunks([row for _, row in pending])
         texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in pending]
-        writer.keep_vectors(embedder.fingerprint, dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True)))
+        writer.keep_vectors(dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True)))
     return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "").snapshot
 
 

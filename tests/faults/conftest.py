@@ -22,6 +22,7 @@ import pytest
 from dump import logical_dump
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
+from thumbindex.index.files import VECTORS
 from thumbindex.library import Library
 from thumbindex.model import Answer, Passage
 from thumbindex.testing import FakeEmbedder
@@ -163,7 +164,7 @@ class Built:
 
     def folder(self, index: Path) -> Path:
         """Return the one folder's index in a directory of indexes."""
-        (found,) = (path for path in index.iterdir() if path.is_dir())
+        (found,) = (path for path in index.iterdir() if path.is_dir() and path.name != VECTORS)
         return found
 
 

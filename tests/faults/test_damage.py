@@ -13,23 +13,25 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.index.database import SCHEMA_VERSION
+from thumbindex.index.files import Places
+from thumbindex.index.store import Store
 from thumbindex.testing import FakeEmbedder
 
-TARGETS = ("store", "log", "segment", "contents", "stamp")
+TARGETS = ("store", "log", "segment", "contents", "stamp", "vectors")
 FEW = 3
 """Places of each kind of file that are damaged in the short form."""
 
 
-def file_of(folder: Path, target: str) -> Path:
+def file_of(index: Path, target: str) -> Path:
     pattern = {
-        "store": "index.sqlite3",
-        "log": "index.sqlite3-wal",
-        "segment": "keyword/*.seg",
-        "contents": "keyword/*.toc",
-        "stamp": "keyword/stamp",
+        "store": "*/1/index.sqlite3",
+        "log": "*/1/index.sqlite3-wal",
+        "segment": "*/1/keyword/*.seg",
+        "contents": "*/1/keyword/*.toc",
+        "stamp": "*/1/keyword/stamp",
+        "vectors": "vectors/*.sqlite3",
     }
-    return max(folder.glob(pattern[target]), key=lambda path: path.stat().st_size)
+    return max(index.glob(pattern[target]), key=lambda path: path.stat().st_size)
 
 
 def flip(data: bytearray, at: int, chance: random.Random) -> bytes:
@@ -67,22 +69,24 @@ def damage(path: Path, how: Callable[[bytearray, int, random.Random], bytes], ch
 
 def check(faults, old, built, index: Path, count, target: str) -> None:
     """Read, repair by indexing, and compare with the undisturbed index; note what was seen when."""
+    notes = faults.old_notes()
     with faults.open_library(old.root, index) as library:
         found = faults.answers(library)
         # a log that ends early is an earlier state of the index: the next run does the rest of the work again
         earlier = target == "log" and library.status()[0].state.generation < built.generation
     wrong = [said for said, right in zip(found, old.answers, strict=True) if said != right]
     for said in wrong:
-        assert isinstance(said, str) or (earlier and all(p.text in faults.old_notes()[p.path] for p in said)), "a wrong answer"
+        assert isinstance(said, str) or all(any(p.text in text for text in notes.values()) for p in said), "a wrong text"
     embedder = FakeEmbedder()
     with faults.open_library(old.root, index, embedder) as library:
         first = library.index()
         second = library.index(verify=True)
         assert library.index(verify=True).mended == ()
-        assert embedder.embedded == 0 or target in ("store", "log")
-        assert faults.dump(library) == old.dump
         asked = embedder.embedded
-        assert faults.answers(library) == old.answers
+        assert asked == 0 or target == "vectors"
+        assert faults.answers(library) == old.answers or target in ("store", "log")  # a title or a line that was flipped is no text
+        library.index(rebuild=target in ("store", "log"))
+        assert (faults.dump(library), faults.answers(library)) == (old.dump, old.answers)
     said = {
         "an earlier state": earlier,
         "a reader said so": bool(wrong),
@@ -101,7 +105,7 @@ def test_damaged_anywhere_it_is_found_and_not_believed(target, full, count, faul
     hows = [PLACES[n % len(PLACES)] for n in range(50 if full else FEW)] + [*WHOLE[: 2 if full else 1]]
     for n, how in enumerate(hows):
         index = built.copy(scratch / str(n))
-        damage(file_of(old.folder(index), target), how, chance)
+        damage(file_of(index, target), how, chance)
         check(faults, old, built, index, count, target)
         shutil.rmtree(index)
 
@@ -110,18 +114,18 @@ def test_damaged_anywhere_it_is_found_and_not_believed(target, full, count, faul
 def test_a_file_that_is_gone_is_made_again(target, faults, old, unclosed, count, scratch):
     built = unclosed if target == "log" else old
     index = built.copy(scratch / "index")
-    file_of(old.folder(index), target).unlink()
+    file_of(index, target).unlink()
     check(faults, old, built, index, count, target)
 
 
-def test_repairing_twice_in_a_row_works_and_keeps_the_newest_two_aside(faults, old, scratch):
+def test_repairing_again_and_again_works_and_leaves_nothing_behind(faults, old, scratch):
     index = old.copy(scratch / "index")
     folder = old.folder(index)
     for _ in range(4):
-        (folder / "index.sqlite3").write_bytes(b"damaged" * 1000)
+        Places(folder).store.write_bytes(b"damaged" * 1000)
         with faults.open_library(old.root, index) as library:
             assert len(library.index().mended) == 1
-    assert len(list(folder.glob("index.sqlite3.damaged-*"))) == 2
+    assert [path.name for path in folder.iterdir() if path.is_dir()] == ["5"]
     with faults.open_library(old.root, index) as library:
         assert (library.index().mended, faults.dump(library)) == ((), old.dump)
 
@@ -143,13 +147,13 @@ def test_a_process_that_reads_goes_on_across_a_repair_by_another(target, child, 
         before = library._readers[0].store
         asking = threading.Thread(target=ask)
         asking.start()
-        path = file_of(old.folder(index), target)
+        path = file_of(index, target)
         damage(path, zero_the_middle, random.Random(target))
         assert child.do(root=old.root, index=index, verify=True)["mended"] != []
         repaired.set()
         asking.join()
         assert (wrong, faults.answers(library)) == ([], old.answers)
-        assert (library._readers[0].store is before) == (target == "segment")
+        assert library._readers[0].store is not before
 
 
 def zero_the_middle(data: bytearray, _at: int, chance: random.Random) -> bytes:
@@ -166,17 +170,17 @@ def of_schema(store: Path, version: int) -> None:
 
 def test_an_index_of_an_earlier_schema_is_built_anew_from_the_notes_and_says_so(faults, old, scratch):
     index = old.copy(scratch / "index")
-    of_schema(old.folder(index) / "index.sqlite3", SCHEMA_VERSION - 1)
+    of_schema(Places(old.folder(index)).store, Store.version - 1)
     with faults.open_library(old.root, index) as library:
         report = library.index()
-        assert ("earlier schema" in report.mended[0], faults.dump(library)) == (True, old.dump)
+        assert ("another schema" in report.mended[0], faults.dump(library)) == (True, old.dump)
         assert faults.answers(library) == old.answers
 
 
 def test_an_index_of_a_later_schema_is_refused_and_stays_as_it_was(child, old, scratch):
     index = old.copy(scratch / "index")
-    store = old.folder(index) / "index.sqlite3"
-    of_schema(store, SCHEMA_VERSION + 1)
+    store = Places(old.folder(index)).store
+    of_schema(store, Store.version + 1)
     before = store.read_bytes()
     told = child.do(root=old.root, index=index)
     assert (told["outcome"], told["error"], "upgrade thumbindex" in told["message"]) == ("refused", "IndexTooNewError", True)

@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from thumbindex.errors import IndexBusyError, StorageError
-from thumbindex.index.snapshot import Places
+from thumbindex.index.files import Places
 from thumbindex.index.writer import Writer
 from thumbindex.testing import FakeEmbedder
 
@@ -123,7 +123,7 @@ class TestAnotherUser:
 
     def test_an_index_that_may_not_be_read_is_named(self, child, shared):
         root, index = shared
-        next(index.glob("*/index.sqlite3")).chmod(0o600)
+        next(index.glob("*/*/index.sqlite3")).chmod(0o600)
         told = child.do(root=root, index=index, user=NOBODY, ask="apple cellar")
         assert (told["outcome"], "permissions" in told["message"]) == ("refused", True)
 
@@ -138,7 +138,6 @@ def test_a_lock_that_another_process_holds_is_waited_for(faults, old, scratch):
         assert library.index(rebuild=True).mended == ()
         assert faults.dump(library) == old.dump
     other.close()
-    assert not list(places.folder.glob("*.damaged*"))
 
 
 def test_a_writers_lock_is_named_as_busy_and_not_as_damage(old, scratch):

@@ -13,11 +13,12 @@ import pytest
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.read import digest_of
 from thumbindex.errors import StorageError
-from thumbindex.index.snapshot import Opened, Places, open_snapshot
+from thumbindex.index.files import VECTORS, Places
+from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
-from thumbindex.index.stored_vectors import model_id, packed, unpacked
-from thumbindex.index.vector import HELD
+from thumbindex.index.vector_store import VectorStore, packed, unpacked
+from thumbindex.index.vectors import HELD
 from thumbindex.index.words import KeywordView
 from thumbindex.library.indexing import growing
 from thumbindex.model import ChunkId, DocumentId, FileState, Term
@@ -31,17 +32,20 @@ BATCH = 8
 FIRST_BYTES = 2000
 
 
-def keys_in(folder: Path) -> set[tuple[bytes, bytes]]:
-    """Return which vectors are committed; opening and closing a store to read changes nothing."""
-    if not Places(folder).store.exists():
-        return set()
-    try:
-        store = Store(Places(folder).store, read_only=True)
-    except StorageError:  # only just begun
-        return set()
-    found = set(store._rows("SELECT model, key FROM vectors"))
-    store.close()
+def keys_in(index: Path) -> set[bytes]:
+    """Return which vectors are committed."""
+    found: set[bytes] = set()
+    for path in (index / VECTORS).glob("*.sqlite3"):
+        try:
+            with closing(VectorStore(path, read_only=True)) as vectors:
+                found |= vectors.keys()
+        except StorageError:  # only just begun
+            continue
     return found
+
+
+def folder_of(index: Path) -> Path | None:
+    return next((path for path in index.iterdir() if path.is_dir() and path.name != VECTORS), None) if index.is_dir() else None
 
 
 def check_readable(faults, root: Path, index: Path, *versions: dict[str, str]) -> None:
@@ -60,16 +64,14 @@ def check_readable(faults, root: Path, index: Path, *versions: dict[str, str]) -
 
 def check_finishes(faults, root: Path, index: Path, built) -> None:
     """Finish the work: the index is the undisturbed one's, and no vector is computed again that was committed."""
-    folder = next((path for path in index.iterdir() if path.is_dir()), None) if index.is_dir() else None
-    committed = keys_in(folder) if folder else set()
+    committed = keys_in(index)
     embedder = FakeEmbedder()
     with faults.open_library(root, index, embedder) as library:
         assert library.index().mended == ()
         asked = embedder.embedded
         assert faults.dump(library) == built.dump
         assert faults.answers(library) == built.answers
-        (reader,) = library._readers
-    assert asked == len(keys_in(reader.folder.places.folder) - committed)
+    assert asked == len(keys_in(index) - committed)
 
 
 # ------------------------------------------------------------------ the unfinished state
@@ -91,9 +93,9 @@ def prefixes(root: Path, before: Notes, after: Notes) -> list[dict[str, str]]:
     return found
 
 
-def check_unfinished(root: Path, index: Path, before: Notes, after: Notes, had: set[tuple[str, bytes]]) -> str:
+def check_unfinished(root: Path, index: Path, before: Notes, after: Notes, had: set[bytes]) -> str:
     """Check that all of what is there agrees and is a prefix of the work; return how far that went."""
-    places = next((Places(path) for path in index.iterdir() if path.is_dir()), None) if index.is_dir() else None
+    places = Places(folder).at() if (folder := folder_of(index)) else None
     try:
         store = Store(places.store, read_only=True) if places else None
     except StorageError:
@@ -101,7 +103,7 @@ def check_unfinished(root: Path, index: Path, before: Notes, after: Notes, had: 
     if places is None or store is None:
         return "before anything was committed"
     with closing(store):
-        store.scrub()
+        store.verify()
         held = {path: state.digest for path, state in store.manifest().items()}
         steps = prefixes(root, before, after)
         assert held in steps
@@ -129,11 +131,12 @@ def check_words(store: Store, places: Places) -> bool:
     return True
 
 
-def check_vectors_are_a_prefix(store: Store, had: set[tuple[bytes, bytes]], *, is_all: bool) -> str:
+def check_vectors_are_a_prefix(store: Store, had: set[bytes], *, is_all: bool) -> str:
     """Vectors come when all words are there, newest files first, a batch at a time; return how far they are."""
-    fingerprint = EMBEDDER.fingerprint
-    order = [key for key, _ in store.pending("no model") if (model_id(fingerprint), key) not in had]
-    present = [key in store.vectors(fingerprint, [key]) for key in order]
+    rows = store.fetch("SELECT d.modified, d.path, c.ordinal, c.key FROM chunks c JOIN documents d ON d.id = c.document")
+    order = [key for key in dict.fromkeys(row[3] for row in sorted(rows, key=lambda row: (-row[0], *row[1:3]))) if key not in had]
+    held = store.vectors.held(order) if store.vectors else set()
+    present = [key in held for key in order]
     done = sum(present)
     assert present == [n < done for n in range(len(order))]
     assert done == 0 or (is_all and (done % BATCH == 0 or done == len(order)))
@@ -162,7 +165,7 @@ def check_snapshot(store: Store, places: Places, opened: Opened) -> None:
 def check_vectors(store: Store, opened: Opened) -> None:
     """Each vector of the snapshot is that of its chunk's text."""
     rows = opened.vectors.rows().tolist()
-    assert sorted(rows) == store.vector_rows(opened.fingerprint)
+    assert sorted(rows) == sorted(store.chunk_vectors([row for row, _, _ in store.chunk_rows()]))
     chunks = opened.catalog.chunks([ChunkId(n) for n in range(len(opened.catalog))])
     at = {row: ChunkId(n) for n, row in enumerate(opened.catalog.chunk_rows.tolist())}
     texts = {row: embedded_text(chunks[at[row]].heading_path, chunks[at[row]].text) for row in rows}  # a row of no chunk fails here
@@ -181,7 +184,7 @@ def test_killed_at_any_moment_nothing_is_lost(update, full, count, child, faults
     child.do(root=root, index=scratch / "before", steps=True)
     faults.write_notes(root, versions[-1])
     before = versions[0] if update else {}
-    had = keys_in(next((scratch / "before").iterdir())) if update else set()
+    had = keys_in(scratch / "before") if update else set()
     moment, seconds = None, float("inf")  # the first is not killed: it says how long there is
     kills = 0
     while kills < (100 if full else 3):

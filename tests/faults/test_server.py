@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 from servers import ServerProcess
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError, ThumbindexError
-from thumbindex.index.snapshot import Places
+from thumbindex.index.files import Places
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.library.indexing import read_known
@@ -65,7 +65,7 @@ class Vault:
             known = read_known(places)
             store = Store(places.store, read_only=True)
             try:
-                return known.is_settled and len(known.manifest) == 24 and not store.pending(store.meta("fingerprint")) and not is_due(store)
+                return known.is_settled and len(known.manifest) == 24 and not store.pending() and not is_due(store)
             finally:
                 store.close()
         except StorageError:
@@ -168,7 +168,7 @@ def far(vault: Vault) -> str:
     except StorageError:
         return "before its first commit"
     try:
-        _, chunks, vectors = store.counts(store.meta("fingerprint"))
+        _, chunks, vectors = store.counts()
     finally:
         store.close()
     return "when all was done" if chunks and vectors == chunks else "among the vectors" if vectors else "among the words"

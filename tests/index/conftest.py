@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.index.snapshot import Places
+from thumbindex.index.files import Places
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import BlockKind, Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Section

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.index.files import patiently, put_in_place
+from thumbindex.index.files import Places, patiently, put_in_place
 from thumbindex.index.locks import drop_lock, is_writing, locked
-from thumbindex.index.snapshot import Places
 from thumbindex.index.writer import Writer, delete_index
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thumbindex.index.snapshot import Places, open_snapshot, stored_vectors
+from thumbindex.index.files import Places
+from thumbindex.index.snapshot import open_snapshot, stored_vectors
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.words import KeywordView
@@ -21,7 +22,7 @@ def add_vectors(folder):
     """Give every chunk of an index a vector."""
     with Writer.open(folder) as writer:
         writer.note("fingerprint", "m", dimensions="2", model="m")
-        writer.keep_vectors("m", {key: np.array([1, 0], dtype=np.float32) for key, _ in writer.store.pending("m")})
+        writer.keep_vectors({key: np.array([1, 0], dtype=np.float32) for key, _ in writer.store.pending()})
 
 
 def test_a_view_that_was_begun_and_not_filled_does_not_count(tmp_path):
@@ -67,9 +68,9 @@ def embed(folder, share):
     """Give some of the chunks that have no vector one of two dimensions."""
     with Writer.open(folder) as writer:
         writer.note("fingerprint", "m", dimensions="2", model="m")
-        pending = [key for key, _ in writer.store.pending("m")]
+        pending = [key for key, _ in writer.store.pending()]
         chosen = pending[: int(len(pending) * share)]
-        writer.keep_vectors("m", {key: np.array([key[0], key[1] + 1], dtype=np.float32) / np.hypot(key[0], key[1] + 1) for key in chosen})
+        writer.keep_vectors({key: np.array([key[0], key[1] + 1], dtype=np.float32) / np.hypot(key[0], key[1] + 1) for key in chosen})
 
 
 def answers(opened):
@@ -210,10 +211,10 @@ def test_between_the_two_commits_of_a_batch_there_is_nothing_to_open(build, note
 class EditedMeanwhile(Store):
     """A store of which a document goes once it is known which chunks have a vector."""
 
-    def all_matrices(self, fingerprint):
+    def all_matrices(self):
         """Count the rows, and remove a document before they are read."""
-        found = super().all_matrices(fingerprint)
-        with Writer.open(self.path.parent) as writer:
+        found = super().all_matrices()
+        with Writer.open(self.path.parent.parent) as writer:
             writer.apply(Batch((), ("a.md",)), lambda _: lambda *_: None)
         return found
 

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from thumbindex.errors import IndexDamagedError, IndexTooNewError
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.stored_vectors import packed, unpacked
+from thumbindex.index.vector_store import packed, unpacked
 from thumbindex.model import Abbreviation
 from thumbindex.text import embedded_text, text_key
 
@@ -61,74 +62,45 @@ def test_row_ids_are_never_used_twice(tmp_path, note):
     assert seen == [2, 4]
 
 
-def test_vectors_of_two_models_of_one_dimension_never_mix(tmp_path, note):
-    store = Store(tmp_path / "s")
-    key = text_key(embedded_text(("a",), "text"))
-    with store.transaction():
-        store.add_document(*note("a.md", "text"))
-        store.add_vectors("one", [key], unit(1, 0)[None])
-    assert [len(store.vector_rows(model)) for model in ("one", "two")] == [1, 0]
+@pytest.fixture
+def store(tmp_path):
+    """Return a store of the model m, with room for vectors beside it."""
+    (tmp_path / "index" / "1").mkdir(parents=True)
+    with closing(Store(tmp_path / "index" / "1" / "s")) as store:
+        with store.transaction():
+            store.set_meta("fingerprint", "m")
+        yield store
 
 
-def test_a_text_that_stands_twice_is_pending_once_and_gets_its_vector_in_both_places(tmp_path, note):
-    store = Store(tmp_path / "s")
+def test_a_text_that_stands_twice_is_pending_once_and_gets_its_vector_in_both_places(store, note):
     with store.transaction():
         store.add_document(*note("a.md", "same", title="T"))
         store.add_document(*note("b.md", "same", title="T"))
-    pending = store.pending("m")
-    with store.transaction():
-        store.add_vectors("m", [key for key, _ in pending], unit(1, 0)[None])
-    assert (len(pending), len(store.vector_rows("m"))) == (1, 2)
+    pending = store.pending()
+    store.vectors.add([key for key, _ in pending], unit(1, 0)[None])
+    assert (len(pending), store.counts()) == (1, (2, 2, 2))
 
 
-def test_the_newest_documents_are_embedded_first(tmp_path, note):
-    store = Store(tmp_path / "s")
+def test_the_newest_documents_are_embedded_first(store, note):
     with store.transaction():
         store.add_document(*note("old.md", "old", modified=1.0))
         store.add_document(*note("new.md", "new", modified=2.0))
-    rows = [row for _, row in store.pending("m")]
+    rows = [row for _, row in store.pending()]
     assert [store.chunks([row])[row].text for row in rows] == ["new", "old"]
 
 
-def test_once_all_is_embedded_only_later_rows_are_looked_at(tmp_path, note):
-    store = Store(tmp_path / "s")
+def test_once_all_is_embedded_only_later_rows_are_looked_at_until_a_vector_is_taken_away(store, note):
     with store.transaction():
         store.add_document(*note("a.md", "text"))
-        store.note_embedded("m")  # not so
-        store.add_vectors("m", [text_key(embedded_text(("a",), "text"))], unit(1, 0)[None])
-        store.note_embedded("m")
+        store.note_embedded()  # not so
+        assert store.embedded_to == 0
+        store.vectors.add([text_key(embedded_text(("a",), "text"))], unit(1, 0)[None])
+        store.note_embedded()
     with store.transaction():
         store.add_document(*note("b.md", "new"))
-    assert (store.embedded_to("m"), store.embedded_to("n")) == (2, 0)
-    assert ([row for _, row in store.pending("m")], len(store.pending("n")), store.counts("m")) == ([4], 2, (2, 2, 1))
-
-
-def test_vectors_that_nothing_needs_are_dropped_and_the_others_stay(tmp_path, note):
-    store = Store(tmp_path / "s")
-    kept = text_key(embedded_text(("a",), "text"))
-    with store.transaction():
-        store.add_document(*note("a.md", "text"))
-        store.add_vectors("m", [kept, b"orphan", b"vocabulary"], np.stack([unit(1, 0)] * 3))
-    with store.transaction():
-        assert store.drop_orphan_vectors("m", [b"vocabulary"]) == 1
-    assert set(store.vectors("m", [kept, b"orphan", b"vocabulary"])) == {kept, b"vocabulary"}
-
-
-def test_all_chunks_are_counted_once_after_a_change_however_many_are_missing(build, note):
-    store, _ = build(note("a.md", "apples"), note("b.md", "pears"), note("c.md", "plums"))
-    first, second, third = sorted(row for row in store.rows() if row > 0)
-    statements: list[str] = []
-    store._db.set_trace_callback(statements.append)
-
-    def counted(row: int) -> int:
-        statements.clear()
-        assert store.chunks([row]) == {}
-        return sum("NOT INDEXED" in each for each in statements)
-
-    build(removed=("a.md", "b.md"))
-    seen = [counted(first), counted(second)]
-    build(removed=("c.md",))
-    assert [*seen, counted(third), counted(first)] == [1, 0, 1, 0]
+    assert (store.embedded_to, [row for _, row in store.pending()], store.counts()) == (2, [4], (2, 2, 1))
+    store.vectors.remove([text_key(embedded_text(("a",), "text"))])
+    assert (store.embedded_to, len(store.pending()), store.counts()) == (0, 2, (2, 2, 0))
 
 
 def test_an_index_of_a_later_version_is_refused_with_a_sentence(tmp_path):
@@ -141,21 +113,20 @@ def test_an_index_of_a_later_version_is_refused_with_a_sentence(tmp_path):
 
 def test_a_file_that_is_no_database_is_named_as_damaged(tmp_path):
     (tmp_path / "s").write_bytes(b"not a database, and long enough to be read as one" * 50)
-    with pytest.raises(IndexDamagedError, match="rebuilds it from the notes"):
+    with pytest.raises(IndexDamagedError, match="builds it anew from the notes"):
         Store(tmp_path / "s")
 
 
 def test_pages_that_do_not_hold_together_are_told_in_one_sentence(tmp_path):
     store = Store(tmp_path / "index.sqlite3")
     with store.transaction():
-        store._write("PRAGMA writable_schema = ON")
-        store._write("UPDATE sqlite_master SET rootpage = 3 WHERE name = 'links'")
+        store.execute("PRAGMA writable_schema = ON")
+        store.execute("UPDATE sqlite_master SET rootpage = 3 WHERE name = 'links'")
     store.close()
     with pytest.raises(IndexDamagedError) as told:
-        Store(tmp_path / "index.sqlite3", read_only=True).scrub()
+        Store(tmp_path / "index.sqlite3", read_only=True).verify()
     assert str(told.value) == (
-        f"{tmp_path / 'index.sqlite3'} is damaged (its pages do not hold together): "
-        "run `thumbindex index`, which keeps it aside and rebuilds it from the notes."
+        f"{tmp_path / 'index.sqlite3'} is damaged (its pages do not hold together): run `thumbindex index`, which builds it anew from the notes."
     )
 
 

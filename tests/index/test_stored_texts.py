@@ -38,7 +38,7 @@ def test_a_piece_of_its_section_has_no_text_of_its_own_and_anything_else_has(tmp
     store = keep(tmp_path / "s", parsed)
     assert tuple(store.chunks([2, 3, 4]).values()) == parsed.chunks
     assert own_texts(tmp_path / "s") == [(None, None), (None, None), ("| head |\nPears", '["a", "b"]')]
-    store.scrub()
+    store.verify()
 
 
 def test_what_stands_in_a_text_with_a_nul_is_kept_whole(tmp_path):

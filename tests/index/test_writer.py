@@ -8,7 +8,8 @@ import pytest
 from whoosh import index as whoosh_index
 
 from dump import logical_dump, postings
-from thumbindex.index.snapshot import Places, open_snapshot
+from thumbindex.index.files import Places
+from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.stamp import VERSION, read_stamp, stamp_text
 from thumbindex.index.store import Store
 from thumbindex.index.words import MOST_SEGMENTS, _smallest, _too_many

@@ -22,8 +22,8 @@ from watchdog.observers import Observer
 from dump import logical_dump
 from thumbindex.config import load_config
 from thumbindex.errors import IndexDamagedError, StorageError
+from thumbindex.index.files import Places
 from thumbindex.index.locks import mark_of
-from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.library.indexing import CHUNKS_A_SLICE, LARGE_BYTES, read_known
@@ -419,7 +419,7 @@ def committed(places: Places) -> int:
     except StorageError:
         return 0
     try:
-        store.scrub()
+        store.verify()
         return len(store.manifest())
     finally:
         store.close()

@@ -32,7 +32,8 @@ from notes import Author, note_path
 from servers import ServerProcess, await_start
 from thumbindex.corpus.read import digest_of
 from thumbindex.errors import ThumbindexError
-from thumbindex.index.snapshot import Places, shows_words
+from thumbindex.index.files import Places
+from thumbindex.index.snapshot import shows_words
 from thumbindex.index.store import Store
 from thumbindex.serve.opening import Opening, open_library
 

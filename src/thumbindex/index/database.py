@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import threading
@@ -10,16 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
-from thumbindex.index.checksum import Census, row_sum
 from thumbindex.index.locks import mark_of
-
-SCHEMA_VERSION = 7
 
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
+
+AT_ONCE = 500
+"""Keys that one statement asks for."""
 
 CLEANING_MS = 1000
 """How long readers are waited for that still need the log; what they delay comes with the next run."""
@@ -39,13 +38,18 @@ Row = tuple[Any, ...]
 
 
 class Database:
-    """One SQLite file. Methods are safe to call from several threads; whatever was flipped on disk raises IndexDamagedError."""
+    """One SQLite file of one schema. Methods are safe to call from several threads; a file that cannot be read raises IndexDamagedError."""
+
+    schema: ClassVar[str]
+    """The name of the file that creates the tables, in this package. It creates `meta`, too."""
+
+    version: ClassVar[int]
+    """Another version on disk means that the file is built anew."""
 
     def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = path
         self._busy_seconds = busy_seconds
         self._lock = threading.RLock()
-        self._census: Census | None = None  # while a transaction runs
         self._frozen_at: tuple[int, int] | None = None  # size and time of a file that is read without its companions
         try:
             self._open(read_only)
@@ -85,39 +89,31 @@ class Database:
             # a commit that a power cut took back would have its row ids used twice, and views could not tell
             self._db.execute("PRAGMA synchronous = FULL")
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version == SCHEMA_VERSION:
+        if version == self.version:
             return
         is_empty = not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if version == 0 and is_empty and not read_only:
             self._create()
         elif version == 0 and is_empty:
             raise StorageError(f"The index {self.path} is only just begun: ask again in a moment, or run `thumbindex index`.")
-        else:
-            self._refuse(version)
-
-    def _refuse(self, version: int) -> None:
-        if version == 0 or self._written_as() == SCHEMA_VERSION:
-            raise IndexDamagedError(damaged(self.path, "its version is not the one that it was written as"))
-        if version > SCHEMA_VERSION:
+        elif version > self.version and self._schema_fact() != self.version:  # else it is the number itself that was flipped
             raise IndexTooNewError(
                 f"{self.path} was written by a later version of thumbindex (schema {version}): upgrade thumbindex, or use another --index."
             )
-        raise IndexDamagedError(damaged(self.path, f"it is of an earlier schema, {version}"))
+        else:
+            raise IndexDamagedError(damaged(self.path, f"it is of another schema, {version}"))
 
-    def _written_as(self) -> int:
-        """Return the version that the file was written as, where its checksum holds; 0 where it does not."""
+    def _schema_fact(self) -> int:
         try:
-            rows = self._db.execute("SELECT value, sum FROM meta WHERE key = 'schema'").fetchall()
-        except FOREIGN:
+            return int(self._db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()[0])
+        except (*FOREIGN, TypeError, ValueError):
             return 0
-        return int(rows[0][0]) if rows and rows[0][1] == row_sum("schema", rows[0][0]) else 0
 
     def _create(self) -> None:
-        schema = resources.files("thumbindex.index").joinpath("schema.sql").read_text(encoding="utf-8")
-        census = Census({"meta": [3]})
-        first = {"schema": str(SCHEMA_VERSION), "generation": "0", "census": json.dumps(census.counted)}
-        facts = ", ".join(f"('{key}', '{value}', {row_sum(key, value)})" for key, value in first.items())
-        self._db.executescript(f"BEGIN IMMEDIATE; {schema} INSERT INTO meta VALUES {facts}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        """Create the tables; where another process does so at the same time, each finds what the other one made."""
+        tables = resources.files("thumbindex.index").joinpath(self.schema).read_text(encoding="utf-8")
+        facts = f"INSERT OR IGNORE INTO meta VALUES ('schema', '{self.version}'), ('generation', '0')"
+        self._db.executescript(f"BEGIN IMMEDIATE; {tables} {facts}; PRAGMA user_version = {self.version}; COMMIT;")
 
     def close(self) -> None:
         """Close the file."""
@@ -133,17 +129,13 @@ class Database:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 try:
-                    self._census = self._stored_census()
                     yield
                     self.set_meta("generation", str(self.generation + 1))
-                    self._keep_census(self._census)
                     self._db.execute("COMMIT")
                 except BaseException:
                     if self._db.in_transaction:  # a full disk has rolled back by itself
                         self._db.execute("ROLLBACK")
                     raise
-                finally:
-                    self._census = None
             except UNREADABLE as error:
                 raise translated(error, self.path) from error
 
@@ -165,7 +157,8 @@ class Database:
             except UNREADABLE as error:
                 raise translated(error, self.path) from error
 
-    def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Return the rows of a query."""
         with self._lock:
             try:
                 if not self._db.in_transaction:
@@ -174,23 +167,19 @@ class Database:
             except FOREIGN as error:
                 raise translated(error, self.path) from error
 
-    def _in(self, sql: str, keys: Sequence[int] | Sequence[str], first: Row = ()) -> Iterator[list[Row]]:
-        for start in range(0, len(keys), 500):
-            part = [key if isinstance(key, str) else int(key) for key in keys[start : start + 500]]
-            yield self._rows(sql.format(",".join("?" * len(part))), (*first, *part))
+    def fetch_in(self, sql: str, keys: Sequence[int] | Sequence[str] | Sequence[bytes], first: Row = ()) -> Iterator[list[Row]]:
+        """Yield the rows of a query that asks for some keys, a few hundred of them at a time; `{}` stands for them."""
+        for start in range(0, len(keys), AT_ONCE):
+            part = [key if isinstance(key, (str, bytes)) else int(key) for key in keys[start : start + AT_ONCE]]
+            yield self.fetch(sql.format(",".join("?" * len(part))), (*first, *part))
 
-    def _write(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Change rows; return how many."""
         return self._db.execute(sql, parameters).rowcount
 
-    def _write_all(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Change rows, one statement for each of these parameters."""
         self._db.executemany(sql, rows)
-
-    def take_rows(self, table: str, rows: Sequence[Row]) -> None:
-        """Insert rows that another store held, checksums and all, and count them; one that is there already stays."""
-        for row in rows:
-            if self._write(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row):
-                self._counting.shift(table, [1])
 
     def clean_log(self) -> bool:
         """Write the log into the file and empty it; tell whether no reader was in the way."""
@@ -211,57 +200,16 @@ class Database:
                 self._db.close()
                 self._open_frozen()
 
-    # -------------------------------------------------------------- what must be there
-
-    @property
-    def _counting(self) -> Census:
-        if self._census is None:
-            raise sqlite3.ProgrammingError("rows are written in a transaction")
-        return self._census
-
-    def _known_census(self) -> Census:
-        return self._stored_census() if self._census is None else self._census
-
-    def _stored_census(self) -> Census:
-        rows = self._rows("SELECT value, sum FROM meta WHERE key = 'census'")
-        if not rows or rows[0][1] != row_sum("census", rows[0][0]):
-            raise IndexDamagedError(damaged(self.path, "the count of its rows is lost"))
-        return Census(json.loads(rows[0][0]))
-
-    def _keep_census(self, census: Census) -> None:
-        self.set_meta("census", json.dumps(census.counted))
-
-    def _verify(self, ok: bool, what: str) -> None:
-        if not ok:
-            raise IndexDamagedError(damaged(self.path, what))
-
-    # -------------------------------------------------------------- facts about the index
+    # -------------------------------------------------------------- facts about the file
 
     def meta(self, key: str, default: str = "") -> str:
-        """Return a fact about the index."""
-        rows = self._rows("SELECT value, sum FROM meta WHERE key = ?", (key,))
-        if rows:
-            self._verify(rows[0][1] == row_sum(key, rows[0][0]), f"the fact {key!r} does not match its checksum")
-            return str(rows[0][0])
-        with self.reading():
-            if not self._rows("SELECT 1 FROM meta WHERE key = ?", (key,)):
-                self.verify_meta()
-        return default
-
-    def verify_meta(self) -> dict[str, str]:
-        """Return all facts; raise IndexDamagedError where one is not what was written, or is missing."""
-        with self.reading():
-            rows = self._rows("SELECT key, value, sum FROM meta")
-            self._verify(all(check == row_sum(key, value) for key, value, check in rows), "a fact does not match its checksum")
-            self._verify(self._known_census().agrees("meta", [len(rows)]), "a fact about the index is missing")
-        return {key: value for key, value, _ in rows}
+        """Return a fact."""
+        rows = self.fetch("SELECT value FROM meta WHERE key = ?", (key,))
+        return str(rows[0][0]) if rows else default
 
     def set_meta(self, key: str, value: str) -> None:
-        """Write a fact about the index."""
-        check = row_sum(key, value)
-        if not self._write("UPDATE meta SET value = ?, sum = ? WHERE key = ?", (value, check, key)):
-            self._write("INSERT INTO meta VALUES (?, ?, ?)", (key, value, check))
-            self._counting.shift("meta", [1])
+        """Write a fact, in a transaction."""
+        self.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
 
     @property
     def generation(self) -> int:
@@ -270,21 +218,22 @@ class Database:
 
     def verify_pages(self) -> None:
         """Have SQLite compare all of its trees; raise IndexDamagedError where they do not hold together."""
-        found = self._rows("PRAGMA integrity_check(1)")
-        self._verify(found == [("ok",)], "its pages do not hold together" if found else "it cannot be checked")
+        found = self.fetch("PRAGMA integrity_check(1)")
+        if found != [("ok",)]:
+            raise IndexDamagedError(damaged(self.path, "its pages do not hold together" if found else "it cannot be checked"))
 
 
 def _is_frozen(path: Path, error: BaseException) -> bool:
     """Tell whether a file could not be opened because nothing can be written beside it, and is whole all the same."""
     log = path.with_name(f"{path.name}-wal")
     cannot = getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
-    is_written = mark_of(path.with_name("writer.lock")).exists() or (log.exists() and log.stat().st_size > 0)
+    is_written = mark_of(path.parent.with_name("writer.lock")).exists() or (log.exists() and log.stat().st_size > 0)
     return cannot and os.access(path, os.R_OK) and not os.access(path.parent, os.W_OK) and not is_written
 
 
 def damaged(path: Path, what: str) -> str:
     """Say in one sentence that a file is damaged, and what to do."""
-    return f"{path} is damaged ({what}): run `thumbindex index`, which keeps it aside and rebuilds it from the notes."
+    return f"{path} is damaged ({what}): run `thumbindex index`, which builds it anew from the notes."
 
 
 def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Path) -> StorageError:

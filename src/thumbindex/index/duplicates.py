@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from thumbindex.errors import StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.store import Store
 from thumbindex.model import ChunkId, Decision, Verdict
 from thumbindex.ports import Duplicates, Mask, Salience
+
+_LOG = logging.getLogger(__name__)
 
 Apart = Mapping[int, frozenset[int]]
 """From which texts each text is kept, by number."""
@@ -111,16 +115,16 @@ def read_duplicates(now: Store, catalog: StoreCatalog, last: KnownDuplicates | N
     elif stamp == last.stamp:
         return last
     row = int(last.looked.partition(" ")[2] or 0)
-    repeats = np.concatenate([last.repeats, np.array([pair[:2] for pair in now.repeats(row)], dtype=np.int64).reshape(-1, 2)])
-    boosts = now.boosts(row)
+    repeats = np.concatenate([last.repeats, np.array([pair[:2] for pair in now.duplicates.repeats(row)], dtype=np.int64).reshape(-1, 2)])
+    boosts = now.duplicates.boosts(row)
     boosted = np.concatenate([last.boosted, np.array(list(boosts), dtype=np.int64)])
     salience = np.concatenate([last.salience, np.array([with_boost for _, with_boost in boosts.values()], dtype=np.float64)])
     still = catalog.chunk_positions(boosted) >= 0
-    pairs = now.alike_since(last.last)
+    pairs = now.duplicates.alike_since(last.last)
     same = np.concatenate([last.same, np.array([pair[1:3] for pair in pairs if pair[4] == "same"], dtype=np.int64).reshape(-1, 2)])
     cosines = np.concatenate([last.cosines, np.array([pair[3] for pair in pairs if pair[4] == "same"], dtype=np.float64)])
     kept = _there(same, catalog)
-    decisions = now.decisions()
+    decisions = _decisions(now)
     return KnownDuplicates(
         stamp,
         looked,
@@ -131,8 +135,17 @@ def read_duplicates(now: Store, catalog: StoreCatalog, last: KnownDuplicates | N
         same[kept],
         cosines[kept],
         decisions,
-        now.rows_of_texts(sorted({digest for each in decisions for digest in (each.first, each.second)})),
+        now.duplicates.rows_of_texts(sorted({digest for each in decisions for digest in (each.first, each.second)})),
     )
+
+
+def _decisions(store: Store) -> tuple[Decision, ...]:
+    """Return what the owner decided; a file that cannot be read hides no answer."""
+    try:
+        return store.decisions()
+    except StorageError as error:
+        _LOG.warning("%s Until then answers are given without it.", error)
+        return ()
 
 
 def _there(pairs: Positions, catalog: StoreCatalog) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,8 @@
-"""Files of an index: where they lie, how one is put in place of another, and what a full or failing disk means."""
+"""Files of an index: where they lie, how one is put in place of another, and what a full or failing disk means.
+
+What is made of the notes lies in an edition, a folder with a number. It is built anew in the next one, beside it, and then switched to:
+who has the old one open keeps it, and it is deleted as soon as the system allows that.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,98 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 
 from platformdirs import user_data_path
 
 from thumbindex.errors import StorageError, UsageError
+
+_EDITION = "edition"
+"""The file that names the present edition; without it, it is the first."""
+
+
+VECTORS = "vectors"
+"""The folder of the vectors of all folders, beside their indexes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The files of one folder's index, at its present edition or at one that is named."""
+
+    folder: Path
+    edition: int = 0  # 0 is the present one, whichever that is when it is asked for
+
+    def at(self, edition: int = 0) -> Places:
+        """Return the places of one edition, that of now where none is named: a switch changes nothing for who holds them."""
+        return replace(self, edition=edition or self.present)
+
+    @property
+    def present(self) -> int:
+        """The number of the edition that is read."""
+        try:
+            return int((self.folder / _EDITION).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return 1
+
+    @property
+    def made(self) -> Path:
+        """The edition's folder: all that can be made anew from the notes."""
+        return self.folder / str(self.edition or self.present)
+
+    @property
+    def store(self) -> Path:
+        """The SQLite file."""
+        return self.made / "index.sqlite3"
+
+    @property
+    def keyword(self) -> Path:
+        """Whoosh's folder."""
+        return self.made / "keyword"
+
+    @property
+    def seen(self) -> Path:
+        """What the folder looked like when nothing was left to do."""
+        return self.made / "seen"
+
+    @property
+    def tuned(self) -> Path:
+        """What tuning found for the folder."""
+        return self.folder / "tuned.json"
+
+    @property
+    def lock(self) -> Path:
+        """The writer's lock."""
+        return self.folder / "writer.lock"
+
+    @property
+    def watch(self) -> Path:
+        """The lock of the server's process that watches the folder."""
+        return self.folder / "watch.lock"
+
+    def switch(self, edition: int) -> None:
+        """Make an edition the present one. For who holds the writer's lock."""
+        new = self.folder / f"{_EDITION}.new"
+        with writing(self.folder):
+            new.write_text(str(edition), encoding="ascii")
+            put_in_place(new, self.folder / _EDITION)
+
+    def sweep(self, keep: int = 0) -> bool:
+        """Delete every edition but the present one and `keep`; tell whether that was possible: Windows deletes no file that is open."""
+        kept = {str(self.present), str(keep)}
+        old = [path for path in self.folder.glob("*") if path.name.isdecimal() and path.name not in kept]
+        for path in old:
+            rmtree(path, ignore_errors=True)
+        return not any(path.exists() for path in old)
+
+
+def delete_database(path: Path) -> None:
+    """Delete an SQLite file with its log."""
+    with writing(path.parent):
+        for name in (f"{path.name}-wal", f"{path.name}-shm", path.name):
+            path.with_name(name).unlink(missing_ok=True)
+
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}

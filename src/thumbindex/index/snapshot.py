@@ -4,59 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
+from thumbindex.index.files import Places
 from thumbindex.index.graph import NetworkxLinkGraph
 from thumbindex.index.stamp import read_stamp, refuse_lost, stamp_text
 from thumbindex.index.store import Store
-from thumbindex.index.vector import FaissVectorIndex, VectorView
+from thumbindex.index.vectors import FaissVectorIndex, VectorView
 from thumbindex.index.words import WhooshKeywordIndex
 from thumbindex.ports import Calibration, Matrix, Snapshot
 from thumbindex.text import text_key
 
 _ATTEMPTS = 3
 """Commits may come while an index is opened; one is not waited for without end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The files of one folder's index."""
-
-    folder: Path
-
-    @property
-    def store(self) -> Path:
-        """The SQLite file."""
-        return self.folder / "index.sqlite3"
-
-    @property
-    def keyword(self) -> Path:
-        """Whoosh's folder."""
-        return self.folder / "keyword"
-
-    @property
-    def lock(self) -> Path:
-        """The writer's lock."""
-        return self.folder / "writer.lock"
-
-    @property
-    def tuned(self) -> Path:
-        """What tuning found for the folder."""
-        return self.folder / "tuned.json"
-
-    @property
-    def seen(self) -> Path:
-        """What the folder looked like when nothing was left to do."""
-        return self.folder / "seen"
-
-    @property
-    def watch(self) -> Path:
-        """The lock of the server's process that watches the folder."""
-        return self.folder / "watch.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +39,7 @@ class Opened:
 
     def is_current(self, store: Store, places: Places) -> bool:
         """Tell whether the index is still as it was opened."""
-        return self.snapshot.generation == store.generation and self.words == _words(store, places)
+        return self.catalog.store is store and self.snapshot.generation == store.generation and self.words == _words(store, places)
 
 
 def shows_words(store: Store, places: Places) -> bool:
@@ -125,8 +88,6 @@ def _words(store: Store, places: Places) -> str:
 
 
 def _graph(store: Store, catalog: StoreCatalog, last: Opened | None) -> NetworkxLinkGraph:
-    if last is None:
-        store.verify_links()
     links, paths = store.linked_paths(), dict(zip(catalog.document_rows.tolist(), catalog.paths, strict=True))
     return NetworkxLinkGraph(catalog.paths, {paths[row]: linked for row, linked in links.items()}, None if last is None else last.graph)
 
@@ -139,7 +100,7 @@ def _vectors(store: Store, fingerprint: str, catalog: StoreCatalog, last: Opened
     held = view.rows()
     at = catalog.chunk_positions(held)
     gone, lacking = held[at < 0], np.delete(catalog.chunk_rows, at[at >= 0])
-    new, matrix = store.chunk_matrix(fingerprint, lacking.tolist())
+    new, matrix = store.chunk_matrix(lacking.tolist())
     if not new and not len(gone):
         return view
     view = view.copy()
@@ -150,11 +111,10 @@ def _vectors(store: Store, fingerprint: str, catalog: StoreCatalog, last: Opened
 
 def stored_vectors(store: Store) -> VectorView:
     """Load the vectors of all chunks that have one of the index's model."""
-    with store.reading():  # a commit after the rows were counted would leave room for some that are gone
-        fingerprint = store.meta("fingerprint")
+    with store.reading():
         view = VectorView(int(store.meta("dimensions", "1")))
-        if fingerprint:
-            view.fill(*store.all_matrices(fingerprint))
+        if store.meta("fingerprint"):
+            view.fill(*store.all_matrices())
     return view
 
 
@@ -165,6 +125,6 @@ def _calibration(store: Store) -> Calibration:
 
 def _vocabulary(store: Store) -> tuple[tuple[str, ...], Matrix] | None:
     terms = json.loads(store.meta("vocabulary", "[]"))
-    vectors = store.vectors(store.meta("fingerprint"), [text_key(term) for term in terms])
+    vectors = store.vectors.get([text_key(term) for term in terms]) if terms and store.vectors else {}
     held = tuple(term for term in terms if text_key(term) in vectors)
     return (held, np.stack([vectors[text_key(term)] for term in held])) if held else None

@@ -1,30 +1,42 @@
-"""The one truth: a SQLite file that holds documents, sections, chunks, links, vectors and what was read when."""
+"""What is made of one folder's notes: a SQLite file that holds documents, sections, chunks, links and what was read when."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
-from thumbindex.index.checksum import as_number, row_sum
-from thumbindex.index.database import Row
-from thumbindex.index.stored_columns import DOCUMENT
-from thumbindex.index.stored_duplicates import StoredDuplicates
-from thumbindex.model import Abbreviation, BlockKind, Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Problem, Section
+import numpy as np
+
+from thumbindex.errors import IndexDamagedError, StorageError
+from thumbindex.index.database import AT_ONCE, BUSY_SECONDS, Database, Row, damaged
+from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
+from thumbindex.index.files import VECTORS
+from thumbindex.index.vector_store import VectorStore, vector_file
+from thumbindex.model import Abbreviation, BlockKind, Chunk, Decision, Document, FileState, Link, LinkKind, ParsedDocument, Problem, Section
+from thumbindex.ports import Matrix, Vector
 from thumbindex.text import embedded_text, text_key
+
+_LOG = logging.getLogger(__name__)
+
+_DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts, ctime_ns"
 
 _FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title", "folder", "modified"})
 
 _CHUNK = (
     "SELECT c.id, c.document, c.ordinal, c.section, c.kind, coalesce(c.heading_path, s.heading_path), c.start_line, c.end_line,"
-    " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key, c.sum"
+    " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key"
     " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section"
 )
-"""Chunks as they were before their texts were left to their sections: of these values a chunk's checksum is."""
+"""Chunks as they were before their texts were left to their sections."""
 
-_SECTION = "document, ordinal, start_line, end_line, text"
-_LINK = "document, ordinal, kind, target, fragment, text, line"
+
+_SCAN_FACTOR = 2
+"""Where there are more vectors than so many for each chunk, most of them of other folders, the chunks' own are looked up."""
 
 
 def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:
@@ -32,62 +44,67 @@ def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 
 
-class Store(StoredDuplicates):
-    """One folder's SQLite file. What a method returns is what was written, or it raises IndexDamagedError."""
+class Store(Database):
+    """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which lie in a store for all folders."""
 
-    _verified = ""  # the last change of words after which all chunks were there
+    schema = "schema.sql"
+    version = 8
 
-    def counts(self, fingerprint: str) -> tuple[int, int, int]:
-        """Count documents, chunks, and chunks with a vector of this model."""
+    def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+        super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
+        self.duplicates = DuplicateTables(self)
+        self._read_only = read_only
+        self._vectors: VectorStore | None = None
+        self._vectors_are: tuple[Path, int, int] | None = None  # which file is open
+
+    def close(self) -> None:
+        """Close the files."""
+        super().close()
+        if self._vectors is not None:
+            self._vectors.close()
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return what the owner decided about duplicates, by the texts' digests; raise StorageError where the file cannot be read."""
+        return read_decisions(self.path.parent.with_name(DECISIONS))
+
+    def counts(self) -> tuple[int, int, int]:
+        """Count documents, chunks, and chunks with a vector."""
         with self.reading():
-            documents, chunks = self._rows("SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks)")[0]
-            return documents, chunks, self.count_embedded(fingerprint)
+            documents, chunks = self.fetch("SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM chunks)")[0]
+            return documents, chunks, self.count_embedded()
 
     def link_counts(self) -> tuple[int, int]:
         """Count the links that lead to a document and those that dangle."""
-        row = self._rows("SELECT count(resolved), count(*) - count(resolved) FROM links")[0]
+        row = self.fetch("SELECT count(resolved), count(*) - count(resolved) FROM links")[0]
         return row[0], row[1]
 
-    def scrub(self) -> None:
-        """Read all of it and raise IndexDamagedError at the first thing that is not what was written."""
+    def verify(self) -> None:
+        """Read all texts, and raise IndexDamagedError where the file does not hold together or a text is not what was written."""
         with self.reading():
             self.verify_pages()
-            self.verify_meta()
-            self.manifest()
-            self.verify_chunks()
             rows = [row for row, _, _ in self.chunk_rows()]
-            self.chunks(rows)
             self.sections(rows)
-            self.links()
-            self.verify_links()
-            self.problems()
-            self.verify_vectors()
-            self.verify_duplicates()
+            if len(self.chunks(rows)) != len(rows):
+                raise IndexDamagedError(damaged(self.path, "a chunk is not found by its row"))
 
     # -------------------------------------------------------------- documents
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """Return each path's file state when it was read, of all paths or of these; every one of them is found by its path."""
-        if paths is not None:
-            sql = f"SELECT {DOCUMENT}, sum FROM documents WHERE path IN ({{}})"
-            found = (row for part in self._in(sql, list(paths)) for row in self._whole(part, "a document"))
-            return {row[1]: _state(row) for row in found}
-        rows = self._document_rows()
-        by_path = "SELECT count(*) FROM documents d NOT INDEXED WHERE EXISTS (SELECT 1 FROM documents e WHERE e.path = d.path AND e.id = d.id)"
-        self._verify(self._rows(by_path)[0][0] == len(rows), "a document is not found by its path")
+        """Return each path's file state when it was read, of all paths or of these."""
+        sql = f"SELECT {_DOCUMENT} FROM documents"
+        rows = self.fetch(sql) if paths is None else self._of(f"{sql} WHERE path IN ({{}})", list(paths))
         return {row[1]: _state(row) for row in rows}
+
+    def _of(self, sql: str, keys: Sequence[int] | Sequence[str]) -> list[Row]:
+        return [row for part in self.fetch_in(sql, keys) for row in part]
 
     def remove_documents(self, paths: Iterable[str]) -> None:
         """Remove documents with all that hangs on them."""
         for path in paths:
-            for row, check in self._rows("SELECT id, sum FROM documents WHERE path = ?", (path,)):
-                self._counting.add("documents", [(check,)], -1)
-                self._counting.add("chunks", self._rows("SELECT id, document, ordinal FROM chunks WHERE document = ?", (row,)), -1)
-                self._counting.add("keys", [(as_number(key),) for (key,) in self._rows("SELECT key FROM chunks WHERE document = ?", (row,))], -1)
-                self._counting.add("links", self._rows("SELECT edge FROM links WHERE document = ?", (row,)), -1)
-                self._forget_duplicates(row)
-                self._write("DELETE FROM documents WHERE id = ?", (row,))
-            self._write("DELETE FROM problems WHERE path = ?", (path,))
+            for (row,) in self.fetch("SELECT id FROM documents WHERE path = ?", (path,)):
+                self.duplicates.forget_document(row)
+                self.execute("DELETE FROM documents WHERE id = ?", (row,))
+            self.execute("DELETE FROM problems WHERE path = ?", (path,))
 
     def add_document(self, state: FileState, parsed: ParsedDocument) -> None:
         """Put a document in place of the one at its path."""
@@ -97,48 +114,36 @@ class Store(StoredDuplicates):
         row, keys = self.last_row + 1, parsed.keys or digests(parsed)
         modified = float(document.modified)
         values = (row, state.path, state.size, state.mtime_ns, _signed(state.inode), state.digest, document.title, modified, facts, state.ctime_ns)
-        self._insert("documents", [values])
+        self.execute(f"INSERT INTO documents ({_DOCUMENT}) VALUES ({', '.join('?' * len(values))})", values)
         self._insert_texts(
             [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections],
             [(row + n, row, *_chunk_values(chunk), key) for n, (chunk, key) in enumerate(zip(parsed.chunks, keys, strict=True), 1)],
         )
         self.set_meta("last_row", str(row + len(parsed.chunks)))
-        links = [(row, n, link.kind, link.target, link.fragment, link.text, link.line) for n, link in enumerate(parsed.links)]
-        edges = [(link.resolved, row_sum(row, n, link.resolved)) for n, link in enumerate(parsed.links)]
-        self._counting.add("links", [(edge,) for _, edge in edges])
-        self._write_all("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [(*v, row_sum(*v), *e) for v, e in zip(links, edges, strict=True)])
+        links = [(row, n, link.kind, link.target, link.fragment, link.text, link.line, link.resolved) for n, link in enumerate(parsed.links)]
+        self.execute_many("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?)", links)
         self.add_problems(parsed.problems)
 
     def _insert_texts(self, sections: Sequence[Row], chunks: Sequence[Row]) -> None:
         """Insert a document's sections and chunks: what a chunk says as its section says it is there once."""
         texts, paths = {row[1]: row[4] for row in sections}, {row[3]: row[5] for row in reversed(chunks)}
-        summed = [(*row, row_sum(*row), paths.get(row[1])) for row in sections]
-        self._write_all("INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)", summed)
+        self.execute_many("INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)", [(*row, paths.get(row[1]), _sum(row[4])) for row in sections])
         rows = [
             (*row[:5], None if row[5] == paths[row[3]] and row[3] in texts else row[5], *row[6:8], *_place(row[8], texts.get(row[3], "")), *row[9:])
             for row in chunks
         ]
-        self._write_all(
-            f"INSERT INTO chunks VALUES ({', '.join('?' * 15)})", [(*row, row_sum(*whole)) for row, whole in zip(rows, chunks, strict=True)]
-        )
-        self._counting.add("chunks", [row[:3] for row in chunks])
-        self._counting.add("keys", [(as_number(row[-1]),) for row in chunks])
+        self.execute_many(f"INSERT INTO chunks VALUES ({', '.join('?' * 14)})", rows)
 
     def touch_document(self, state: FileState, modified: float) -> None:
         """Refresh the file state of a document whose text is as it was."""
-        for old in self._whole(self._rows(f"SELECT {DOCUMENT}, sum FROM documents WHERE path = ?", (state.path,)), "a document"):
-            facts = (state.size, state.mtime_ns, _signed(state.inode), state.digest, old[6], float(modified), old[8], state.ctime_ns)
-            check = row_sum(old[0], old[1], *facts)
-            self._counting.add("documents", [(old[-1],)], -1)
-            self._counting.add("documents", [(check,)])
-            names = "size = ?, mtime_ns = ?, inode = ?, digest = ?, title = ?, modified = ?, facts = ?, ctime_ns = ?, sum = ?"
-            self._write(f"UPDATE documents SET {names} WHERE id = ?", (*facts, check, old[0]))
+        values = (state.size, state.mtime_ns, _signed(state.inode), state.digest, float(modified), state.ctime_ns, state.path)
+        self.execute("UPDATE documents SET size = ?, mtime_ns = ?, inode = ?, digest = ?, modified = ?, ctime_ns = ? WHERE path = ?", values)
 
     def documents(self, rows: Sequence[int] | None = None) -> list[tuple[int, str, str, float, str]]:
         """Return row id, path, title, modified time and facts (JSON) of every document, or of those with these row ids, by path."""
-        sql = f"SELECT {DOCUMENT}, sum FROM documents WHERE id IN ({{}})"
-        found = self._document_rows() if rows is None else [row for part in self._in(sql, rows) for row in self._whole(part, "a document")]
-        return sorted(((r[0], r[1], r[6], r[7], r[8]) for r in found), key=lambda row: row[1])
+        sql = "SELECT id, path, title, modified, facts FROM documents"
+        found = self.fetch(sql) if rows is None else self._of(f"{sql} WHERE id IN ({{}})", rows)
+        return sorted(((a, b, c, d, e) for a, b, c, d, e in found), key=lambda row: row[1])
 
     def names(self, paths: Iterable[str] | None = None) -> list[Document]:
         """Return every document, or those at these paths, by path, with no more than links can name: path, title and aliases."""
@@ -147,107 +152,245 @@ class Store(StoredDuplicates):
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
         """Return how many bytes the files at some paths had when they were read."""
-        return {path: size for part in self._in("SELECT path, size FROM documents WHERE path IN ({})", list(paths)) for path, size in part}
+        return {path: size for part in self.fetch_in("SELECT path, size FROM documents WHERE path IN ({})", list(paths)) for path, size in part}
 
     def flagged(self) -> list[Document]:
         """Return the documents in which something is flagged, by path."""
-        held = self._rows("""SELECT id FROM documents WHERE instr(facts, '"flags": ["')""")
+        held = self.fetch("""SELECT id FROM documents WHERE instr(facts, '"flags": ["')""")
         found = self.documents([row for (row,) in held])
         return [document_from_row(path, title, modified, facts, "") for _, path, title, modified, facts in found]
 
     def rows(self, paths: Iterable[str] | None = None) -> set[int]:
         """Return the row ids of chunks, and minus those of documents: all of them, or those of the documents at these paths."""
         if paths is None:
-            return {row for row, _, _ in self.chunk_rows()}.union(-row for row, *_ in self._document_rows())
+            return {row for row, _, _ in self.chunk_rows()}.union(-row for (row,) in self.fetch("SELECT id FROM documents"))
         ids = self._ids(paths)
-        chunks = (row for part in self._in("SELECT id FROM chunks WHERE document IN ({})", ids) for (row,) in part)
+        chunks = (row for part in self.fetch_in("SELECT id FROM chunks WHERE document IN ({})", ids) for (row,) in part)
         return {-row for row in ids}.union(chunks)
 
     def _ids(self, paths: Iterable[str]) -> list[int]:
-        return [row for part in self._in("SELECT id FROM documents WHERE path IN ({})", list(paths)) for (row,) in part]
+        return [row for part in self.fetch_in("SELECT id FROM documents WHERE path IN ({})", list(paths)) for (row,) in part]
 
     # -------------------------------------------------------------- chunks and sections
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
         """Load chunks by row id; those that are gone are missing."""
         found = {}
-        for part in self._in(f"{_CHUNK} WHERE c.id IN ({{}})", rows):
-            found.update({row[0]: _chunk(row[2:-2]) for row in self._whole(part, "a chunk")})
-        if len(found) < len(set(rows)):
-            self._verify_chunks_once()
+        for row in self._of(f"{_CHUNK} WHERE c.id IN ({{}})", rows):
+            try:
+                chunk = found[row[0]] = _chunk(row[2:-1])
+                is_whole = text_key(embedded_text(chunk.heading_path, chunk.text)) == row[-1]
+            except (TypeError, ValueError):  # a flipped place leads to no text
+                is_whole = False
+            if not is_whole:
+                raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return found
 
     def languages(self, rows: Sequence[int]) -> dict[int, str]:
         """Return the language of the document of each chunk, by the chunk's row id."""
-        of = {row: document for part in self._in("SELECT id, document FROM chunks WHERE id IN ({})", rows) for row, document in part}
+        of = {row: document for part in self.fetch_in("SELECT id, document FROM chunks WHERE id IN ({})", rows) for row, document in part}
         told = {row: json.loads(facts).get("language", "") for row, _, _, _, facts in self.documents(sorted(set(of.values())))}
         return {row: told.get(document, "") for row, document in of.items()}
-
-    def _verify_chunks_once(self) -> None:
-        """Verify that no chunk is missing, once after each change of words: a reader of an earlier generation asks for many that are rightly gone."""
-        with self.reading():
-            if self._verified != (words := self.meta("words", "0")):
-                self.verify_chunks()
-                self._verified = words
-
-    def verify_chunks(self) -> None:
-        """Raise IndexDamagedError where a chunk is missing, or is another than it was, in the table itself."""
-        with self.reading():
-            self._verify_count("chunks", self._rows("SELECT id, document, ordinal FROM chunks NOT INDEXED"))
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
         """Load the section of each chunk, by the chunk's row id."""
         sql = (
-            f"SELECT c.id, {', '.join(f's.{name}' for name in (*_SECTION.split(', '), 'sum'))} FROM chunks c"
-            " LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({})"
+            "SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum FROM chunks c"
+            " JOIN sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({})"
         )
-        found = {}
-        for part in self._in(sql, rows):
-            self._whole([row[1:] for row in part], "a section")
-            found.update({row[0]: Section(*row[2:-1]) for row in part})
-        return found
+        found = self._of(sql, rows)
+        if any(not isinstance(row[4], str) or _sum(row[4]) != row[5] for row in found):
+            raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
+        return {row[0]: Section(*row[1:5]) for row in found}
+
+    # -------------------------------------------------------------- columns of all chunks
+
+    @property
+    def last_row(self) -> int:
+        """The last row id that was used; the next document's follow it."""
+        return int(self.meta("last_row", "0"))
+
+    def chunk_rows(self) -> list[tuple[int, int, int]]:
+        """Return row id, document's row id and ordinal of every chunk."""
+        return [(a, b, c) for a, b, c in self.fetch("SELECT id, document, ordinal FROM chunks")]
+
+    def documents_between(self, after: int, last: int) -> list[tuple[int, int]]:
+        """Return row id and document's row id of the chunks whose row ids come after one, up to another, ascending."""
+        return [(a, b) for a, b in self.fetch("SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last))]
+
+    def documents_of(self, rows: Sequence[int]) -> dict[int, int]:
+        """Return the document's row id of each of these chunks; those that are gone are missing."""
+        return dict(self._of("SELECT id, document FROM chunks WHERE id IN ({})", rows))
+
+    def count_chunks(self) -> int:
+        """Count the chunks; without a condition SQLite counts in the smallest index, and not through the texts."""
+        return int(self.fetch("SELECT count(*) FROM chunks")[0][0])
+
+    def chunk_facts(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes, float]]:
+        """Return row id, document's row id, ordinal, text key and salience of every chunk, or of those of the documents with these row ids."""
+        sql = "SELECT id, document, ordinal, key, salience FROM chunks"
+        rows = self.fetch(f"{sql} NOT INDEXED") if documents is None else self._of(f"{sql} WHERE document IN ({{}})", documents)
+        return [(a, b, c, d, e) for a, b, c, d, e in rows]
+
+    def rows_by_key(self, paths: Sequence[str]) -> dict[tuple[str, bytes], int]:
+        """Return the row id of each text of the documents at these paths, by path and key; of equal texts the first one's."""
+        sql = "SELECT d.path, c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path IN ({}) ORDER BY c.ordinal DESC"
+        return {(path, key): row for path, key, row in self._of(sql, paths)}
+
+    def document_times(self) -> dict[int, float]:
+        """Return the modified time of every document, by row id."""
+        return dict(self.fetch("SELECT id, modified FROM documents NOT INDEXED"))
+
+    # -------------------------------------------------------------- vectors of the chunks' texts
+
+    @property
+    def vectors(self) -> VectorStore | None:
+        """The vectors of the index's model; None where there are none, or where they cannot be read: words answer alone then."""
+        fingerprint = self.meta("fingerprint")
+        if not fingerprint:
+            return None
+        with self._lock:
+            path = vector_file(self.path.parent.parent.with_name(VECTORS), fingerprint)
+            if self._vectors is None or self._vectors_are != _identity(path):
+                self._vectors = self._open_vectors(path, fingerprint)
+                self._vectors_are = _identity(path)
+            return self._vectors
+
+    def _open_vectors(self, path: Path, fingerprint: str) -> VectorStore | None:
+        if not self._read_only:
+            return VectorStore.open(path, fingerprint)
+        try:
+            return VectorStore(path, read_only=True) if path.exists() else None
+        except StorageError as error:
+            _LOG.warning("%s Until then words are searched alone.", error)
+            return None
+
+    def texts(self) -> set[bytes]:
+        """Return the digests of all texts that are embedded: of chunks, and of the words that `expand` chooses from."""
+        terms = json.loads(self.meta("vocabulary", "[]"))
+        return {key for (key,) in self.fetch("SELECT DISTINCT key FROM chunks")}.union(map(text_key, terms))
+
+    def pending(self) -> list[tuple[bytes, int]]:
+        """Return each text key without a vector, with one chunk that has it; newest documents first."""
+        rows = self.fetch(
+            "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id > ?",
+            (self.embedded_to,),
+        )
+        held = self.vectors.held([row[0] for row in rows]) if rows and self.vectors else set()
+        first: dict[bytes, int] = {}
+        for key, row, _modified, _path, _ordinal in sorted(rows, key=lambda r: (-r[2], r[3], r[4])):
+            if key not in held:
+                first.setdefault(key, row)
+        return list(first.items())
+
+    @property
+    def embedded_to(self) -> int:
+        """The row up to which each chunk has a vector: rows are never used twice, so that an edit looks at its own only."""
+        mark, _, row = self.meta("embedded").rpartition(" ")
+        vectors = self.vectors if row else None
+        return int(row) if vectors and mark == vectors.mark else 0
+
+    def note_embedded(self) -> None:
+        """Take note, in a transaction, that each chunk has a vector, if so."""
+        if self.vectors and not self.pending():
+            self.set_meta("embedded", f"{self.vectors.mark} {self.last_row}")
+
+    def count_embedded(self) -> int:
+        """Count the chunks that have a vector."""
+        if (vectors := self.vectors) is None:
+            return 0
+        keys = [key for (key,) in self.fetch("SELECT key FROM chunks WHERE id > ?", (self.embedded_to,))]
+        held = vectors.held(keys) if keys else set()
+        return self.count_chunks() - sum(key not in held for key in keys)
+
+    def chunk_vectors(self, rows: Sequence[int]) -> dict[int, Vector]:
+        """Load the vectors of those of the chunks that have one, by row id."""
+        held, matrix = self.chunk_matrix(rows)
+        return dict(zip(held, matrix, strict=True))
+
+    def chunk_matrix(self, rows: Sequence[int]) -> tuple[list[int], Matrix]:
+        """Load the vectors of those of the chunks that have one: their row ids, and shape (row ids, dimensions)."""
+        parts = list(self._matrices(self._of("SELECT key, id FROM chunks WHERE id IN ({})", rows)))
+        held = [row for part, _ in parts for row in part]
+        return held, np.concatenate([matrix for _, matrix in parts] or [np.zeros((0, 0), dtype=np.float32)])
+
+    def all_matrices(self) -> tuple[int, Iterator[tuple[list[int], Matrix]]]:
+        """Return how many chunks there are, and load the vectors of those that have one part by part, in any order."""
+        chunks = self.fetch("SELECT key, id FROM chunks NOT INDEXED")
+        vectors = self.vectors
+        if vectors is None or vectors.count() > _SCAN_FACTOR * len(chunks):
+            return len(chunks), self._matrices(chunks)
+        return len(chunks), self._matrices_as_they_lie(vectors, chunks)
+
+    def _matrices(self, chunks: Sequence[Row]) -> Iterator[tuple[list[int], Matrix]]:
+        """Load the vectors of chunks (key and row id) part by part: of all of them together, float32 alone is four times what is stored."""
+        vectors = self.vectors
+        for start in range(0, len(chunks) if vectors else 0, AT_ONCE):
+            part = chunks[start : start + AT_ONCE]
+            found = vectors.get([key for key, _ in part]) if vectors else {}
+            if held := [(row, found[key]) for key, row in part if key in found]:
+                yield [row for row, _ in held], np.stack([vector for _, vector in held])
+
+    def _matrices_as_they_lie(self, vectors: VectorStore, chunks: Sequence[Row]) -> Iterator[tuple[list[int], Matrix]]:
+        """Load the vectors of chunks in the order of their file: to look each of them up costs as much again as all the rest."""
+        of: dict[bytes, int] = dict(chunks)
+        for keys, matrix in vectors.scan():
+            if needed := [n for n, key in enumerate(keys) if key in of]:
+                yield [of[keys[n]] for n in needed], matrix[needed]
+        yield from self._matrices([(key, row) for key, row in chunks if of[key] != row])  # those that share a text with another
 
     # -------------------------------------------------------------- links and problems
 
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
         """Return every link, or those in the documents at these paths, with its document's path and its ordinal there."""
-        names = ", ".join(f"l.{name}" for name in (*_LINK.split(", "), "sum", "resolved", "edge"))
-        sql = f"SELECT d.path, {names} FROM links l JOIN documents d ON d.id = l.document"
-        rows = self._rows(sql) if paths is None else [r for part in self._in(f"{sql} WHERE d.path IN ({{}})", list(paths)) for r in part]
-        self._whole([row[1:9] for row in rows], "a link")
-        self._whole([(*row[1:3], *row[9:]) for row in rows], "a link")
-        return sorted(((r[0], r[2], Link(LinkKind(r[3]), r[4], r[5], r[6], r[7], r[9])) for r in rows), key=lambda row: row[:2])
+        sql = "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l JOIN documents d ON d.id = l.document"
+        rows = self.fetch(sql) if paths is None else self._of(f"{sql} WHERE d.path IN ({{}})", list(paths))
+        return sorted(((row[0], row[1], Link(LinkKind(row[2]), *row[3:])) for row in rows), key=lambda row: row[:2])
 
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
         """Write where a link leads."""
-        sql = "SELECT l.document, l.edge FROM documents d JOIN links l ON l.document = d.id AND l.ordinal = ? WHERE d.path = ?"
-        for row, edge in self._rows(sql, (ordinal, path)):
-            check = row_sum(row, ordinal, resolved)
-            self._counting.add("links", [(check - edge,)])
-            self._counting.shift("links", [-1, 0])
-            self._write("UPDATE links SET resolved = ?, edge = ? WHERE document = ? AND ordinal = ?", (resolved, check, row, ordinal))
+        self.execute(
+            "UPDATE links SET resolved = ? WHERE ordinal = ? AND document = (SELECT id FROM documents WHERE path = ?)", (resolved, ordinal, path)
+        )
+
+    def linked_paths(self) -> dict[int, str]:
+        """Return the paths that each document's links lead to, as a JSON list by the document's row id; documents without links are missing."""
+        return dict(self.fetch("SELECT document, json_group_array(resolved) FROM links WHERE resolved <> '' GROUP BY document"))
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what was reported about files, by path and line."""
-        rows = self._whole(self._rows("SELECT path, line, reason, sum FROM problems ORDER BY path, line, reason"), "a report about a file")
-        return tuple(Problem(*row[:3]) for row in rows)
+        return tuple(Problem(*row) for row in self.fetch("SELECT path, line, reason FROM problems ORDER BY path, line, reason"))
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
         """Add reports about files."""
-        self._insert("problems", [(p.path, p.line, p.reason) for p in problems])
+        self.execute_many("INSERT INTO problems VALUES (?, ?, ?)", [(p.path, p.line, p.reason) for p in problems])
 
     def replace_walk_problems(self, problems: Sequence[Problem], left: Collection[str] = ()) -> bool:
         """Put what a walk reported in place of what the last one did about files that are no documents; tell whether it differs.
 
         Of those at the paths that it `left` what is known stays.
         """
-        known = {Problem(*row) for row in self._rows("SELECT path, line, reason FROM problems WHERE path NOT IN (SELECT path FROM documents)")}
+        known = {Problem(*row) for row in self.fetch("SELECT path, line, reason FROM problems WHERE path NOT IN (SELECT path FROM documents)")}
         wanted = dict.fromkeys((*problems, *(problem for problem in known if problem.path in left)))
         if known == set(wanted):
             return False
-        self._write("DELETE FROM problems WHERE path NOT IN (SELECT path FROM documents)")
+        self.execute("DELETE FROM problems WHERE path NOT IN (SELECT path FROM documents)")
         self.add_problems(wanted)
         return True
+
+
+def _sum(text: str) -> int:
+    """Return the checksum of a text."""
+    return crc32(text.encode("utf-8", "surrogatepass"))
+
+
+def _identity(path: Path) -> tuple[Path, int, int] | None:
+    """Return what tells a file from another one that takes its place; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return path, found.st_dev, found.st_ino
 
 
 def _aliases(facts: str) -> tuple[str, ...]:

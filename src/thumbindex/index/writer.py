@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,17 +15,24 @@ import numpy as np
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
-from thumbindex.index.files import writing
+from thumbindex.index.duplicate_tables import DECISIONS, write_decisions
+from thumbindex.index.files import VECTORS, Places, delete_database, writing
 from thumbindex.index.locks import drop_lock, locked, mark_of
-from thumbindex.index.repair import delete_store, drop_views, open_store, put_aside
-from thumbindex.index.snapshot import Places
+from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
 from thumbindex.index.store import Store, document_from_row
+from thumbindex.index.vector_store import VectorStore
+from thumbindex.index.vector_store import mend as mend_vectors
 from thumbindex.index.words import KeywordView, WhooshKeywordIndex
-from thumbindex.model import Chunk, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
+from thumbindex.model import Chunk, Decision, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
 from thumbindex.text import text_key
 
+_LOG = logging.getLogger(__name__)
+
 _FACT, _DUE = "withheld", "wipe_due"
+
+ORPHAN_FACTOR, FEW_VECTORS = 2, 1000
+"""Vectors without a text are kept for what may come back (a checkout, a sync), up to as many as there are with one, and a few in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +86,16 @@ def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None
     held = store.manifest(paths)
     if not held and (withheld is None or withheld.files.keys() <= read_withheld(store).files.keys()):
         return
-    store.forget_decisions(list(paths))
+    texts, places = store.duplicates.texts_of(list(paths)), tuple(f"{path}:" for path in paths)
+    named = [
+        (each.first, each.second)
+        for each in store.decisions()
+        if {each.first, each.second} & texts or each.first_place.startswith(places) or each.second_place.startswith(places)
+    ]
+    if named:
+        write_decisions(store.path.parent.with_name(DECISIONS), (), named)
+        store.duplicates.note_change()
     store.remove_documents(list(held))
-    store.drop_orphan_vectors(store.meta("fingerprint"), ())
     store.set_meta("vocabulary", "[]")
     store.set_meta("vocabulary_of", "")
     store.set_meta(_DUE, "yes")
@@ -91,13 +106,50 @@ def is_wiped(store: Store) -> bool:
     return store.meta(_DUE) != "yes"
 
 
-def wipe_store(store: Store) -> bool:
-    """Overwrite what the store's file and its log hold beside its rows; tell whether that was possible, else it stays due."""
-    if not store.clean_log():
-        return False
-    with store.transaction():
-        store.set_meta(_DUE, "")
-    return True
+_OWED = "owed"
+"""The file that stays among the vectors until what was to be deleted of them is deleted."""
+
+
+def sweep_vectors(indexes: Path) -> bool:
+    """Delete the vectors of texts that no index of this directory holds, from the log too; tell whether all of them are out.
+
+    An index that cannot be read, or is not complete yet, counts as holding every text.
+    """
+    if not (indexes / VECTORS).is_dir():
+        return True
+    with writing(indexes):
+        (indexes / VECTORS / _OWED).touch()
+    used: dict[str, set[bytes]] = {}
+    for folder in sorted(indexes.iterdir()):
+        places = Places(folder).at()
+        if not places.store.exists():
+            continue
+        try:
+            with closing(Store(places.store, read_only=True)) as store:
+                if store.meta(BUILDING):
+                    return False
+                used.setdefault(store.meta("fingerprint"), set()).update(store.texts())
+        except StorageError:
+            return False
+    swept = [_sweep(path, used) for path in sorted((indexes / VECTORS).glob("*.sqlite3"))]
+    if all(swept):
+        (indexes / VECTORS / _OWED).unlink(missing_ok=True)
+        with suppress(OSError):  # there are vectors
+            (indexes / VECTORS).rmdir()
+    return all(swept)
+
+
+def _sweep(path: Path, used: Mapping[str, set[bytes]]) -> bool:
+    with closing(VectorStore.open(path)) as vectors:
+        texts = used.get(fingerprint := vectors.fingerprint)
+        vectors.remove(vectors.keys() - (texts or set()))
+        with vectors.transaction():
+            vectors.set_meta("swept", str(vectors.count()))
+        is_clean = vectors.clean_log()
+    if texts is None and fingerprint:
+        with suppress(StorageError):  # no index is of this model; somebody may have the file open
+            delete_database(path)
+    return is_clean
 
 
 Resolve = Callable[[Link, str], str | None]
@@ -119,7 +171,6 @@ class Batch:
     touched: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
     problems: Sequence[Problem] | None = None  # all there are about files that are no documents; None leaves them
     last: bool = True  # links are resolved with the last batch of a run
-    anew: bool = False  # all of them, whatever is known of them
     seen: Mapping[str, FileState] | None = None  # the manifest that this was compared with; None where nobody else can have written
     most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
     failed: Sequence[Problem] = ()  # about files of this batch, kept where `problems` does not say all
@@ -145,17 +196,19 @@ class Writer:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, waiting: Callable[[], None] | None = None) -> Iterator[Writer]:
-        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the store; one that is damaged waits for `repair`."""
+    def open(cls, folder: Path, waiting: Callable[[], None] | None = None, edition: int = 0) -> Iterator[Writer]:
+        """Take the lock (waiting for another writer, calling `waiting` now and then) and open the store of the present edition, or of `edition`.
+
+        What is damaged raises IndexDamagedError: `begin_anew` is for that.
+        """
         places = Places(folder)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         with locked(places.lock, waiting):
-            store = open_store(places)
-            try:
+            places = places.at(edition)
+            places.sweep(places.present + 1)
+            with closing(_open_store(places)) as store:
                 yield cls(places, store)
-            finally:
-                store.close()
 
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> Applied:
         """Commit a batch to the store and the keyword view, links resolved."""
@@ -166,7 +219,7 @@ class Writer:
             paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
             before = _Before(_names(self.store, paths), self.store.rows(paths), _leads(self.store, paths))
             self._write(batch)
-            stale = batch.anew or self.store.meta("links") == "stale" or before.names != _names(self.store, paths)
+            stale = self.store.meta("links") == "stale" or before.names != _names(self.store, paths)
             if batch.last:
                 self._resolve_links(resolver, None if stale else {state.path for state, _ in batch.documents}, before.leads)
             unresolved = not batch.last and bool(stale or batch.documents or batch.removed)
@@ -266,11 +319,12 @@ class Writer:
         if view.is_at(self._words):
             view.merge_all()
         else:
-            drop_views(self.places)  # it is built anew
+            clear(self.places.keyword)  # it is built anew
             self.catch_up()
-        for path in put_aside(self.places):
-            delete_store(path)
-        return wipe_store(self.store)
+        is_out = [self.places.sweep(self.places.edition), sweep_vectors(self.places.folder.parent), self.store.clean_log()]
+        if all(is_out):
+            self.note(_DUE, "")
+        return all(is_out)
 
     def merge_keyword(self, pause: Pause = "leisure") -> None:
         """Make one of the keyword view's many small segments, which each edit adds to; one that is damaged, not there or not whole waits."""
@@ -300,13 +354,119 @@ class Writer:
             languages = self.store.languages(part)
             yield from ((row, chunk, languages.get(row, "")) for row, chunk in self.store.chunks(part).items())
 
-    def keep_vectors(self, fingerprint: str, vectors: Mapping[bytes, Vector], *, last: bool = False) -> None:
-        """Commit vectors to the store; with the last of those that were missing, take note that none is."""
-        if vectors:
+    def keep_vectors(self, vectors: Mapping[bytes, Vector], *, last: bool = False) -> None:
+        """Keep vectors, and commit that they are there; with the last of those that were missing, take note that none is."""
+        if vectors and self.store.vectors:
+            self.store.vectors.add(list(vectors), np.stack(list(vectors.values())))
             with self.store.transaction():
-                self.store.add_vectors(fingerprint, list(vectors), np.stack(list(vectors.values())))
                 if last:
-                    self.store.note_embedded(fingerprint)
+                    self.store.note_embedded()
+
+    def sweep_vectors(self) -> None:
+        """Delete vectors that nobody needs, when they may have become more than those that somebody does."""
+        vectors = self.store.vectors
+        owed = self.places.folder.with_name(VECTORS) / _OWED
+        if owed.exists() or (
+            vectors and vectors.count() > ORPHAN_FACTOR * max(int(vectors.meta("swept", "0")), self.store.count_chunks(), FEW_VECTORS)
+        ):
+            sweep_vectors(self.places.folder.parent)
+
+    def decide(self, made: Iterable[Decision] = (), dropped: Iterable[tuple[str, str]] = ()) -> int:
+        """Keep what the owner decided, and forget what he takes back; return how much of that there was."""
+        gone = write_decisions(self.store.path.parent.with_name(DECISIONS), made, dropped)
+        with self.store.transaction():
+            self.store.duplicates.note_change()
+        return gone
+
+
+def _open_store(places: Places) -> Store:
+    """Open the store of an edition to write, with views that are of no other store; raise IndexDamagedError."""
+    with writing(places.folder):
+        places.made.mkdir(exist_ok=True)
+    if not places.store.exists():
+        clear(places.keyword)
+    store = Store(places.store)
+    try:
+        shown = read_stamp(places.keyword)
+        if shown and shown.generation > store.generation:  # a backup was put back, or the disk lost what it had confirmed
+            clear(places.keyword)
+    except StorageError:
+        store.close()
+        raise
+    sweep(places.keyword)
+    return store
+
+
+# ------------------------------------------------------------------ built anew
+
+BUILDING = "building"
+"""The fact that an edition does not show all notes yet: until then its texts are not all there is."""
+
+KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibration", "calibration_due", "root")
+"""Facts that cannot be read from the notes, or that only a model can measure again."""
+
+
+def damage(places: Places) -> str:
+    """Read an index whole, without the lock, and say what is damaged; raise StorageError where it cannot be read for another reason."""
+    places = places.at()
+    if not places.store.exists():
+        return ""
+    try:
+        with closing(Store(places.store, read_only=True)) as store:
+            store.verify()
+            refuse_lost(places.keyword, stamp_text(places.keyword), store.generation)
+            if store.vectors and store.vectors.damaged():
+                return "vectors are not as they were written"
+    except IndexDamagedError as error:
+        return str(error).partition(" (")[2].partition("): run")[0]
+    return "" if not stamp_text(places.keyword) or is_verified(places.keyword, anew=True) else "its words are not as they were written"
+
+
+def mend(places: Places) -> str:
+    """Make an index that is damaged, or of another schema, usable again: vectors alone are taken away, all else begins anew in an edition beside it.
+
+    Return what was done, in words, empty where nothing was. The next run reads the notes.
+    """
+    sentences = [mend_vectors(path) for path in sorted(places.folder.with_name(VECTORS).glob("*.sqlite3"))]
+    if what := damage(places):
+        switch(places.folder, next_edition(places.folder, keep=lambda store: False))
+        sentences.append(f"The index in {places.folder} was damaged ({what}): it is built anew from the notes.")
+    return " ".join(filter(None, sentences))
+
+
+def next_edition(folder: Path, keep: Callable[[Store], bool]) -> int:
+    """Make the edition that is to come after the present one, and return its number; one that was begun already goes on where `keep` says so."""
+    with locked(Places(folder).lock):
+        places = Places(folder).at()
+        following = places.at(places.present + 1)
+        try:
+            with closing(Store(following.store, read_only=True)) as store:
+                if keep(store):
+                    return following.edition
+        except StorageError:
+            pass
+        places.sweep()
+        facts = _kept_facts(places)
+        with closing(_open_store(following)) as store, store.transaction():
+            for key, value in {**facts, BUILDING: "yes"}.items():
+                store.set_meta(key, value)
+        return following.edition
+
+
+def _kept_facts(places: Places) -> dict[str, str]:
+    """Return what is known of the model and of the folder, as far as that can be read."""
+    try:
+        with closing(Store(places.store, read_only=True)) as store:
+            return {key: value for key in KEPT_FACTS if (value := store.meta(key))}
+    except StorageError:
+        return {}
+
+
+def switch(folder: Path, edition: int) -> None:
+    """Make an edition the present one, and delete the others as far as nobody has them open."""
+    with locked(Places(folder).lock):
+        Places(folder).switch(edition)
+        Places(folder).sweep()
 
 
 Leads = Mapping[tuple[str, LinkKind, str], str | None]
@@ -349,7 +509,7 @@ def _names(store: Store, paths: Sequence[str]) -> set[tuple[str, str, tuple[str,
 
 
 def delete_index(places: Places) -> None:
-    """Delete one folder's index, the lock last; raise IndexBusyError where another process is writing."""
+    """Delete one folder's index with the vectors that no other folder needs, the lock last; raise IndexBusyError where another process is writing."""
 
     def busy() -> None:
         raise IndexBusyError(f"The index in {places.folder} is being written by another process: try again when it is done.")
@@ -367,6 +527,8 @@ def delete_index(places: Places) -> None:
         if not is_gone:
             places.lock.unlink()
         places.folder.rmdir()
+    if not sweep_vectors(places.folder.parent):
+        _LOG.warning("Vectors of %s may still lie in %s: another index there cannot be read, or is in use.", places.folder.name, places.folder.parent)
 
 
 def indexed_root(places: Places) -> Path | None:
@@ -374,12 +536,7 @@ def indexed_root(places: Places) -> Path | None:
     if not places.store.is_file():
         return None
     try:
-        store = Store(places.store, read_only=True)
+        with closing(Store(places.store, read_only=True)) as store:
+            return Path(store.meta("root") or places.folder.name)
     except StorageError:
         return Path(places.folder.name)
-    try:
-        return Path(store.meta("root") or places.folder.name)
-    except StorageError:
-        return Path(places.folder.name)
-    finally:
-        store.close()

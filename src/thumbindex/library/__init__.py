@@ -17,9 +17,8 @@ from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
-from thumbindex.index.locks import is_held, locked
-from thumbindex.index.repair import looks_whole, mend
-from thumbindex.index.writer import Writer, delete_index
+from thumbindex.index.locks import is_held
+from thumbindex.index.writer import Writer, delete_index, mend
 from thumbindex.library.answering import Turns, answer, checked, folder_state
 from thumbindex.library.duplicates import Duplicated
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
@@ -357,7 +356,7 @@ class Library(Duplicated):
                 if not done:
                     raise
                 report = self._index_repaired(folders, run)
-        return replace(report, mended=mended)
+        return replace(report, mended=(*mended, *report.mended))
 
     def _index_repaired(self, folders: Sequence[Folder], run: Run) -> IndexReport:
         try:
@@ -390,18 +389,16 @@ class Library(Duplicated):
         return [each.folder for each in self._readers if not self._known(folder) or each.folder.name in folder]
 
     def repair(self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] | None = None) -> tuple[str, ...]:
-        """Read the indexes whole; put aside what is damaged or of an earlier schema, and begin it anew with what can be salvaged.
+        """Read the indexes whole, and begin what is damaged or of another schema anew; vectors that are damaged are taken away.
 
-        Return what was done, in words. The next `index` reads the notes; it asks the model for nothing whose vector could be salvaged.
+        Return what was done, in words. The next `index` reads the notes; it asks the model only for vectors that were lost.
         """
         self._known(folder)
         done = []
         for reader in self._readers:
-            places = reader.folder.places
-            if (not folder or reader.folder.name in folder) and not looks_whole(places):
-                reader.close()
-                with locked(places.lock):
-                    done.append(mend(places, _teller(reader.folder.name, progress or (lambda _: None))))
+            if not folder or reader.folder.name in folder:
+                (progress or (lambda _: None))(Progress(reader.folder.name, "repairing", 0, 0))
+                done.append(mend(reader.folder.places))
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))
@@ -430,7 +427,3 @@ class Library(Duplicated):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-def _teller(folder: str, progress: Callable[[Progress], None]) -> Callable[[str, int, int], None]:
-    return lambda phase, done, total: progress(Progress(folder, phase, done, total))

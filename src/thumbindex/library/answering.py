@@ -165,8 +165,8 @@ def folder_state(reader: Reader, embedder: Embedder | None = None) -> IndexState
     if not reader.indexed:
         return IndexState(0, 0, 0, 0, "", 0)
     store = reader.store
-    fingerprint = embedder.fingerprint if embedder else store.meta("fingerprint")
-    documents, chunks, vectors = store.counts(fingerprint)
+    documents, chunks, vectors = store.counts()
+    vectors = vectors if embedder is None or embedder.fingerprint == store.meta("fingerprint") else 0
     return IndexState(documents, chunks, vectors, chunks - vectors, store.meta("model"), store.generation)
 
 

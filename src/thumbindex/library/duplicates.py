@@ -22,11 +22,12 @@ from thumbindex.compare.differences import judge, kept_apart, stem
 from thumbindex.compare.tokens import reading
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import UsageError
+from thumbindex.index.duplicate_tables import Alike, Looked
 from thumbindex.index.duplicates import Clusters
-from thumbindex.index.snapshot import Places, stored_vectors
+from thumbindex.index.files import Places
+from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.stored_duplicates import Alike, Looked
-from thumbindex.index.vector import VectorView
+from thumbindex.index.vectors import VectorView
 from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
@@ -247,7 +248,7 @@ def read_clusters(reader: Reader) -> FolderDuplicates:
     """Read a folder's clusters, those of one text first, by where they stand, and its lapsed decisions."""
     store, name = reader.store, reader.folder.name
     with store.reading():
-        alike, decisions = store.alike(), store.decisions()
+        alike, decisions = store.duplicates.alike(), store.decisions()
         chunks = store.chunks(sorted({row for pair in alike for row in pair[:2]}))
         digests = {row: text_key(chunk.text).hex() for row, chunk in chunks.items()}
         lapsed, elsewhere = _lapsed(store, decisions, digests)
@@ -405,12 +406,12 @@ class Nearby:
     last: int = 0  # up to here it holds all
     gone: set[int] = field(default_factory=set)  # rows that it should not hold any more
 
-    def follow(self, store: Store, fingerprint: str, last: int) -> None:
+    def follow(self, store: Store, last: int) -> None:
         """Take in the chunks that came since, and drop those that were found to be gone."""
         self.view.remove(np.array(sorted(self.gone), dtype=np.int64))
         self.gone.clear()
         new = np.array([row for row, _ in store.documents_between(self.last, last)], dtype=np.int64)
-        self.view.add(*store.chunk_matrix(fingerprint, np.setdiff1d(new, self.view.rows()).tolist()))
+        self.view.add(*store.chunk_matrix(np.setdiff1d(new, self.view.rows()).tolist()))
         self.last = max(self.last, last)
 
     def nearest(self, store: Store, own: Mapping[int, int], vectors: Mapping[int, Vector], wanted: int, least: float) -> Iterator[tuple[int, int]]:
@@ -430,7 +431,7 @@ class Nearby:
         """Return the documents of chunks that may be paired; take note of those that are gone."""
         there = store.documents_of(rows)
         self.gone.update(row for row in rows if row not in there)
-        repeated = store.repeats_among(list(there))
+        repeated = store.duplicates.repeats_among(list(there))
         return {row: document for row, document in there.items() if row not in repeated}
 
 
@@ -446,7 +447,7 @@ def nearby(store: Store, places: Places, fingerprint: str, last: int) -> Nearby:
         known = _views.pop(str(places.store), None)
     if known is None or known.identity != identity or known.last > store.last_row:
         known = Nearby(identity, stored_vectors(store), last)
-    known.follow(store, fingerprint, last)
+    known.follow(store, last)
     return known
 
 
@@ -466,7 +467,6 @@ class Comparison:
     """Compares chunks with their nearest ones, each pair once."""
 
     store: Store
-    fingerprint: str
     settings: DuplicatesSettings
     judge: Judge
     near: Nearby
@@ -474,13 +474,13 @@ class Comparison:
 
     def alike(self, own: Mapping[int, int], chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]) -> list[Alike]:
         """Return the pairs of chunks of `own` (row id to document's) and chunks of other documents that are one text twice or in the grey zone."""
-        vectors = self.store.chunk_vectors(self.fingerprint, list(own))
+        vectors = self.store.chunk_vectors(list(own))
         pairs = {(min(a, b), max(a, b)) for a, b in self._candidates(own, vectors, plain)} - self.seen
         # what is in a later block comes again there; of earlier ones nothing does but what comes from the other side
         self.seen = {pair for pair in self.seen | pairs if pair[1] > max(own, default=0)}
         others = sorted({row for pair in pairs for row in pair} - chunks.keys())
         texts = {**chunks, **self.store.chunks(others)}
-        vectors.update(self.store.chunk_vectors(self.fingerprint, others))
+        vectors.update(self.store.chunk_vectors(others))
         found = (self._judged(a, b, texts, vectors) for a, b in sorted(pairs) if a in texts and b in texts)
         return [pair for pair in found if pair is not None]
 
@@ -490,7 +490,7 @@ class Comparison:
         for row, document in own.items():
             if row in plain:
                 here = [other for other in same.get(plain[row], ()) if own[other] != document]
-                there = self.store.rows_of_words(plain[row], document, self.settings.nearest)
+                there = self.store.duplicates.rows_of_words(plain[row], document, self.settings.nearest)
                 yield from ((row, other) for other in sorted({*here, *there}, reverse=True)[: self.settings.nearest])
                 same.setdefault(plain[row], []).append(row)
 
@@ -537,7 +537,7 @@ def look_at_new(folder: Folder, interrupted: Callable[[], bool] = lambda: False)
         if due is None or not (due.anew or due.rows or due.again):
             return
         near = nearby(store, folder.places, fingerprint, due.last)
-        comparison = Comparison(store, fingerprint, folder.config.index.duplicates, judge, near)
+        comparison = Comparison(store, folder.config.index.duplicates, judge, near)
         try:
             done = _look(folder, store, due, comparison, interrupted)
         finally:
@@ -559,9 +559,9 @@ def _due(store: Store, settings: IndexSettings, fingerprint: str) -> Due:
     with store.reading():
         known, _, row = (mark := store.meta("looked")).partition(" ")
         anew = known != wanted
-        last = max(0 if anew else int(row), store.embedded_to(fingerprint) if store.pending(fingerprint) else store.last_row)
+        last = max(0 if anew else int(row), store.embedded_to if store.pending() else store.last_row)
         rows = dict(store.documents_between(0 if anew else int(row), last))
-        again = {} if anew else store.documents_of(store.lonely())
+        again = {} if anew else store.documents_of(store.duplicates.lonely())
     return Due(wanted, anew, rows, {row: document for row, document in again.items() if row not in rows}, last, mark)
 
 
@@ -574,6 +574,7 @@ def _decisive(settings: IndexSettings, fingerprint: str) -> str:
 def _look(folder: Folder, store: Store, due: Due, comparison: Comparison, interrupted: Callable[[], bool]) -> IngestionCounts:
     segments, found, again, anew, mark = 0, list[Looked](), due.again, due.anew, due.mark
     groups = list(_by_document(due.rows))
+    decided = {digest for each in store.decisions() for digest in (each.first, each.second)}
     for rows in groups or [{}]:
         last = due.last if not groups or rows is groups[-1] else max(rows)
         looked = _look_at(store, rows, again, comparison, folder.config.index, f"{due.settings} {last}")
@@ -581,8 +582,8 @@ def _look(folder: Folder, store: Store, due: Due, comparison: Comparison, interr
             if writer.store.meta("looked") != mark:
                 break
             if anew:
-                writer.store.forget_looked()
-            writer.store.keep_looked(looked)
+                writer.store.duplicates.forget_looked()
+            writer.store.duplicates.keep_looked(looked, decided)
         segments, again, anew, mark = segments + len(rows), {}, False, looked.mark
         found.append(looked)
         if interrupted():
@@ -606,7 +607,7 @@ def _by_document(rows: Rows) -> Iterator[Rows]:
 def _look_at(store: Store, rows: Rows, again: Rows, comparison: Comparison, settings: IndexSettings, mark: str) -> Looked:
     chunks = store.chunks([*rows, *again])
     own = {row: document for row, document in rows.items() if row in chunks}
-    repeats, boosts = _ingested(store, own, chunks, comparison.fingerprint, settings) if settings.ingest.enabled else ([], [])
+    repeats, boosts = _ingested(store, own, chunks, settings) if settings.ingest.enabled else ([], [])
     words = {row: digest for row in chunks for digest in (plain_digest(chunks[row]),) if digest is not None}
     left_out = {row for row, *_ in repeats}
     searched = {row: document for row, document in {**own, **again}.items() if row in chunks and row not in left_out}
@@ -616,11 +617,11 @@ def _look_at(store: Store, rows: Rows, again: Rows, comparison: Comparison, sett
 
 
 def _ingested(
-    store: Store, rows: Rows, chunks: dict[int, Chunk], fingerprint: str, settings: IndexSettings
+    store: Store, rows: Rows, chunks: dict[int, Chunk], settings: IndexSettings
 ) -> tuple[list[tuple[int, int, int]], list[tuple[int, float, float]]]:
     """Return the repeats inside each document, and what they boost, by row ids."""
     repeats, boosts = [], []
-    vectors = store.chunk_vectors(fingerprint, list(rows))
+    vectors = store.chunk_vectors(list(rows))
     for own in _documents(rows):
         matrix = _matrix(own, vectors)
         found = ingest([chunks[row] for row in own], matrix, settings.ingest) if matrix is not None else Ingested()
@@ -649,7 +650,7 @@ def _matrix(rows: Sequence[int], vectors: Mapping[int, Vector]) -> Matrix | None
 
 def ingestion_counts(store: Store) -> tuple[IngestionCounts, ...]:
     """Return what ingestion did, by type of document."""
-    found = store.ingested_by_type()
+    found = store.duplicates.ingested_by_type()
     return counted({k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()}, {k: v[2] for k, v in found.items()})
 
 
@@ -686,17 +687,16 @@ class Duplicated:
         reader, found = self._cluster(cluster, folder)
         now = time.time()
         made = [Decision(*pair, verdict, note, now, *places) for pair, places in pairs_of(found)]
-        with Writer.open(reader.folder.places.folder) as writer, writer.store.transaction():
-            for each in made:
-                writer.store.put_decision(each)
+        with Writer.open(reader.folder.places.folder) as writer:
+            writer.decide(made)
         return self._again(reader, found)
 
     def undo(self, cluster: str, *, folder: Sequence[str] = ()) -> Cluster:
         """Take back what was decided of a cluster; return it as it is then. Raises UsageError where nothing was decided."""
         reader, found = self._cluster(cluster, folder)
-        with Writer.open(reader.folder.places.folder) as writer, writer.store.transaction():
-            gone = [writer.store.drop_decision(*pair) for pair, _ in pairs_of(found)]
-        if not any(gone):
+        with Writer.open(reader.folder.places.folder) as writer:
+            gone = writer.decide(dropped=[pair for pair, _ in pairs_of(found)])
+        if not gone:
             raise UsageError(f"Cluster {found.id}: nothing was decided of it; `thumbindex duplicates --grey` lists what is decided and what is not.")
         return self._again(reader, found)
 
@@ -712,12 +712,11 @@ class Duplicated:
         """
         decisions = _read_decisions(exported)
         texts = sorted({digest for each in decisions for digest in (each.first, each.second)})
-        held = {reader: set(reader.store.rows_of_texts(texts).values()) for reader in self._chosen_readers(folder)}
+        held = {reader: set(reader.store.duplicates.rows_of_texts(texts).values()) for reader in self._chosen_readers(folder)}
         nowhere = [each for each in decisions if not any({each.first, each.second} <= there for there in held.values())]
         for reader, there in held.items():
-            with Writer.open(reader.folder.places.folder) as writer, writer.store.transaction():
-                for each in (*(each for each in decisions if {each.first, each.second} <= there), *nowhere):
-                    writer.store.put_decision(each)
+            with Writer.open(reader.folder.places.folder) as writer:
+                writer.decide((*(each for each in decisions if {each.first, each.second} <= there), *nowhere))
         self.refresh()
         return len(decisions)
 

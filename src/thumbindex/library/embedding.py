@@ -14,7 +14,7 @@ import numpy as np
 
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
-from thumbindex.index.vector import VectorView
+from thumbindex.index.vectors import VectorView
 from thumbindex.index.writer import Writer
 from thumbindex.library.duplicates import look_at_new
 from thumbindex.library.folders import Folder
@@ -103,11 +103,6 @@ def probes() -> tuple[str, ...]:
     return tuple(resources.files("thumbindex.library").joinpath("probes.txt").read_text(encoding="utf-8").splitlines())
 
 
-def probe_keys() -> list[bytes]:
-    """Return the keys under which the probes' vectors are kept."""
-    return [query_key(probe) for probe in probes()]
-
-
 def query_key(text: str) -> bytes:
     """Return the key of a text that is embedded as a query."""
     return text_key(f"query: {text}")
@@ -127,7 +122,7 @@ def calibration(store: Store, embedder: Embedder, view: VectorView, titles: Sequ
 
 
 def _vectors(store: Store, embedder: Embedder, texts: Sequence[str]) -> Matrix:
-    found = store.vectors(embedder.fingerprint, [query_key(text) for text in texts])
+    found = store.vectors.get([query_key(text) for text in texts]) if store.vectors else {}
     return np.stack(list(found.values())) if found else np.zeros((0, embedder.dimensions), dtype=np.float32)
 
 
@@ -143,9 +138,6 @@ OpenEmbedder = Callable[[str], Embedder]
 
 CALIBRATED_SHARE = 0.01
 """Fewer new texts than this share do not move a median enough to measure it again."""
-
-ORPHAN_FACTOR = 2
-"""Vectors without a text are kept for what may come back (a checkout, a sync), up to as many as there are with one."""
 
 PART = 32
 """Texts that are embedded between two looks whether words are due: a batch may take seconds where the processor has other work."""
@@ -199,18 +191,18 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
     setting = f"{settings.model} {settings.runtime}"
     with Writer.open(folder.places.folder) as writer:
         store = writer.store
-        known, fingerprint = store.meta("model"), store.meta("fingerprint")
+        known = store.meta("model")
         wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
-        if wanted and not store.pending(fingerprint) and not _vocabulary_due(folder, writer) and not _calibration_due(store):
-            if store.embedded_to(fingerprint) < store.last_row:
+        if wanted and not store.pending() and not _vocabulary_due(folder, writer) and not _calibration_due(store):
+            if store.embedded_to < store.last_row:
                 with store.transaction():
-                    store.note_embedded(fingerprint)
-            return Embedded(0, store.count_whole_chunks())
+                    store.note_embedded()
+            return Embedded(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     with Writer.open(folder.places.folder) as writer:
         writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name, model_setting=setting)
-        pending = writer.store.pending(embedder.fingerprint)
-        _, chunks, had = writer.store.counts(embedder.fingerprint)
+        pending = writer.store.pending()
+        _, chunks, had = writer.store.counts()
         if len(pending) > chunks * CALIBRATED_SHARE:
             writer.note("calibration_due", "yes")
         return Task(embedder, pending, had)
@@ -236,14 +228,14 @@ def embed_group(
         vectors.update(zip(there, embedder.embed_passages(list(there.values())), strict=True))
         texts += there.values()
     with Writer.open(folder.places.folder) as writer:
-        writer.keep_vectors(embedder.fingerprint, vectors, last=last and taken == len(group))
+        writer.keep_vectors(vectors, last=last and taken == len(group))
     return taken, embedder.count_truncated(texts)
 
 
 def _finish(folder: Folder, embedder: Embedder) -> int:
     """Embed the vocabulary where `expand` is on, calibrate where it is due; return the texts that were embedded for it."""
     with Writer.open(folder.places.folder) as writer:
-        drop_orphans(writer, embedder)
+        writer.sweep_vectors()
         terms = frequent_words(folder, writer) if _vocabulary_due(folder, writer) else None
         titles = some_titles(writer.store) if _calibration_due(writer.store) else None
     asked = 0
@@ -267,12 +259,12 @@ def _calibrate(folder: Folder, embedder: Embedder, titles: Sequence[str]) -> Non
 def embed_missing(folder: Folder, embedder: Embedder, texts: Mapping[bytes, str], embed: Callable[[Sequence[str]], Matrix]) -> int:
     """Embed those of the texts, by key, that have no vector yet, and commit them; return how many."""
     with closing(Store(folder.places.store, read_only=True)) as store:
-        known = store.vectors(embedder.fingerprint, list(texts))
+        known = store.vectors.held(list(texts)) if store.vectors else set()
     new = [key for key in texts if key not in known]
     for group in groups(new, folder.config.encode.embed.batch):
         matrix = embed([texts[key] for key in group])
         with Writer.open(folder.places.folder) as writer:
-            writer.keep_vectors(embedder.fingerprint, dict(zip(group, matrix, strict=True)))
+            writer.keep_vectors(dict(zip(group, matrix, strict=True)))
     return len(new)
 
 
@@ -300,16 +292,6 @@ def frequent_words(folder: Folder, writer: Writer) -> list[str]:
     """Return the most frequent words, which `expand` chooses from."""
     words = writer.words()
     return sorted((w for w in words if len(w) >= 3), key=lambda w: (-words[w], w))[: folder.config.query.expand.vocabulary]
-
-
-def drop_orphans(writer: Writer, embedder: Embedder) -> None:
-    """Delete vectors that no text has, when they have become more than those that one has."""
-    store = writer.store
-    needed = [*probe_keys(), *(text_key(term) for term in json.loads(store.meta("vocabulary", "[]")))]
-    _, chunks, _ = store.counts(embedder.fingerprint)
-    if store.count_vectors(embedder.fingerprint) > ORPHAN_FACTOR * (chunks + len(needed)):
-        with store.transaction():
-            store.drop_orphan_vectors(embedder.fingerprint, needed)
 
 
 def groups(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from thumbindex.config import resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError
-from thumbindex.index.files import index_location, index_parent, put_in_place, refuse_network_drive, writing
-from thumbindex.index.snapshot import Places
+from thumbindex.index.files import Places, index_location, index_parent, put_in_place, refuse_network_drive, writing
 from thumbindex.index.writer import indexed_root
 from thumbindex.model import Problem, Tuned
 from thumbindex.settings import Config

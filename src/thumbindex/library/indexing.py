@@ -19,11 +19,23 @@ from thumbindex.corpus.private import is_private_folder, is_private_path, is_pri
 from thumbindex.corpus.read import decode, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import Seen, is_as_seen, walk, walk_and_see
 from thumbindex.errors import StorageError, UnknownFolderError
+from thumbindex.index.files import Places
 from thumbindex.index.seen import Facts, SeenState, read_seen, store_facts, write_seen
-from thumbindex.index.snapshot import Places
 from thumbindex.index.store import Store, digests
 from thumbindex.index.words import KeywordView
-from thumbindex.index.writer import CHUNKS_A_COMMIT, Applied, Batch, Resolve, Withheld, Writer, is_wiped, read_withheld
+from thumbindex.index.writer import (
+    BUILDING,
+    CHUNKS_A_COMMIT,
+    Applied,
+    Batch,
+    Resolve,
+    Withheld,
+    Writer,
+    is_wiped,
+    next_edition,
+    read_withheld,
+    switch,
+)
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
 from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
@@ -220,18 +232,50 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
     files = None if run.verify or run.rebuild else count_unchanged(folder, cutting(folder))
     if files is not None:
         return _report(folder, Changes((), (), (), files), Kept(), time.perf_counter() - began)
-    comparison, kept = _keep(folder, run)
+    comparison, listing, known = compare(folder, run)
+    if not folder.config.closed and (run.rebuild or (known.corpus and known.corpus != cutting(folder))):
+        return _rebuild(folder, run, known, comparison.changes, began)
+    kept = _keep(folder, run, comparison, listing, known)
     for _ in range(ROUNDS - 1):
         if kept.passed_over:
-            _, kept = _keep(folder, replace(run, rebuild=False, verify=False))
+            kept = _keep(folder, run, *compare(folder, replace(run, verify=False)))
     return _report(folder, comparison.changes, kept, time.perf_counter() - began)
 
 
-def _keep(folder: Folder, run: Run) -> tuple[Comparison, Kept]:
-    comparison, listing, known = compare(folder, run)
-    if listing.seen and not run.rebuild and _is_done(comparison, listing, known):
+def _keep(folder: Folder, run: Run, comparison: Comparison, listing: Listing, known: Known) -> Kept:
+    if listing.seen and _is_done(comparison, listing, known):
         note_unchanged(folder, cutting(folder), listing.seen, comparison.changes.unchanged, known.generation, listing.store)
-    return comparison, keep_words(folder, comparison, listing, known, run)
+    return keep_words(folder, comparison, listing, known, run)
+
+
+def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: float) -> IndexReport:
+    """Read every file anew into the next edition of the index, and switch to it when it is complete: until then the present one answers.
+
+    A run that is interrupted is gone on with by the next one, unless that is to rebuild all in any case.
+    """
+    edition = next_edition(folder.places.folder, lambda store: not run.rebuild and store.meta("corpus") == cutting(folder))
+    beside = replace(folder, places=folder.places.at(edition))
+    run_beside = replace(run, rebuild=False, verify=False, sizes="all")
+    is_complete = False
+    for _ in range(ROUNDS):  # the last one finds nothing more to do: another process may rebuild at the same time
+        comparison, listing, inside = compare(beside, run_beside)
+        kept = _keep(beside, run_beside, comparison, listing, inside)
+        unread = {problem.path for problem in kept.failed} | {state.path for state in kept.private}
+        is_complete = not (kept.left or kept.passed_over or kept.behind or comparison.changes.removed) and (
+            {*comparison.changes.added, *comparison.changes.changed} <= unread
+        )
+        if is_complete or kept.left:
+            break
+    if is_complete:
+        switch(folder.places.folder, edition)
+    read = {*changes.added, *changes.changed, *known.manifest}.difference(changes.removed)
+    again = tuple(sorted(read & known.manifest.keys()))
+    report = _report(beside, replace(changes, changed=again, unchanged=0), kept, time.perf_counter() - began)
+    if not is_complete:
+        return replace(report, left=max(report.left, 1))
+    if run.rebuild:
+        return report
+    return replace(report, mended=(f"The index in {folder.places.folder} was made with other settings: it was built anew from the notes.",))
 
 
 def _is_done(comparison: Comparison, listing: Listing, known: Known) -> bool:
@@ -260,15 +304,11 @@ def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
     walked, store = walk_and_see(folder.root, folder.config.corpus, now), store_facts(folder.places)
     states, problems = walked.files, walked.problems
     known = _known(folder, run)
-    anew = (run.rebuild or known.corpus != cutting(folder)) and not folder.config.closed
-    private = {} if anew else known.withheld.of(states)
+    private = known.withheld.of(states)
     comparison = find_changes(
         {**known.manifest, **private}, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify
     )
     comparison, withheld = split_private(comparison, private)
-    if anew:
-        again = tuple(sorted({state.path for state in states} & set(known.manifest)))
-        comparison = replace(comparison, changes=replace(comparison.changes, changed=again, unchanged=0), touched=())
     # What is missing now and taken back may be missing again when somebody looks next: that must not pass for what is known.
     seen = None if comparison.changes.removed or folder.config.closed else walked.seen
     listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states}, withheld, seen, store)
@@ -334,8 +374,7 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
 
     The writer's lock is held for the commits alone, not while files are read and parsed.
     """
-    anew = bool(known.manifest) and (run.rebuild or known.corpus != cutting(folder)) and not folder.config.closed
-    groups, later = _groups(comparison, listing, run, everything=anew)
+    groups, later = _groups(comparison, listing, run)
     left = frozenset(state.path for state in later)
     first = Batch() if run.sizes == "large" else Batch((), comparison.changes.removed, _touched(comparison, listing))
     same = known.withheld.with_states(listing.withheld) == known.withheld
@@ -350,16 +389,16 @@ def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: 
         problems = (*without_private(listing.problems, withheld), *kept.failed) if last and run.sizes != "large" else None
         hidden = frozenset(state.path for state in private).union(path for path in first.removed if is_private_path(path, folder.config.corpus))
         removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden.difference(first.removed))
-        batch = Batch(documents, removed, first.touched, problems, last, anew, known.manifest, _most(group), failed, left)
+        batch = Batch(documents, removed, first.touched, problems, last, known.manifest, _most(group), failed, left)
         batch = replace(batch, private=hidden, withheld=known.withheld.with_states(withheld))
         with open_writer(folder, run) as writer:
             applied = writer.apply(batch, _resolver)
             if last or not known.manifest:
-                writer.note("corpus", cutting(folder), root=str(folder.root))
+                writer.note("corpus", cutting(folder), root=str(folder.root), **({BUILDING: ""} if last else {}))
             writer.wipe()
         first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
         run.tell(Progress(folder.name, "words", done, total))
-        if not (last or anew) and run.interrupted():
+        if not last and run.interrupted():
             return replace(kept, left=left.union(state.path for group in groups[number:] for state in group))
     if applied.behind and run.sizes != "small":
         applied = _catch_up(folder, run)
@@ -377,7 +416,7 @@ def _catch_up(folder: Folder, run: Run) -> Applied:
     return Applied(0, behind)
 
 
-def _groups(comparison: Comparison, listing: Listing, run: Run, everything: bool) -> tuple[list[list[FileState]], list[FileState]]:
+def _groups(comparison: Comparison, listing: Listing, run: Run) -> tuple[list[list[FileState]], list[FileState]]:
     """Return the files that are to be read, newest first, in groups that grow, large ones last and alone; and those that are left."""
     wanted = {*comparison.changes.added, *comparison.changes.changed}
     states = sorted((state for state in comparison.states if state.path in wanted), key=lambda state: (-listing.modified[state.path], state.path))
@@ -385,7 +424,7 @@ def _groups(comparison: Comparison, listing: Listing, run: Run, everything: bool
     small = list(growing([state for state in states if state.size < LARGE_BYTES], run.first_bytes))
     if run.sizes == "large":
         return large, [state for group in small for state in group]
-    return (small, [state for (state,) in large]) if run.sizes == "small" and not everything else ([*small, *large], [])
+    return (small, [state for (state,) in large]) if run.sizes == "small" else ([*small, *large], [])
 
 
 def growing(states: Iterable[FileState], first: int) -> Iterator[list[FileState]]:
@@ -420,7 +459,7 @@ def open_writer(folder: Folder, run: Run) -> Iterator[Writer]:
         if time.monotonic() - began >= WAITING_SECONDS:
             run.tell(Progress(folder.name, "waiting", 0, 0))
 
-    with Writer.open(folder.places.folder, waiting) as writer:
+    with Writer.open(folder.places.folder, waiting, folder.places.edition) as writer:
         yield writer
 
 

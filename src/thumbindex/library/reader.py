@@ -7,6 +7,7 @@ import time
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
+from thumbindex.index.files import Places
 from thumbindex.index.locks import is_writing
 from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
 from thumbindex.index.stamp import stamp_text
@@ -34,6 +35,7 @@ class Opening:
     """A snapshot that a thread is opening."""
 
     store: Store
+    places: Places
     last: Opened | None  # what there is meanwhile
     opened: Future[Opened]
 
@@ -51,6 +53,7 @@ class Reader:
         self._patience = patience
         self._store: Store | None = None
         self._identity: tuple[int, int] | None = None
+        self._places = folder.places  # of the edition that is open
         self._opened: Opened | None = None
         self._opening: Opening | None = None
         self._awaited: tuple[tuple[int, str], float] = ((-1, ""), 0.0)  # by `newer`: after which snapshot, and until when
@@ -63,12 +66,13 @@ class Reader:
 
     @property
     def store(self) -> Store:
-        """The store, opened when it is first needed, and anew where another file has come to its place (forgotten, rebuilt)."""
+        """The store, opened when it is first needed, and anew where the index was forgotten, or built anew beside it."""
         with self._lock:
-            found = self.folder.places.store.stat() if self.folder.places.store.exists() else None
+            places = self.folder.places.at()
+            found = places.store.stat() if places.store.exists() else None
             identity = (found.st_dev, found.st_ino) if found else None
             if self._store is None or identity != self._identity:
-                self._store, self._identity, self._opened = Store(self.folder.places.store, read_only=True), identity, None
+                self._store, self._identity, self._places = Store(places.store, read_only=True), identity, places
             return self._store
 
     def snapshot(self) -> Snapshot:
@@ -121,12 +125,12 @@ class Reader:
     def _present(self) -> Opened | Opening:
         """Return the snapshot there is, or what opens a newer one where there is one to open."""
         with self._lock:
-            store, places = self.store, self.folder.places
+            store, places = self.store, self._places
             opened = self._opened
             if opened is not None and (opened.is_current(store, places) or not shows_words(store, places)):
-                return opened
+                return opened  # while an index is built anew and shows nothing yet, the old one stands
             if self._opening is None or self._opening.store is not store:
-                self._opening = Opening(store, opened, Future())
+                self._opening = Opening(store, places, opened, Future())
                 try:
                     threading.Thread(target=self._open, args=(self._opening,), name="snapshot", daemon=True).start()
                 except RuntimeError:  # no thread is to be had just now
@@ -155,11 +159,11 @@ class Reader:
 
     def _open_from(self, now: Store, opening: Opening, last: Opened | None) -> Opened:
         expand = self.folder.config.query.expand.enabled
-        return open_snapshot(opening.store, self.folder.places, self.folder.name, expand=expand, last=last, now=now)
+        return open_snapshot(opening.store, opening.places, self.folder.name, expand=expand, last=last, now=now)
 
     def _shown(self, opening: Opening, now: Store, until: float) -> bool:
         """Wait for the second half of a commit that a process is writing; tell whether it is there."""
-        places = self.folder.places
+        places = opening.places
         while not (shown := shows_words(now, places)) and self._opening is opening and is_writing(places.lock) and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
         return shown and time.monotonic() < until

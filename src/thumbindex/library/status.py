@@ -10,11 +10,10 @@ from pathlib import Path
 
 from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
 from thumbindex.errors import ConfigError, IndexBusyError, IndexDamagedError, IndexTooNewError, ModelError, StorageError
-from thumbindex.index.database import SCHEMA_VERSION
-from thumbindex.index.files import size_of
+from thumbindex.index.files import Places, size_of
 from thumbindex.index.locks import is_writing
-from thumbindex.index.repair import looks_whole, put_aside
-from thumbindex.index.snapshot import Places
+from thumbindex.index.store import Store
+from thumbindex.index.writer import damage
 from thumbindex.library.answering import folder_state
 from thumbindex.library.duplicates import ingestion_counts
 from thumbindex.library.folders import Folder, read_tuned
@@ -24,7 +23,7 @@ from thumbindex.model import FolderStatus, IndexState, IngestionCounts, Problem,
 
 __all__ = ["AUTO", "SCHEMA", "ModelHealth", "examine_model", "is_whole", "verify_named"]
 
-SCHEMA = SCHEMA_VERSION
+SCHEMA = Store.version
 """The version in which this program writes indexes."""
 
 _SHA256 = 64
@@ -63,7 +62,7 @@ def verify_named(folder: Path) -> int:
 
 def is_whole(folder: Folder) -> bool:
     """Read a folder's index whole and tell whether there is nothing to mend; raise StorageError where it cannot be read at all."""
-    return looks_whole(folder.places)
+    return not damage(folder.places)
 
 
 MOST_FLAGGED = 100
@@ -94,7 +93,6 @@ def status_of(reader: Reader) -> FolderStatus:
         except StorageError as error:
             state, problems, links = _NOTHING, (*folder.problems, Problem(str(places.store), None, str(error))), (0, 0)
             failure = _FAILURES.get(type(error), "unreadable")
-        problems += _kept_aside(places)
     tuned = None
     try:
         tuned = read_tuned(places)
@@ -115,7 +113,3 @@ def _updated(places: Places) -> str:
         return datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds")
     except OSError:
         return ""
-
-
-def _kept_aside(places: Places) -> tuple[Problem, ...]:
-    return tuple(Problem(str(path), None, "is an index that was damaged and built anew: delete it when all is well") for path in put_aside(places))

@@ -59,7 +59,7 @@ _DOING = {
     "words": ("indexed", "files"),
     "chunks": ("indexed", "passages, those of large files last"),
     "vectors": ("embedded", "texts"),
-    "repairing": ("repairing the index: looked at", "old vectors"),
+    "repairing": ("looking for damage in the index", ""),
 }
 
 

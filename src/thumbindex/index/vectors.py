@@ -79,9 +79,9 @@ class VectorView:
             self.fill(len(rows), [(rows, matrix)])
 
     def fill(self, count: int, parts: Iterable[tuple[Sequence[int], Matrix]]) -> None:
-        """Take in `count` rows with their vectors where there are none yet, part by part: of all of them there is nothing but halves."""
+        """Take in at most `count` rows with their vectors where there are none yet, part by part: of all of them there is nothing but halves."""
         self._base = self._made(count, ((rows, self._checked(matrix)) for rows, matrix in parts))
-        self._kept = np.arange(count)
+        self._kept = np.arange(self._base.ntotal)
 
     def _checked(self, matrix: Matrix) -> Matrix:
         if matrix.shape[1] != self.dimensions:
@@ -89,21 +89,19 @@ class VectorView:
         return matrix
 
     def _made(self, count: int, parts: Iterable[tuple[Sequence[int] | Positions, Matrix | Halves]]) -> Any:
-        """Return an index as large as it must be: one that grows by itself is up to twice as large."""
+        """Return an index of at most `count` rows, made at its size: one that grows by itself is up to twice as large."""
         index = self._empty()
         inner: Any = self._faiss.downcast_index(index.index)
         inner.codes.resize(count * self.dimensions * HELD.itemsize)
         index.ntotal = inner.ntotal = count
         ids, held, start = np.empty(count, dtype=np.int64), self._halves(index), 0
         for rows, matrix in parts:
+            ids[start : start + len(rows)] = rows
+            held[start : start + len(rows)] = matrix
             start += len(rows)
-            if start > count:
-                break
-            ids[start - len(rows) : start] = rows
-            held[start - len(rows) : start] = matrix
-        if start != count:
-            raise IndexDamagedError(f"Of {count} chunks' vectors {start} were read: run `thumbindex index --verify`, which finds what is damaged.")
-        self._faiss.copy_array_to_vector(ids, index.id_map)
+        inner.codes.resize(start * self.dimensions * HELD.itemsize)
+        index.ntotal = inner.ntotal = start
+        self._faiss.copy_array_to_vector(ids[:start], index.id_map)
         return index
 
     def _settle(self) -> None:

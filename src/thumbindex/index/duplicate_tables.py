@@ -1,0 +1,178 @@
+"""What a folder's store knows of texts that say the same: digests, repeats inside documents, pairs across them; and the owner's decisions, a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from thumbindex.errors import StorageError
+from thumbindex.index.database import Database
+from thumbindex.index.files import put_in_place, writing
+from thumbindex.model import Decision
+
+Alike = tuple[int, int, float, str, str, str]
+"""Two chunks' row ids, the lesser first, their cosine, zone, rule, and what differs."""
+
+PLAIN = 8
+"""Bytes that are kept of a digest of words: where two of millions are equal by chance, their texts are compared and differ."""
+
+DECISIONS = "decisions.json"
+"""The file of what the owner decided, beside the editions: no index can be made anew of it."""
+
+_ALIKE = "first, second, cosine, zone, rule, differs"
+
+
+def read_decisions(path: Path) -> tuple[Decision, ...]:
+    """Return what the owner decided, by the texts' digests; raise StorageError where the file cannot be read."""
+    try:
+        return tuple(sorted((Decision(**each) for each in json.loads(path.read_bytes())["decisions"]), key=lambda each: (each.first, each.second)))
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise StorageError(f"{path}, which holds what you decided about duplicates, cannot be read ({error}): mend it, or delete it.") from error
+
+
+def write_decisions(path: Path, made: Iterable[Decision], dropped: Iterable[tuple[str, str]] = ()) -> int:
+    """Take decisions in, each in place of the one about the same two texts, and others out; return how many went. For who holds the writer's lock."""
+    kept = {(each.first, each.second): each for each in read_decisions(path)}
+    gone = sum(kept.pop((min(pair), max(pair)), None) is not None for pair in dropped)
+    for each in map(_ordered, made):
+        kept[each.first, each.second] = each
+    new = path.with_suffix(".new")
+    with writing(path.parent):
+        new.write_text(json.dumps({"version": 1, "decisions": [asdict(kept[pair]) for pair in sorted(kept)]}, indent=1), encoding="utf-8")
+        put_in_place(new, path)
+    return gone
+
+
+def _ordered(decision: Decision) -> Decision:
+    """Return a decision with the lesser text first."""
+    if decision.first <= decision.second:
+        return decision
+    return Decision(decision.second, decision.first, decision.verdict, decision.note, decision.made, decision.second_place, decision.first_place)
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was found out about some chunks."""
+
+    mark: str  # up to where all have been looked at, and by which settings
+    digests: Sequence[tuple[int, bytes, bytes]] = ()  # row id, digest of the exact text, digest of the words
+    repeats: Sequence[tuple[int, int, int]] = ()  # row id, keeper's, 1 where the texts are equal
+    boosts: Sequence[tuple[int, float, float]] = ()  # row id, boost, salience with it
+    alike: Sequence[Alike] = ()
+    again: Sequence[int] = ()  # that had lost one that is alike
+
+
+class DuplicateTables:
+    """The tables of one store; rows that name a chunk go with it."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # -------------------------------------------------------------- pairs across documents
+
+    def alike(self, after: int = 0) -> list[Alike]:
+        """Return the pairs of chunks of two documents that are one text twice or for the owner to decide, sorted."""
+        return sorted(row[1:] for row in self.alike_since(after))
+
+    def alike_since(self, after: int) -> list[tuple[int, int, int, float, str, str, str]]:
+        """Return the pairs whose own row ids come after one, these first."""
+        return [(row[-1], *row[:6]) for row in self._db.fetch(f"SELECT {_ALIKE}, id FROM alike WHERE id > ? ORDER BY id", (after,))]
+
+    def put_alike(self, rows: Iterable[Alike]) -> None:
+        """Keep pairs; one that is there already stays, and one whose chunk is gone is left out."""
+        for row in rows:
+            first, second = sorted(row[:2])
+            values = (first, second, float(row[2]), *row[3:])
+            both = "(SELECT count(*) FROM chunks WHERE id IN (?, ?)) = 2"
+            sql = f"INSERT OR IGNORE INTO alike ({_ALIKE}) SELECT {', '.join('?' * 6)} WHERE {both}"
+            if self._db.execute(sql, (*values, first, second)):
+                self.note_change()
+
+    def lonely(self) -> list[int]:
+        """Return the row ids of chunks that have lost one that is alike, ascending."""
+        return [row for (row,) in self._db.fetch("SELECT chunk FROM lonely ORDER BY chunk")]
+
+    # -------------------------------------------------------------- repeats inside a document
+
+    def repeats(self, after: int = 0) -> list[tuple[int, int, bool]]:
+        """Return chunk, keeper (row ids) and whether their texts are equal, of the chunks that repeat another one of their document, sorted."""
+        rows = self._db.fetch("SELECT chunk, keeper, exact FROM repeats WHERE chunk > ? ORDER BY chunk", (after,))
+        return [(chunk, keeper, bool(exact)) for chunk, keeper, exact in rows]
+
+    def boosts(self, after: int = 0) -> dict[int, tuple[float, float]]:
+        """Return the boost, and the salience with it, of chunks that others repeat, by row id."""
+        rows = self._db.fetch("SELECT chunk, boost, salience FROM boosts WHERE chunk > ? ORDER BY chunk", (after,))
+        return {chunk: (boost, salience) for chunk, boost, salience in rows}
+
+    def repeats_among(self, rows: Sequence[int]) -> set[int]:
+        """Return which of these chunks repeat another one of their document."""
+        return {row for part in self._db.fetch_in("SELECT chunk FROM repeats WHERE chunk IN ({})", rows) for (row,) in part}
+
+    def rows_of_texts(self, digests: Sequence[str]) -> dict[int, str]:
+        """Return the digest of each chunk that has one of these texts, by row id."""
+        keys = [bytes.fromhex(digest) for digest in digests]
+        return {row: exact.hex() for part in self._db.fetch_in("SELECT chunk, exact FROM digests WHERE exact IN ({})", keys) for row, exact in part}
+
+    def rows_of_words(self, plain: bytes, document: int, limit: int) -> list[int]:
+        """Return the newest chunks of other documents that have these words and repeat nothing, so many at most."""
+        sql = (
+            "SELECT d.chunk FROM digests d JOIN chunks c ON c.id = d.chunk WHERE d.plain = ? AND c.document <> ?"
+            " AND d.chunk NOT IN (SELECT chunk FROM repeats) ORDER BY d.chunk DESC LIMIT ?"
+        )
+        return [row for (row,) in self._db.fetch(sql, (plain[:PLAIN], document, limit))]
+
+    def texts_of(self, paths: Sequence[str]) -> set[str]:
+        """Return the digests of the texts of the documents at these paths."""
+        sql = "SELECT g.exact FROM documents d JOIN chunks c ON c.document = d.id JOIN digests g ON g.chunk = c.id WHERE d.path IN ({})"
+        return {exact.hex() for part in self._db.fetch_in(sql, paths) for (exact,) in part}
+
+    def keep_looked(self, looked: Looked, decided: Collection[str] = ()) -> None:
+        """Keep what was found out about chunks; nothing of those that are gone meanwhile. `decided` are texts with a decision."""
+        rows = [row for row, *_ in looked.digests]
+        there = {row for part in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", rows) for (row,) in part}
+        digests = [(row, exact, plain[:PLAIN]) for row, exact, plain in looked.digests if row in there]
+        self._db.execute_many("INSERT INTO digests VALUES (?, ?, ?)", digests)
+        self._db.execute_many("INSERT INTO repeats VALUES (?, ?, ?)", [row for row in looked.repeats if row[0] in there])
+        self._db.execute_many("INSERT INTO boosts VALUES (?, ?, ?)", [row for row in looked.boosts if row[0] in there])
+        self.put_alike(looked.alike)
+        self._db.execute_many("DELETE FROM lonely WHERE chunk = ?", [(row,) for row in looked.again])
+        for column in ("first", "second"):  # repeats are no search units of their own
+            self._db.execute_many(f"DELETE FROM alike WHERE {column} = ?", [row[:1] for row in looked.repeats])
+        self._db.set_meta("looked", looked.mark)
+        if looked.repeats or looked.boosts or looked.alike or any(exact.hex() in decided for _, exact, _ in looked.digests):
+            self.note_change()
+
+    def forget_looked(self) -> None:
+        """Forget all that was found out about duplicates."""
+        for table in ("digests", "repeats", "boosts", "alike", "lonely"):
+            self._db.execute(f"DELETE FROM {table}")
+        self._db.set_meta("looked", "")
+        self.note_change()
+
+    def ingested_by_type(self) -> dict[str, tuple[int, int, list[float]]]:
+        """Return the number of segments, of repeats among them, and the boosts, by the documents' type."""
+        kind = "coalesce(json_extract(d.facts, '$.type'), '')"
+        found: dict[str, tuple[int, int, list[float]]] = {}
+        with self._db.reading():
+            segments = self._db.fetch(f"SELECT {kind}, count(*) FROM documents d JOIN chunks c ON c.document = d.id GROUP BY 1")
+            join = f"SELECT {kind}, {{}} FROM {{}} r JOIN chunks c ON c.id = r.chunk JOIN documents d ON d.id = c.document"
+            repeats: dict[str, int] = dict(self._db.fetch(f"{join.format('count(*)', 'repeats')} GROUP BY 1"))
+            for name, count in segments:
+                found[name] = (count, repeats.get(name, 0), [])
+            for name, boost in self._db.fetch(join.format("r.boost", "boosts")):
+                found[name][2].append(boost)
+        return found
+
+    def note_change(self) -> None:
+        """Take note in which generation what is known of duplicates changed last: readers keep theirs until then."""
+        self._db.set_meta("duplicates", str(self._db.generation + 1))
+
+    def forget_document(self, document: int) -> None:
+        """Have chunks elsewhere that were alike to one of a document's looked at again."""
+        own = "(SELECT id FROM chunks WHERE document = ?)"
+        for mine, other in (("first", "second"), ("second", "first")):
+            self._db.execute(f"INSERT OR IGNORE INTO lonely SELECT {other} FROM alike WHERE {mine} IN {own}", (document,))

@@ -1,0 +1,156 @@
+"""What is made of the notes is built anew beside the old one and switched to; a view that shows another store is no view."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from thumbindex.errors import IndexDamagedError, StorageError
+from thumbindex.index.files import Places
+from thumbindex.index.stamp import Stamp, read_at_commit, read_stamp
+from thumbindex.index.store import Store
+from thumbindex.index.words import KeywordView
+from thumbindex.index.writer import BUILDING, Writer, damage, mend, next_edition, switch
+
+FACTS = {"fingerprint": "m", "dimensions": "2", "model": "m"}
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for statement in statements:
+            db.execute(statement)
+
+
+@pytest.fixture
+def places(build, note, tmp_path) -> Places:
+    """Return an index of three notes, made with a model."""
+    _, places = build(*(note(f"{n}.md", f"apples {n}") for n in range(3)))
+    with Writer.open(tmp_path / "index") as writer:
+        writer.note("model", "m", fingerprint="m", dimensions="2")
+    return places
+
+
+def damage_pages(path: Path) -> None:
+    """Write over the last third of a store's file."""
+    with closing(Store(path)) as store:
+        store.clean_log()
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size * 2 // 3)
+        file.write(b"damaged" * 3000)
+
+
+def test_a_whole_index_is_left_alone(places):
+    assert (damage(places), mend(places), places.present) == ("", "", 1)
+
+
+def test_pages_that_do_not_hold_together_are_found(places):
+    damage_pages(places.store)
+    assert damage(places) != ""
+
+
+def test_a_text_that_is_not_what_was_written_is_found_and_not_returned(places):
+    execute(places.store, "UPDATE sections SET text = 'b' || substr(text, 2)")
+    assert damage(places) == "a text is not what was written"
+    with closing(Store(places.store, read_only=True)) as store, pytest.raises(IndexDamagedError, match="builds it anew from the notes"):
+        store.chunks(list(store.rows()))
+
+
+def test_a_damaged_index_is_begun_anew_with_its_model_and_who_has_the_old_one_open_keeps_it(places):
+    with closing(Store(places.store, read_only=True)) as old:
+        execute(places.store, "UPDATE sections SET text = 'b' WHERE rowid = 1")
+        assert "built anew from the notes" in mend(places)
+        assert (len(old.documents()), places.present, mend(places)) == (3, 2, "")
+    with closing(Store(places.store)) as new:
+        assert ({key: new.meta(key) for key in FACTS}, new.documents()) == (FACTS, [])
+
+
+def test_a_store_that_is_no_database_is_begun_anew(places):
+    places.store.write_bytes(b"damaged" * 1000)
+    assert "was damaged (it is no SQLite file)" in mend(places)
+    assert (Store(places.store).documents(), read_stamp(places.keyword)) == ([], None)
+
+
+@pytest.mark.parametrize("version", [1, 6, 7])
+def test_an_index_of_an_earlier_schema_is_begun_anew(places, version):
+    execute(places.store, f"UPDATE meta SET value = '{version}' WHERE key = 'schema'", f"PRAGMA user_version = {version}")
+    with pytest.raises(IndexDamagedError, match=f"another schema, {version}"):
+        Store(places.store, read_only=True)
+    assert f"another schema, {version}" in mend(places)
+
+
+def test_a_flipped_version_is_damage_and_no_later_version(places):
+    execute(places.store, f"PRAGMA user_version = {Store.version + 64}")
+    with pytest.raises(IndexDamagedError):
+        Store(places.store)
+
+
+def test_an_edition_that_is_not_switched_to_is_seen_by_nobody_and_stays_until_it_is(places, note, build):
+    edition = next_edition(places.folder, lambda store: False)
+    assert (edition, places.present, len(Store(places.store, read_only=True).documents())) == (2, 1, 3)
+    build(note("x.md", "pears"))
+    assert (places.folder / "2").is_dir()
+    switch(places.folder, edition)
+    assert (places.present, (places.folder / "1").exists(), Store(places.store, read_only=True).documents()) == (2, False, [])
+
+
+def test_an_edition_that_was_begun_goes_on_where_it_may(places):
+    def begin(keep: bool) -> str:
+        with Writer.open(places.folder, edition=next_edition(places.folder, lambda store: keep)) as writer:
+            found = writer.store.meta("half")
+            writer.note("half", "done")
+            return found
+
+    assert [begin(keep=False), begin(keep=True), begin(keep=False)] == ["", "done", ""]
+
+
+def test_an_edition_is_building_until_somebody_says_otherwise(places):
+    with Writer.open(places.folder, edition=next_edition(places.folder, lambda store: False)) as writer:
+        assert writer.store.meta(BUILDING) == "yes"
+
+
+def test_a_name_of_an_edition_that_cannot_be_read_is_that_of_the_first(places):
+    (places.folder / "edition").write_bytes(b"\xff\x00")
+    assert places.present == 1
+
+
+def test_views_without_a_store_are_dropped_since_a_new_one_counts_from_the_beginning(places):
+    places.at().store.unlink()
+    with Writer.open(places.folder):
+        assert read_stamp(places.keyword) is None
+
+
+def test_a_store_that_has_lost_what_its_view_shows_drops_the_view(places):
+    shown = read_stamp(places.keyword)
+    assert shown
+    KeywordView(places.keyword).write_stamp(shown.generation + 100, 0)
+    with Writer.open(places.folder):
+        assert read_stamp(places.keyword) is None
+
+
+def stamped(places: Places) -> Stamp:
+    """Return the stamp of an index of which every file is as it says."""
+    return read_at_commit(places.keyword, lambda stamp: stamp)
+
+
+def test_a_commit_that_no_stamp_vouches_for_is_swept_away(build, note):
+    _, places = build(note("a.md", "apples"))
+    before = stamped(places)
+    KeywordView(places.keyword).apply([], [], [(99, next(iter(note("b.md", "pears")[1].chunks)), "")])
+    assert (stamped(places) == before, len(list(places.keyword.glob("*.toc")))) == (True, 2)
+    with Writer.open(places.folder):
+        assert (stamped(places) == before, len(list(places.keyword.glob("*.toc")))) == (True, 1)
+
+
+def test_a_stamp_that_was_flipped_vouches_for_nothing(places):
+    stamp = places.keyword / "stamp"
+    stamp.write_bytes(stamp.read_bytes().replace(b"toc", b"tic"))
+    assert read_stamp(places.keyword) is None
+
+
+def test_a_folder_in_the_place_of_the_store_is_told_in_words(tmp_path):
+    (tmp_path / "1" / "index.sqlite3").mkdir(parents=True)
+    with pytest.raises(StorageError, match="permissions"), Writer.open(tmp_path):
+        pass

@@ -1,0 +1,236 @@
+"""A vector is kept as what it is, or not at all, once for all folders, and no longer than some folder has its text."""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from thumbindex.errors import ModelError
+from thumbindex.index.files import Places
+from thumbindex.index.snapshot import stored_vectors
+from thumbindex.index.store import Store
+from thumbindex.index.vector_store import VectorStore, packed, unpacked, vector_file
+from thumbindex.index.writer import FEW_VECTORS, Batch, Withheld, Writer, delete_index, mend, next_edition, switch
+
+
+def test_nothing_is_a_vector_of_zeros():
+    assert packed(np.zeros((1, 3), dtype=np.float32)).tolist() == [[0, 0, 0]]
+
+
+@pytest.mark.parametrize("length", [1e-44, 1e-38, 1e-20, 1.0, 1e38])
+def test_a_vector_of_any_length_is_kept_as_where_it_points(length):
+    stored = packed(np.array([[0, -length, length]], dtype=np.float32))
+    assert stored.tolist() == [[0, -127, 127]]
+
+
+def test_what_was_stored_becomes_the_same_again():
+    stored = np.random.default_rng(1).integers(-127, 128, size=(200, 16), dtype=np.int8)
+    stored[:, 3] = 127
+    assert (packed(stored.astype(np.float32)) == stored).all()
+    assert (packed(unpacked([vector.tobytes() for vector in stored])) == stored).all()
+
+
+# ------------------------------------------------------------------ one folder's
+
+
+def embed(folder, fingerprint="m", seed=1, *, last=True):
+    """Give a vector to every text that lacks one; return how many did."""
+    with Writer.open(folder) as writer:
+        writer.note("fingerprint", fingerprint, dimensions="3", model=fingerprint)
+        chance = np.random.default_rng(seed)
+        pending = [key for key, _ in writer.store.pending()]
+        writer.keep_vectors({key: chance.normal(size=3) for key in pending}, last=last)
+    return len(pending)
+
+
+def files_with(data, folder):
+    return [path.name for path in folder.rglob("*") if path.is_file() and data in path.read_bytes()]
+
+
+def vectors_in(tmp_path, fingerprint="m"):
+    with closing(VectorStore(vector_file(tmp_path / "vectors", fingerprint), read_only=True)) as vectors:
+        return vectors.count()
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_a_vector_that_points_nowhere_is_refused_and_its_text_still_lacks_one(number, build, note, tmp_path):
+    build(note("a.md", "apples"))
+    with Writer.open(tmp_path / "index") as writer:
+        writer.note("fingerprint", "m")
+        keys = [key for key, _ in writer.store.pending()]
+        with pytest.raises(ModelError, match="Name another model"):
+            writer.keep_vectors({keys[0]: np.array([number, 1], dtype=np.float32)})
+        assert [key for key, _ in writer.store.pending()] == keys
+
+
+def test_vectors_that_are_read_as_they_lie_are_those_that_are_looked_up(build, note, tmp_path):
+    _, places = build(note("a.md", *(f"apples {n}" for n in range(1001))), note("b.md", "pears"), note("c.md", "pears", title="b"))
+    embed(places.folder)
+    with closing(Store(places.store, read_only=True)) as store:
+        rows, matrix = store.chunk_matrix(sorted(row for row in store.rows() if row > 0))
+        view = stored_vectors(store)
+    order = np.argsort(view.rows())
+    assert (len(rows), view.rows()[order].tolist()) == (1003, rows)
+    assert view.matrix()[order] == pytest.approx(matrix, abs=1e-3)
+
+
+def test_vectors_of_one_folder_among_many_of_others_are_the_same(build, note, tmp_path):
+    _, places = build(note("a.md", "apples", "pears"))
+    embed(places.folder)
+    before = stored_vectors(Store(places.store, read_only=True)).matrix().tolist()
+    build(note("b.md", *(f"plums {n}" for n in range(50))), folder="other")
+    embed(tmp_path / "other", seed=2)
+    assert stored_vectors(Store(places.store, read_only=True)).matrix().tolist() == before
+
+
+def test_vectors_of_two_models_of_one_dimension_never_mix(build, note, tmp_path):
+    _, places = build(note("a.md", "text"))
+    embed(places.folder, "one")
+    assert (embed(places.folder, "two"), vectors_in(tmp_path, "one"), vectors_in(tmp_path, "two")) == (1, 1, 1)
+
+
+# ------------------------------------------------------------------ shared
+
+
+def test_a_text_that_another_folder_holds_is_not_embedded_again(build, note, tmp_path):
+    build(note("a.md", "apples", "pears"))
+    build(note("a.md", "apples", "plums"), folder="other")
+    assert (embed(tmp_path / "index"), embed(tmp_path / "other"), vectors_in(tmp_path)) == (2, 1, 3)
+
+
+def test_a_new_edition_embeds_nothing_again(build, note, tmp_path):
+    _, places = build(note("a.md", "apples", "pears"))
+    embed(places.folder)
+    switch(places.folder, next_edition(places.folder, lambda store: False))
+    build(note("a.md", "apples", "pears"))
+    assert (places.present, embed(places.folder), vectors_in(tmp_path)) == (2, 0, 2)
+
+
+def test_a_forgotten_index_takes_those_vectors_along_that_no_other_folder_needs(build, note, tmp_path):
+    for name, text in (("index", "pears"), ("other", "plums")):
+        build(note("a.md", "apples", text), folder=name)
+        embed(tmp_path / name)
+    delete_index(Places(tmp_path / "index"))
+    assert (vectors_in(tmp_path), embed(tmp_path / "other")) == (2, 0)
+    delete_index(Places(tmp_path / "other"))
+    assert list((tmp_path / "vectors").glob("*.sqlite3*")) == []
+
+
+def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_holds_it(build, note, tmp_path):
+    secret, shared = note("secret.md", "the word is mellon"), note("shared.md", "a text of both")
+    build(secret, shared)
+    build(shared, folder="other")
+    embed(tmp_path / "index")
+    embed(tmp_path / "other")
+    with Writer.open(tmp_path / "index") as writer:
+        hidden = [row for row, chunk in writer.store.chunks([r for r in writer.store.rows() if r > 0]).items() if "mellon" in chunk.text]
+        (vector,) = writer.store.chunk_vectors(hidden).values()
+        erased = packed(vector[None]).tobytes()
+        assert files_with(erased, tmp_path) != []
+        paths = ("secret.md", "shared.md")
+        withheld = Withheld().with_states([secret[0], shared[0]])
+        writer.apply(Batch(removed=paths, private=frozenset(paths), withheld=withheld), lambda documents: lambda link, path: None)
+        assert writer.wipe()
+    assert (files_with(erased, tmp_path), vectors_in(tmp_path), embed(tmp_path / "other")) == ([], 1, 0)
+
+
+def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(build, note, tmp_path):
+    _, places = build(note("a.md", "apples"))
+    embed(places.folder)
+    build(note("b.md", "pears"), folder="other")
+    embed(tmp_path / "other")
+    whole = places.store.read_bytes()
+    places.store.write_bytes(b"damaged" * 1000)
+    delete_index(Places(tmp_path / "other"))
+    assert vectors_in(tmp_path) == 2
+    places.store.write_bytes(whole)
+    with Writer.open(places.folder) as writer:
+        writer.sweep_vectors()
+    assert (vectors_in(tmp_path), embed(places.folder)) == (1, 0)
+
+
+def test_who_lost_a_vector_to_anothers_sweep_embeds_its_text_again(build, note, tmp_path):
+    _, places = build(note("a.md", "apples"))
+    embed(places.folder)
+    with closing(VectorStore.open(vector_file(tmp_path / "vectors", "m"))) as vectors:
+        vectors.remove(vectors.keys())
+    assert (embed(places.folder), vectors_in(tmp_path)) == (1, 1)
+
+
+def test_vectors_that_nobody_needs_are_swept_when_they_are_most_of_all(build, note, tmp_path):
+    build(note("a.md", *(f"apples {n}" for n in range(2 * FEW_VECTORS))))
+    embed(tmp_path / "index")
+    build(note("a.md", "pears"))
+    with Writer.open(tmp_path / "index") as writer:
+        writer.sweep_vectors()
+        assert vectors_in(tmp_path) == 2 * FEW_VECTORS
+    embed(tmp_path / "index")
+    with Writer.open(tmp_path / "index") as writer:
+        writer.sweep_vectors()
+    assert vectors_in(tmp_path) == 1
+
+
+def test_several_processes_write_at_once_and_nothing_is_lost(tmp_path):
+    path = vector_file(tmp_path, "m")
+    program = (
+        "import sys, numpy as np; from pathlib import Path; from thumbindex.index.vector_store import VectorStore\n"
+        "own = int(sys.argv[2])\n"
+        "for n in range(40):\n"
+        "    store = VectorStore.open(Path(sys.argv[1]), 'm')\n"
+        "    store.add([bytes([own, n]), bytes([9, n])], np.array([[own, n + 1], [1, n]]))\n"
+        "    store.close()"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", program, str(path), str(own)]) for own in range(3)]
+    assert [each.wait() for each in running] == [0, 0, 0]
+    with closing(VectorStore(path, read_only=True)) as store:
+        assert (store.count(), store.damaged()) == (3 * 40 + 40, set())
+
+
+def test_without_the_store_of_vectors_an_index_is_read_all_the_same(build, note, tmp_path):
+    _, places = build(note("a.md", "apples"))
+    embed(places.folder)
+    shutil.rmtree(tmp_path / "vectors")
+    with closing(Store(places.store, read_only=True)) as store:
+        assert (store.counts(), len(stored_vectors(store).rows()), store.vectors) == ((1, 1, 0), 0, None)
+
+
+# ------------------------------------------------------------------ damaged
+
+
+@pytest.mark.parametrize("change", ["vector = x'7f0101'", "vector = x'7f'", "vector = 7", "sum = sum + 1", "sum = 'x'", "key = x'00'"])
+def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_its_text_is_embedded_again(change, build, note, tmp_path):
+    _, places = build(note("a.md", *(f"apples {n}" for n in range(900))))
+    embed(places.folder)
+    with closing(sqlite3.connect(vector_file(tmp_path / "vectors", "m"))) as db:
+        db.execute(f"UPDATE vectors SET {change} WHERE rowid = 700")
+        db.commit()
+    with closing(Store(places.store, read_only=True)) as store:
+        assert len(stored_vectors(store).rows()) == 899
+    assert "1 vectors in" in mend(places)
+    assert (embed(places.folder), len(stored_vectors(Store(places.store, read_only=True)).rows())) == (1, 900)
+
+
+def test_of_a_file_that_does_not_hold_together_all_is_kept_that_can_be_read(build, note, tmp_path):
+    _, places = build(note("a.md", *(f"apples {n}" for n in range(3000))))
+    embed(places.folder)
+    path = vector_file(tmp_path / "vectors", "m")
+    with closing(VectorStore(path)) as store:
+        store.clean_log()
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"damaged" * 700)
+    assert "the rest is embedded again" in mend(places)
+    assert 0 < embed(places.folder) < 2500
+    assert mend(places) == ""
+
+
+def test_a_file_of_vectors_that_is_none_is_begun_anew(build, note, tmp_path):
+    _, places = build(note("a.md", "apples"))
+    embed(places.folder)
+    for path in (tmp_path / "vectors").iterdir():
+        path.write_bytes(b"damaged" * 1000)
+    assert (embed(places.folder), vectors_in(tmp_path)) == (1, 1)
