@@ -98,7 +98,7 @@ def test_the_reranker_parts_no_pair(ask) -> None:
             return [float("90" not in each) for each in passages]
 
     notes = [document("a.md", TEXT.format(30)), document("b.md", "The server copies all files."), document("c.md", TEXT.format(90))]
-    search, _ = ask(notes, "server copies all files", reranker=Picky(), rerank={"enabled": True, "weight": 1.0})
+    search, _ = ask(notes, "server copies all files", reranker=Picky(), on="rerank", rerank={"weight": 1.0})
     assert [passage.path for passage in search.passages] in (["a.md", "c.md", "b.md"], ["b.md", "a.md", "c.md"])
 
 

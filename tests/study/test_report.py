@@ -15,7 +15,7 @@ from thumbindex.study.report import Findings, render_markdown, tables, verdict, 
 
 @pytest.fixture
 def findings(source: Source, evaluation: Evaluation) -> Findings:
-    effects = ablate([source], [evaluation], [Variant("without search_keyword", {"search_keyword.enabled": False})])
+    effects = ablate([source], [evaluation], [Variant("without search_keyword", {"skip": ("search_keyword",)})])
     refused = Effect(Variant("with magic", {}), refusal="There is none.")
     return Findings((evaluation,), {"vault.manual": {"query.limit": 3}}, (compare("vault.manual", [1.0, 1.0], [1.0, 0.0]),), (*effects, refused))
 

@@ -158,7 +158,7 @@ class Library(Duplicated):
             if not fitting and name:
                 self._embedder = self._open_embedder(name)
             # A folder's own file holds where it is asked alone, as `only` has it.
-            wanting = [each for each in (self.config, *(reader.folder.config for reader in self._readers)) if each.query.rerank.enabled]
+            wanting = [each for each in (self.config, *(reader.folder.config for reader in self._readers)) if each.query.runs("rerank")]
             if self._reranker is None and self._embedder is not None and wanting:
                 self._reranker = open_reranker(wanting[0].encode.rerank, self._embedder, offline=offline())
 
@@ -192,7 +192,7 @@ class Library(Duplicated):
         self._models_for_query()
         other = copy(self)
         other.config = replace(self.config, query=settings)
-        if settings.rerank.enabled and self._embedder is not None:
+        if settings.runs("rerank") and self._embedder is not None:
             other.load_models()
         return other
 

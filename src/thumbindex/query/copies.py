@@ -322,7 +322,7 @@ def by_embedding(items: Sequence[Mapping[str, Any]], content_field: str, thresho
     if len(items) > MOST_SEMANTIC:
         raise UsageError(
             f"deduplicate by `semantic` compares each item with each and takes at most {MOST_SEMANTIC}, not {len(items)}:"
-            " lower the searches' `limit`, or set `query.deduplicate.method` to `content_hash`."
+            " give fewer, or set `query.deduplicate.method` to `content_hash`."
         )
     contents = [value_at(item, content_field) for item in items]
     keys = [content_key(item, content_field) for item in items]

@@ -293,13 +293,13 @@ def _behind_the_limit(wanted: Collection[ChunkId], before: Search, tools: Tools)
 def _behind_fusion(wanted: Collection[ChunkId], before: Search, after: Search, tools: Tools) -> str:
     """Say at which place it would be if fusion kept all."""
     settings, count = tools.settings, len(after.candidates)
-    if not settings.fuse.enabled:
+    if not settings.runs("fuse"):
         return "fusion is switched off, and it is not in the one list that is taken"
     longer = fuse(before, replace(tools, settings=replace(settings, fuse=replace(settings.fuse, limit=len(tools.snapshot.catalog)))))
     rank = next((n for n, each in enumerate(longer.candidates, 1) if each.id in wanted), None)
     if rank is None:
-        return f"{settings.fuse.chunks} better chunks of its document were taken (query.fuse.chunks)"
-    return f"it is at place {rank} of {len(longer.candidates)} that were found, and the first {count} were taken (query.fuse.limit)"
+        return f"{settings.fuse.chunks} better chunks of its document were taken"
+    return f"it is at place {rank} of {len(longer.candidates)} that were found, and the first {count} were taken"
 
 
 # ------------------------------------------------------------------ how far it was

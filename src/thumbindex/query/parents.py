@@ -189,7 +189,7 @@ def parents(search: Search, tools: Tools) -> Search:
     catalog = tools.snapshot.catalog
     sections = catalog.sections(list(dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in))))
     families = as_families(search.candidates, sections, catalog)
-    if tools.settings.dedup_ngram.enabled:
+    if tools.settings.runs("dedup_ngram"):
         families = without_copies(in_larger(families, sections, catalog), sections, search.query.limit, tools)
     return replace(search, passages=as_passages(families, sections, catalog, search.query.limit))
 

@@ -60,7 +60,7 @@ def run(query: Query, tools: Tools, clock: Callable[[], float], watch: Watch = l
     search, steps = begin(query, tools), []
     watch("", search)
     for name, stage in STAGES:
-        if getattr(tools.settings, name).enabled:
+        if tools.settings.runs(name):
             began = clock()
             after = stage(search, tools)
             steps.append(compare(name, search, after, clock() - began))
@@ -90,7 +90,7 @@ def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:
 def finish(search: Search, tools: Tools) -> Search:
     """Cut the passages to the limit, but not between two that disagree; where parents are off, chunks stand for themselves."""
     catalog, limit = tools.snapshot.catalog, search.query.limit
-    passages = search.passages if tools.settings.parents.enabled else as_passages(as_families(search.candidates, {}, catalog), {}, catalog, limit)
+    passages = search.passages if tools.settings.runs("parents") else as_passages(as_families(search.candidates, {}, catalog), {}, catalog, limit)
     return replace(search, passages=cut(passages, limit))
 
 

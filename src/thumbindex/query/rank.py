@@ -161,7 +161,7 @@ def fuse_lists(
     chunk_scores: dict[ChunkId, float] = fusion({name: {hit.chunk: hit.score for hit in found.hits} for name, found in lists.items()}, weights)
     raised = gain_of_others(weights)
     chunk_scores = {chunk: score * raised if chunk in pending else score for chunk, score in chunk_scores.items()}
-    if not settings.aggregate.enabled:
+    if not settings.runs("aggregate"):
         return chunk_scores
     document_scores: dict[DocumentId, float] = fusion({name: found.documents for name, found in lists.items()}, weights, frozenset(of.values()))
     for document in {of[chunk] for chunk in pending} - {of[chunk] for chunk in of.keys() - pending}:
@@ -312,4 +312,4 @@ def normalize(search: Search, tools: Tools) -> Search:
 
 def attainable(settings: QuerySettings) -> float:
     """Return the highest score: fusion's weights sum to 1 with either method, recency adds its bias."""
-    return 1.0 + (settings.recency.bias if settings.recency.enabled else 0.0)
+    return 1.0 + (settings.recency.bias if settings.runs("recency") else 0.0)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.config import Key, Setting, settings
+from thumbindex.config import settings
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import Progress
-from thumbindex.settings import QuerySettings
+from thumbindex.settings import STAGE_NAMES, QuerySettings
 from thumbindex.study.evaluate import RANKED_PASSAGES, Evaluation, Show, Source, evaluate_all
 from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import QuerySet, digest_of
@@ -75,13 +75,13 @@ def interval_of(values: Sequence[float], resamples: int = RESAMPLES) -> Interval
     return Interval(float(sample.mean()), float(low), float(high))
 
 
-_RETRIEVER = "search_"
-"""What the names of the stages that look something up begin with."""
+_CONSTANTS = {"search_graph.direction": ("out", "in", "both")}
+"""The choices of a constant that no user sets, and that is measured all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A configuration with one thing changed, and what it takes for that: settings below `query`, as `fuse.method`."""
+    """A configuration with one thing changed, and what it takes for that: settings below `query`, as `fuse.method` or `skip`."""
 
     name: str
     changes: Mapping[str, Any]
@@ -89,8 +89,8 @@ class Variant:
     def applied(self, query: QuerySettings) -> QuerySettings:
         """Return the settings with the changes made."""
         for key, value in self.changes.items():
-            table, _, name = key.partition(".")
-            query = replace(query, **{table: replace(getattr(query, table), **{name: value})})
+            table, _, name = key.rpartition(".")
+            query = replace(query, **{table: replace(getattr(query, table), **{name: value})} if table else {name: value})
         return query
 
 
@@ -105,12 +105,17 @@ class Effect:
 
 
 def variants(query: QuerySettings) -> tuple[Variant, ...]:
-    """Return every stage switched, every retriever alone, and every alternative of a setting that has choices, as the settings declare them."""
-    known = {Key(key.removeprefix("query.")): each for key, each in settings().items() if key.startswith("query.") and key.count(".") == 2}
-    switched = [_switched(key, query) for key in known if key.endswith(".enabled")]
-    retrievers = [key.partition(".")[0] for key in known if key.startswith(_RETRIEVER) and key.endswith(".enabled")]
-    alone = [Variant(f"{one} alone", {f"{each}.enabled": each == one for each in retrievers}) for one in retrievers]
-    chosen = chain.from_iterable(_alternatives(key, each, query) for key, each in known.items() if each.choices)
+    """Return every stage switched, every retriever alone, and every alternative of what has choices, as the settings declare them."""
+    switched = [
+        Variant(f"without {each}", {"skip": query.without_stages(each).skip})
+        if query.runs(each)
+        else Variant(f"with {each}", {"skip": query.with_stages(each).skip})
+        for each in STAGE_NAMES
+    ]
+    retrievers = [each for each in STAGE_NAMES if each.startswith("search_")]
+    alone = [Variant(f"{one} alone", {"skip": query.without_stages(*retrievers).with_stages(one).skip}) for one in retrievers]
+    declared = {key.removeprefix("query."): each.choices for key, each in settings().items() if key.startswith("query.") and key.count(".") == 2}
+    chosen = chain.from_iterable(_alternatives(key, choices, query) for key, choices in {**_CONSTANTS, **declared}.items() if choices)
     return (*switched, *alone, *chosen)
 
 
@@ -126,20 +131,13 @@ def ablate(
     return tuple(effects)
 
 
-def _switched(key: str, query: QuerySettings) -> Variant:
-    table = key.partition(".")[0]
-    on = getattr(query, table).enabled
-    return Variant(f"{'without' if on else 'with'} {table}", {key: not on})
-
-
-def _alternatives(key: str, setting: Setting, query: QuerySettings) -> list[Variant]:
+def _alternatives(key: str, choices: Sequence[str], query: QuerySettings) -> list[Variant]:
     """Return a variant a choice that is not the present one; a stage that is off is switched on for it."""
     table, _, name = key.partition(".")
-    now = getattr(query, table)
-    others = [choice for choice in setting.choices if choice != getattr(now, name)]
-    if now.enabled:
+    others = [choice for choice in choices if choice != getattr(getattr(query, table), name)]
+    if query.runs(table):
         return [Variant(f"{key}={choice}", {key: choice}) for choice in others]
-    return [Variant(f"with {table}, {name}={choice}", {f"{table}.enabled": True, key: choice}) for choice in others]
+    return [Variant(f"with {table}, {name}={choice}", {"skip": query.with_stages(table).skip, key: choice}) for choice in others]
 
 
 def _effect(variant: Variant, sources: Sequence[Source], before: Sequence[Evaluation], limit: int) -> Effect:

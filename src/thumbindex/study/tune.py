@@ -49,8 +49,11 @@ def _weight(name: str, stage: str, weight: float) -> Choice:
     return Choice(f"{name} {weight}", {f"query.{stage}.weight": weight})
 
 
+_SKIP = "query.skip"
+
+
 def _reranked(weight: float) -> Choice:
-    return Choice(f"reranked, {weight}", {"query.rerank.enabled": True, "query.rerank.weight": weight})
+    return Choice(f"reranked, {weight}", {_SKIP: QuerySettings().with_stages("rerank").skip, "query.rerank.weight": weight})
 
 
 GRID: tuple[tuple[Choice, ...], ...] = (
@@ -58,7 +61,7 @@ GRID: tuple[tuple[Choice, ...], ...] = (
     (_ranks(10), _ranks(30), _ranks(60)),
     (_weight("links", "search_graph", 0.0), _weight("links", "search_graph", 0.1)),
     (_weight("identifiers", "search_code", 0.0), _weight("identifiers", "search_code", 0.2)),
-    (Choice("expanded", {"query.expand.enabled": True}),),
+    (Choice("expanded", {_SKIP: QuerySettings().with_stages("expand").skip}),),
     (_reranked(0.1), _reranked(0.2)),
 )
 """The axes in the order in which they are decided, the default of each left out: what is decided first is the ground for what comes after."""
@@ -75,8 +78,7 @@ def open_axes(config: Config) -> tuple[tuple[Choice, ...], ...]:
 
 def settings_of(config: Config, values: Values) -> QuerySettings:
     """Return the query settings with some values of the grid, ranking alone: as what is found is shown makes no difference to what is first."""
-    query = with_tuned(config, values, "the grid").query
-    return replace(query, **{name: replace(getattr(query, name), enabled=False) for name in _BESIDE_RANKING})
+    return with_tuned(config, values, "the grid").query.without_stages(*_BESIDE_RANKING)
 
 
 Scores = npt.NDArray[np.float64]
@@ -148,8 +150,12 @@ def cross_validate(axes: Sequence[Sequence[Choice]], measure: Measure, groups: G
 
 
 def together(choices: Sequence[Choice]) -> Mapping[str, Any]:
-    """Return the values of several choices, of different axes."""
-    return {key: value for choice in choices for key, value in choice.values.items()}
+    """Return the values of several choices, of different axes; a stage that one of them runs is not left out."""
+    values = {key: value for choice in choices for key, value in choice.values.items()}
+    if _SKIP in values:
+        skips = [choice.values[_SKIP] for choice in choices if _SKIP in choice.values]
+        values[_SKIP] = tuple(stage for stage in skips[0] if all(stage in each for each in skips))
+    return values
 
 
 def standard_error(differences: Scores, groups: Groups) -> float:
@@ -265,7 +271,7 @@ def tune(library: Library, config: Config, given: Sequence[LabeledQuery] = (), p
     model = library.status()[0].state.model
     if reason := _nothing_to_tune(config, deciding):
         return Tuning({}, reason, len(deciding), len(set(group_by_document(deciding).tolist())), model, seconds=perf_counter() - began)
-    patient = library.answering_with(replace(library.config.query, rerank=replace(library.config.query.rerank, enabled=True))).remembering()
+    patient = library.answering_with(library.config.query.with_stages("rerank")).remembering()
     names = queries_from_links(notes, MOST_NAMES, tuple(kind for kind in KINDS if kind not in TELLING))
     measure, watch = (Asker(patient, config, queries, progress) for queries in (deciding, names))
     measure.rounds = 1 + sum(map(len, open_axes(config)))
