@@ -143,36 +143,6 @@ class IndexSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassifySettings:
-    """Weights of the retrievers by kind of query."""
-
-    factual_keyword: float = 1.5  # factual queries: weight of search_keyword
-    factual_code: float = 3.0  # factual queries: weight of search_code
-    factual_vector: float = 0.75  # factual queries: weight of search_vector
-    navigational_graph: float = 1.5  # navigational queries: weight of search_graph
-    navigational_keyword: float = 1.5  # navigational queries: weight of search_keyword
-    exploratory_vector: float = 1.3  # exploratory queries: weight of search_vector
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectSettings:
-    """Spelling."""
-
-    shortest: int = 4  # shorter words are left alone
-    two_edits_from: int = 8  # words of at least this length may differ in two letters
-
-
-@dataclass(frozen=True, slots=True)
-class EquateSettings:
-    """Other forms of the same word: abbreviations that the corpus defines, and compounds."""
-
-    abbreviations: bool = True  # `SSO` counts as `single sign-on` where a document says that it is the same, and the other way round
-    compounds: bool = True  # `side bar` counts as `sidebar` where a text writes it so, and the other way round
-    weight: float = 0.25  # weight of the other form against the one that was asked for
-    half: int = 3  # the fewest letters of each half of a compound
-
-
-@dataclass(frozen=True, slots=True)
 class ExpandSettings:
     """Neighbors of the query's words in the corpus's own vocabulary."""
 
@@ -234,14 +204,6 @@ class SearchGraphSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateSettings:
-    """Chunks added up to documents."""
-
-    best: int = 3  # chunks of a document whose mean cosine is the document's
-    whole: float = 1.0  # weight of a whole document's own keyword score beside its best chunk's
-
-
-@dataclass(frozen=True, slots=True)
 class SalienceSettings:
     """How much what was found matters in its documents, as a ranking of its own."""
 
@@ -260,13 +222,6 @@ class FuseSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadingsSettings:
-    """Sections of a document whose headings hold the query's words come before its others."""
-
-    weight: float = 0.4  # what a heading with all of the query's words adds to a chunk's share of its document's best one
-
-
-@dataclass(frozen=True, slots=True)
 class RecencySettings:
     """Newer documents gain a little."""
 
@@ -281,13 +236,6 @@ class ConfidenceSettings:
     abstain: float = setting(0.2, "below this confidence the answer is `not answerable`", least=0, most=1)
     doubt: float = setting(0.5, "below this confidence the level is `low`", least=0, most=1)
     minimum_relevance: float = setting(0.25, "candidates with a normalized score below this are left out", least=0, most=1)
-
-
-@dataclass(frozen=True, slots=True)
-class VariantsSettings:
-    """One page for several versions or languages."""
-
-    share: float = 0.5  # least share of the shorter page's chunks that stand in the other, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,13 +265,6 @@ class DedupSemanticSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ContradictSettings:
-    """Texts that say the same but for a number, version, date or negation."""
-
-    most: int = 4  # texts that disagree with each other; more of them are a series, as release notes are, and no contradiction
-
-
-@dataclass(frozen=True, slots=True)
 class DiversifySettings:
     """Not everything from one page."""
 
@@ -349,25 +290,18 @@ class QuerySettings:
         ("expand", "deduplicate", "rerank"), "stages that are left out; what is given stands in place of the default", choices=STAGE_NAMES
     )
     tuned: bool = setting(True, "ask a folder by what `thumbindex tune` found for it; false takes the defaults")
-    classify: ClassifySettings = field(default_factory=ClassifySettings)
-    correct: CorrectSettings = field(default_factory=CorrectSettings)
-    equate: EquateSettings = field(default_factory=EquateSettings)
     expand: ExpandSettings = field(default_factory=ExpandSettings)
     search_vector: SearchVectorSettings = field(default_factory=SearchVectorSettings)
     search_keyword: SearchKeywordSettings = field(default_factory=SearchKeywordSettings)
     search_code: SearchCodeSettings = field(default_factory=SearchCodeSettings)
     search_graph: SearchGraphSettings = field(default_factory=SearchGraphSettings)
-    aggregate: AggregateSettings = field(default_factory=AggregateSettings)
     salience: SalienceSettings = field(default_factory=SalienceSettings)
     fuse: FuseSettings = field(default_factory=FuseSettings)
-    headings: HeadingsSettings = field(default_factory=HeadingsSettings)
     recency: RecencySettings = field(default_factory=RecencySettings)
     confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)
-    variants: VariantsSettings = field(default_factory=VariantsSettings)
     deduplicate: DeduplicateSettings = field(default_factory=DeduplicateSettings)
     dedup_ngram: DedupNgramSettings = field(default_factory=DedupNgramSettings)
     dedup_semantic: DedupSemanticSettings = field(default_factory=DedupSemanticSettings)
-    contradict: ContradictSettings = field(default_factory=ContradictSettings)
     diversify: DiversifySettings = field(default_factory=DiversifySettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
 

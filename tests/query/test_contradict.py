@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.model import Query
-from thumbindex.query.contradict import contradict, together, without_series
+from thumbindex.query.copies import contradict, together, without_series
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 

@@ -13,12 +13,17 @@ from thumbindex.compare.likeness import similarity
 from thumbindex.compare.tokens import (
     CODE,
     DATE,
+    LANGUAGES,
     NAME,
+    NEGATING,
+    NEGATIONS,
     NUMBER,
+    OTHER_WORDS,
     POLAR,
     READINGS,
     STATE,
     STATES,
+    SYNONYMS,
     UNIT,
     WORD,
     Reading,
@@ -28,7 +33,6 @@ from thumbindex.compare.tokens import (
     tables_in,
     without_code,
 )
-from thumbindex.compare.words import LANGUAGES, NEGATING, NEGATIONS, OTHER_WORDS, SYNONYMS
 from thumbindex.language import FUNCTION_WORDS, language_of
 from thumbindex.model import BlockKind, Chunk, Judgement
 from thumbindex.settings import DuplicatesSettings

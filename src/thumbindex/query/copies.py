@@ -1,22 +1,23 @@
-"""The stages that take out copies: known, exact, near by letters, near by meaning, and by a field of the caller's."""
+"""The stages that compare the candidates' texts: exact and near copies go, by letters, meaning or a field; texts that disagree stay as a pair."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.compare.differences import differing, kept_apart, word_overlap
+from thumbindex.compare.differences import differing, disagreement, kept_apart, word_overlap
 from thumbindex.compare.likeness import BY_MEANING, by_letters, worth_reading
-from thumbindex.compare.paths import kinship
 from thumbindex.errors import UsageError
-from thumbindex.model import Candidate, Chunk, ChunkId, Document, Dropped, day_of
+from thumbindex.model import Candidate, Chunk, ChunkId, Dropped
 from thumbindex.ports import Duplicates, Matrix
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DeduplicateSettings, DedupSemanticSettings
@@ -31,16 +32,6 @@ class Copy:
 
     of: int
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Candidates that become one: where they stand, which text is shown, in whose place, and what makes them one."""
-
-    members: tuple[int, ...]  # positions, ascending: what is shown takes the place and the score of the first
-    shown: Candidate  # one of them, or a chunk that was no candidate
-    why: str
-    beside: tuple[ChunkId, ...] = ()  # places that are named, too, though they are no candidates
 
 
 def greedy(alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]) -> dict[int, int]:
@@ -71,11 +62,6 @@ def _kept_apart(first: Chunk, second: Chunk) -> str | None:
     return kept_apart(first, second)
 
 
-def newness(document: Document) -> tuple[int, float]:
-    """Return what the newer of two documents has more of: its own date, else the time of its file."""
-    return day_of(document).toordinal(), 0.0 if document.date else document.modified
-
-
 def merge(search: Search, tools: Tools, copies: Mapping[int, Copy]) -> Search:
     """Take the copies out; each survivor keeps its place and score, and counts and names what it stands for."""
     candidates = search.candidates
@@ -83,39 +69,23 @@ def merge(search: Search, tools: Tools, copies: Mapping[int, Copy]) -> Search:
     for at, copy in sorted(copies.items()):
         merged.setdefault(copy.of, []).append(candidates[at])
     kept = tuple(_with_copies(each, merged[at]) if at in merged else each for at, each in enumerate(candidates) if at not in copies)
-    gone = tuple(_dropped(candidates[at], candidates[copy.of], copy.why, tools) for at, copy in sorted(copies.items()))
+    gone = tuple(dropped_for(candidates[at], candidates[copy.of], copy.why, tools) for at, copy in sorted(copies.items()))
     return replace(search, candidates=kept, dropped=(*search.dropped, *gone))
-
-
-def gather(search: Search, tools: Tools, groups: Sequence[Group]) -> Search:
-    """Make one candidate of each group: at its best member's place, with that one's score and all members' ranks."""
-    candidates = search.candidates
-    shown = {group.members[0]: _shown(group, candidates) for group in groups}
-    members = {at: group for group in groups for at in group.members}
-    kept = tuple(shown.get(at, each) for at, each in enumerate(candidates) if at in shown or at not in members)
-    gone = (_dropped(candidates[at], group.shown, group.why, tools) for at, group in sorted(members.items()) if candidates[at].id != group.shown.id)
-    return replace(search, candidates=kept, dropped=(*search.dropped, *gone))
-
-
-def _shown(group: Group, candidates: Sequence[Candidate]) -> Candidate:
-    members = [candidates[at] for at in group.members]
-    sources = {name: min(each.sources[name] for each in members if name in each.sources) for each in members for name in each.sources}
-    first = replace(group.shown, score=members[0].score, sources=sources)
-    return _with_places(first, (n for each in members for n in (each.id, *each.also_in)), group.beside)
 
 
 def _with_copies(survivor: Candidate, copies: Sequence[Candidate]) -> Candidate:
-    return _with_places(survivor, (n for each in copies for n in (each.id, *each.also_in)))
+    return with_places(survivor, (n for each in copies for n in (each.id, *each.also_in)))
 
 
-def _with_places(survivor: Candidate, *places: Iterable[ChunkId]) -> Candidate:
+def with_places(survivor: Candidate, *places: Iterable[ChunkId]) -> Candidate:
     """Name further places, each once."""
     named = dict.fromkeys((*survivor.also_in, *(n for each in places for n in each)))
     named.pop(survivor.id, None)
     return replace(survivor, also_in=tuple(named), cluster_size=1 + len(named))
 
 
-def _dropped(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> Dropped:
+def dropped_for(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> Dropped:
+    """Return what is said of a candidate that another one stands for."""
     documents = tools.snapshot.catalog.documents
     reason = f"{why} of {documents[survivor.document].path}, line {survivor.chunk.start_line}"
     return Dropped(documents[copy.document].path, copy.chunk.start_line, reason)
@@ -136,63 +106,6 @@ def exact_copies(texts: Sequence[str], scores: Sequence[float]) -> dict[int, int
         if text not in best or scores[at] > scores[best[text]]:
             best[text] = at
     return {at: best[text] for at, text in enumerate(texts) if best[text] != at}
-
-
-MOST_COMPARED = 500
-"""Copies of one text whose dates are compared: a footer that stands in thousands of notes is no news in any of them."""
-
-
-def dedup_known(search: Search, tools: Tools) -> Search:
-    """Make one of known copies, in the best one's place; all their places are named, those that were not found, too."""
-    known = {each.id: tools.snapshot.duplicates.copies(each.id) for each in search.candidates}
-    if not any(known.values()):
-        return search
-    groups = [
-        Group(members, _newest(members, others, search, tools), "a known copy", others)
-        for members in copies_of_first([each.id for each in search.candidates], known)
-        if (others := _beside(members, known, search.candidates)) or len(members) > 1
-    ]
-    return gather(search, tools, groups)
-
-
-def copies_of_first(ids: Sequence[ChunkId], known: Mapping[ChunkId, tuple[ChunkId, ...]]) -> Iterator[tuple[int, ...]]:
-    """Yield positions that are one: the first and what it is known to be a copy of; a copy of a copy may say something else."""
-    taken: set[int] = set()
-    for at, first in enumerate(ids):
-        if at not in taken:
-            copies = set(known[first])
-            same = [n for n in range(at + 1, len(ids)) if n not in taken and (ids[n] in copies or first in known[ids[n]])]
-            taken.update(same)
-            yield at, *same
-
-
-def _beside(members: Sequence[int], known: Mapping[ChunkId, tuple[ChunkId, ...]], candidates: Sequence[Candidate]) -> tuple[ChunkId, ...]:
-    """Return the first one's copies that are no candidates."""
-    held = {candidates[at].id for at in members}
-    return tuple(n for n in known[candidates[members[0]].id] if n not in held)
-
-
-def _newest(members: Sequence[int], others: Sequence[ChunkId], search: Search, tools: Tools) -> Candidate:
-    """Return the newest text that may be shown, of equals the best; it may be one that was not found."""
-    documents, mine = tools.snapshot.catalog.documents, [search.candidates[at] for at in members]
-    best = max(mine, key=lambda each: newness(documents[each.document]))  # of equals the first
-    found, of = {n for each in search.candidates for n in (each.id, *each.also_in)}, tools.snapshot.catalog.document_of
-    newer = [n for n in others[:MOST_COMPARED] if n not in found and newness(documents[of(n)]) > newness(documents[best.document])]
-    by_age = sorted(newer, key=lambda n: newness(documents[of(n)]), reverse=True)
-    newest = next((n for n in by_age if _may_be_shown(n, best, search, tools)), None)
-    if newest is None:
-        return best
-    chunk = tools.snapshot.catalog.chunks([newest]).get(newest)
-    return best if chunk is None else Candidate(newest, tools.snapshot.catalog.document_of(newest), chunk, best.score)
-
-
-def _may_be_shown(chunk: ChunkId, best: Candidate, search: Search, tools: Tools) -> bool:
-    """Tell whether a chunk that was not found may stand for one that was: let through by filters, and no other version of the page."""
-    catalog = tools.snapshot.catalog
-    if search.mask is not None and not search.mask[chunk]:
-        return False
-    mine, other = catalog.documents[best.document], catalog.documents[catalog.document_of(chunk)]
-    return mine is not other and kinship(mine.path, other.path) not in {"version", "language"}
 
 
 def dedup_ngram(search: Search, tools: Tools) -> Search:
@@ -386,3 +299,71 @@ def _cosines(embeddings: Sequence[Any]) -> Any:
         unit = np.divide(matrix, lengths, out=np.full_like(matrix, np.nan), where=lengths > 0)
         found[np.ix_(rows, rows)] = unit @ unit.T
     return found
+
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+SERIES = 4
+"""Texts that disagree with so many others are a series, as release notes are, and no contradiction."""
+
+
+def contradict(search: Search, tools: Tools) -> Search:
+    """Put near copies that disagree next to each other, each naming the other and the words; the pair has the better one's score."""
+    candidates = search.candidates
+    found: dict[int, dict[int, str]] = defaultdict(dict)
+    for a, b in near_copies(candidates, tools):
+        if are_parallel(candidates[a], candidates[b]):
+            continue
+        for mine, other in ((a, b), (b, a)):
+            if differs := disagreement(candidates[mine].chunk.text, candidates[other].chunk.text):
+                found[mine][other] = differs
+    if not found:
+        return search
+    few = without_series(found, SERIES)
+    named = tuple(
+        replace(each, disagrees=tuple((candidates[other].id, differs) for other, differs in sorted(few.get(at, {}).items())))
+        for at, each in enumerate(candidates)
+    )
+    return replace(search, candidates=in_pairs(named))
+
+
+def are_parallel(first: Candidate, second: Candidate) -> bool:
+    """Tell whether two chunks are parallel passages of one document, under headings of their own: an author who says otherwise of something else."""
+    return first.document == second.document and first.chunk.heading_path != second.chunk.heading_path
+
+
+def without_series(found: Mapping[int, Mapping[int, str]], most: int) -> dict[int, Mapping[int, str]]:
+    """Leave out texts that disagree with so many others that they are a series, as release notes are; and what disagrees with those only."""
+    series = {at for at, others in found.items() if len(others) >= most}
+    kept = {at: {other: differs for other, differs in others.items() if other not in series} for at, others in found.items() if at not in series}
+    return {at: others for at, others in kept.items() if others}
+
+
+def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Return candidates with each partner right behind the first of a pair, with the first one's score; the others keep their order."""
+    if not any(each.disagrees for each in candidates):
+        return tuple(candidates)
+    ordered = together(candidates, lambda each: each.id, lambda each: {n for n, _ in each.disagrees})
+    raised: list[Candidate] = []
+    for each in ordered:
+        least = raised[-1].score if raised and any(n == raised[-1].id for n, _ in each.disagrees) else each.score
+        raised.append(each.scored(max(each.score, least)))
+    return tuple(raised)
+
+
+def together(items: Sequence[Item], key: Callable[[Item], Key], partners: Callable[[Item], AbstractSet[Key]]) -> list[Item]:
+    """Return the items in order, but each followed directly by those of its partners that have not come yet."""
+    by_key = {key(item): item for item in items}
+    ordered: dict[Key, Item] = {}
+    for own, item in by_key.items():
+        if own not in ordered:
+            wanted = partners(item)
+            ordered |= {own: item, **{other: each for other, each in by_key.items() if other in wanted and other not in ordered}}
+    return list(ordered.values())
+
+
+def of_pair(candidate: Candidate, kept: AbstractSet[ChunkId]) -> bool:
+    """Tell whether one that a candidate disagrees with is kept."""
+    return any(n in kept for n, _ in candidate.disagrees)

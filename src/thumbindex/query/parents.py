@@ -14,8 +14,7 @@ from thumbindex.compare.differences import comparable
 from thumbindex.compare.likeness import BY_LETTERS, similarity, worth_reading
 from thumbindex.model import BlockKind, Candidate, ChunkId, Disagreement, Document, Passage, Place, Section, day_modified, day_of
 from thumbindex.ports import Catalog
-from thumbindex.query.contradict import together
-from thumbindex.query.copies import greedy, told_apart
+from thumbindex.query.copies import greedy, together, told_apart
 from thumbindex.query.stage import Search, Tools
 
 _LEVELS = {

@@ -8,16 +8,14 @@ from dataclasses import replace
 from thumbindex.model import ChunkId, Passage, Place, Query, Step
 from thumbindex.ports import Mask
 from thumbindex.query.confidence import confidence
-from thumbindex.query.contradict import contradict
-from thumbindex.query.copies import dedup_hash, dedup_known, dedup_ngram, dedup_semantic, deduplicate
+from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
 from thumbindex.query.parents import as_families, as_passages, is_inside, parents
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
 from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
 from thumbindex.query.stage import Search, Stage, Tools
-from thumbindex.query.terms import read_terms
-from thumbindex.query.understand import classify, correct, equate, expand
-from thumbindex.query.variants import variants
+from thumbindex.query.understand import classify, correct, equate, expand, read_terms
+from thumbindex.query.variants import dedup_known, variants
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("classify", classify),

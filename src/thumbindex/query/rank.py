@@ -42,10 +42,6 @@ def by_salience(found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, fl
 
 
 Item = TypeVar("Item", bound=Hashable)
-Fusion = Callable[[Mapping[str, Mapping[Item, float]], Mapping[str, float]], dict[Item, float]]
-"""Rankings by retriever (item to score) and the retrievers' weights in; fused scores out, at most the sum of the weights."""
-
-
 READING = ("search_keyword", "search_code")
 """Retrievers that judge a text by what it says, as vectors do."""
 
@@ -208,6 +204,9 @@ def reciprocal_ranks(rankings: Mapping[str, Mapping[Item, float]], weights: Mapp
     return dict(fused)
 
 
+ABOVE = 0.4
+"""What a heading with all of the query's words adds to a chunk's share of its document's best one."""
+
 HEADINGS = 8192
 """Headings whose words are remembered."""
 
@@ -228,13 +227,11 @@ def headings(search: Search, tools: Tools) -> Search:
     for each in search.candidates:
         family[each.document].append(each)
     stemmed = frozenset(asked.values())
-    scored = [each for own in family.values() for each in raised(own, stemmed, settings.headings.weight, settings.fuse.spread, held)]
+    scored = [each for own in family.values() for each in raised(own, stemmed, settings.fuse.spread, held)]
     return replace(search, candidates=tuple(sorted(scored, key=lambda each: (-each.score, each.id))))
 
 
-def raised(
-    candidates: Collection[Candidate], asked: frozenset[str], weight: float, spread: float, held: Mapping[str, Mask] = NOWHERE
-) -> list[Candidate]:
+def raised(candidates: Collection[Candidate], asked: frozenset[str], spread: float, held: Mapping[str, Mask] = NOWHERE) -> list[Candidate]:
     """Score a document's chunks anew: as fusion did, by their share of the best one's, but the headings count in it."""
     best = max(each.score for each in candidates)
     if best <= 0:
@@ -244,7 +241,7 @@ def raised(
     if not any(covered):
         return list(candidates)
     shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
-    totals = [share + weight * covers for share, covers in zip(shares, covered, strict=True)]
+    totals = [share + ABOVE * covers for share, covers in zip(shares, covered, strict=True)]
     highest = max(totals)
     return [each.scored(best * (total / highest) ** spread) for each, total in zip(candidates, totals, strict=True)]
 
