@@ -1,11 +1,11 @@
 import pytest
 
 from thumbindex.model import QueryKind
-from thumbindex.query.understand import FACTORS, Names, kind_of
+from thumbindex.query.understand import FACTORS, DocumentNames, kind_of
 from thumbindex.testing import document
 
 FACTUAL, NAVIGATIONAL, EXPLORATORY = QueryKind.FACTUAL, QueryKind.NAVIGATIONAL, QueryKind.EXPLORATORY
-NAMES = Names([document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",)).document])
+NAMES = DocumentNames([document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",)).document])
 
 
 @pytest.mark.parametrize(

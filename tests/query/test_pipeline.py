@@ -3,7 +3,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from thumbindex.model import Filters, Query
-from thumbindex.query.pipeline import STAGES, compare
+from thumbindex.query.pipeline import STAGES, step_of
 from thumbindex.query.stage import Search
 from thumbindex.settings import STAGE_NAMES, QuerySettings
 from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
@@ -63,7 +63,7 @@ def test_a_gap_that_closes_moves_nobody_and_a_swap_moves_two(candidates) -> None
     made = candidates(memory_snapshot(DOCUMENTS))
     before = Search(Query("x"), "x", candidates=made)
     gap, swap = (Search(Query("x"), "x", candidates=kept) for kept in (made[1:], (made[1], made[0], *made[2:])))
-    assert (compare("x", before, gap, 0).moved, compare("x", before, swap, 0).moved) == (0, 2)
+    assert (step_of("x", before, gap, 0).moved, step_of("x", before, swap, 0).moved) == (0, 2)
 
 
 def test_the_passages_are_cut_to_the_limit_and_ranked_from_one(ask) -> None:

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from thumbindex.model import ChunkId, Filters, Query, Why
-from thumbindex.query.explain import why
+from thumbindex.query.explain import fate_of
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -29,7 +29,7 @@ def tell(settings_of):
         answer, _ = run(Query(text, limit, filters or Filters()), tools, count().__next__, lambda stage, search: seen.append((stage, search)))
         at = next(n for n, each in enumerate(snapshot.catalog.documents) if each.path == path)
         wanted = [ChunkId(n) for n in snapshot.catalog.chunk_ids(at)] if only is None else [ChunkId(only)]
-        return why(snapshot.catalog.documents[at], "", wanted, seen, answer, tools)
+        return fate_of(snapshot.catalog.documents[at], "", wanted, seen, answer, tools)
 
     return ask_and_tell
 

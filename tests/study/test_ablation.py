@@ -6,11 +6,11 @@ import pytest
 
 from thumbindex.query.pipeline import STAGES
 from thumbindex.settings import QuerySettings
-from thumbindex.study.compare import Variant, ablate, variants
+from thumbindex.study.compare import Variant, ablate, ablation_variants
 from thumbindex.study.evaluate import Evaluation, Source
 
 DEFAULT = QuerySettings()
-VARIANTS = {each.name: each for each in variants(DEFAULT)}
+VARIANTS = {each.name: each for each in ablation_variants(DEFAULT)}
 RETRIEVERS = [name for name, _ in STAGES if name.startswith("search_")]
 
 
@@ -39,7 +39,7 @@ def test_an_alternative_of_a_stage_that_is_off_switches_it_on() -> None:
 
 def test_variants_follow_the_configuration() -> None:
     other = VARIANTS["fuse.method=rrf"].applied(VARIANTS["with rerank"].applied(DEFAULT))
-    names = {each.name for each in variants(other)}
+    names = {each.name for each in ablation_variants(other)}
     assert {"without rerank", "fuse.method=convex"} <= names
     assert not {"with rerank", "fuse.method=rrf"} & names
 
@@ -53,7 +53,7 @@ def test_an_effect_is_the_difference_to_the_configuration_as_it_is(source: Sourc
 
 def test_every_variant_is_asked_or_says_why_not(source: Source, evaluation: Evaluation) -> None:
     short = replace(source, queries=source.queries[:1])
-    effects = ablate([short], [replace(evaluation, queries=short.queries)], variants(source.library.config.query))
+    effects = ablate([short], [replace(evaluation, queries=short.queries)], ablation_variants(source.library.config.query))
     refused = {each.variant.name: each.refusal for each in effects if each.difference is None}
     assert list(refused) == ["with deduplicate, method=exact_field"]
     assert "needs `query.deduplicate.field`" in refused["with deduplicate, method=exact_field"]

@@ -14,7 +14,7 @@ from thumbindex.library import Library
 from thumbindex.model import Progress
 from thumbindex.settings import Config, FuseSettings, QuerySettings
 from thumbindex.study.queries import Label, LabeledQuery
-from thumbindex.study.tune import GRID, Measure, decide, open_axes, settings_of, together, tune
+from thumbindex.study.tune import GRID, Measure, decide_tuning, joint_values, open_axes, settings_of, tune
 from thumbindex.testing import FakeEmbedder
 
 NAMES = tuple(LabeledQuery(f"n{n}", "name", "title", (Label(f"{n}.md", None, 2),)) for n in range(20))
@@ -32,7 +32,7 @@ def answers(queries: tuple[LabeledQuery, ...], **gains: float) -> Measure:
 
 
 def decided(names: dict[str, float], **gains: float):
-    return decide(answers(TELLING, **gains), answers(NAMES, **names), Config(), TELLING, NAMES)
+    return decide_tuning(answers(TELLING, **gains), answers(NAMES, **names), Config(), TELLING, NAMES)
 
 
 def test_what_gains_on_all_kinds_is_taken_and_says_by_how_much() -> None:
@@ -68,7 +68,7 @@ def test_every_value_of_the_grid_is_one_that_its_setting_takes() -> None:
 
 def test_two_stages_that_are_chosen_both_run() -> None:
     expanded, reranked = GRID[4][0], GRID[5][0]
-    query = settings_of(Config(), together((expanded, reranked)))
+    query = settings_of(Config(), joint_values((expanded, reranked)))
     assert (query.runs("expand"), query.runs("rerank"), query.runs("deduplicate")) == (True, True, False)
 
 

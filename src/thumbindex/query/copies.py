@@ -22,7 +22,7 @@ from thumbindex.ports import Duplicates, Matrix
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DeduplicateSettings, DedupSemanticSettings
 
-PAIRS = 1024
+_PAIRS = 1024
 """Pairs of chunks of which it is remembered what keeps them apart: the next query finds the same ones."""
 
 
@@ -57,7 +57,7 @@ def told_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> s
     return _kept_apart(first.chunk, second.chunk)
 
 
-@lru_cache(maxsize=PAIRS)
+@lru_cache(maxsize=_PAIRS)
 def _kept_apart(first: Chunk, second: Chunk) -> str | None:
     return kept_apart(first, second)
 
@@ -127,12 +127,12 @@ LEAST_OVERLAP = 0.5
 def dedup_semantic(search: Search, tools: Tools) -> Search:
     """Take out what says the same as a better candidate, unless a number, identifier or negation differs."""
     candidates = search.candidates
-    alike, cosines = by_meaning(candidates, tools)
+    alike, cosines = alike_by_meaning(candidates, tools)
     copies = greedy(alike, lambda a, b: kept_apart_by_words(candidates[a], candidates[b], tools))
     return merge(search, tools, {at: Copy(of, f"cosine {cosines[at, of]:.2f}: a near copy") for at, of in copies.items()})
 
 
-def by_meaning(candidates: Sequence[Candidate], tools: Tools) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
+def alike_by_meaning(candidates: Sequence[Candidate], tools: Tools) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
     """Return which two have vectors that are alike and texts that are worth reading, and all cosines, each of shape (items, items)."""
     cosines = stored_cosines(tools.snapshot.vector.vectors([each.id for each in candidates]))
     alike = cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)
@@ -172,7 +172,7 @@ def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int
 def _alike(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.bool_]:
     texts = [each.chunk.text for each in candidates]
     alike = np.asarray(by_letters(texts) >= tools.settings.dedup_ngram.similarity, dtype=np.bool_)
-    for a, b in np.argwhere(np.triu(by_meaning(candidates, tools)[0] & ~alike, 1)):
+    for a, b in np.argwhere(np.triu(alike_by_meaning(candidates, tools)[0] & ~alike, 1)):
         alike[a, b] = overlap_of(texts[a], texts[b]) >= LEAST_OVERLAP
     return alike
 
@@ -301,8 +301,8 @@ def _cosines(embeddings: Sequence[Any]) -> Any:
     return found
 
 
-Item = TypeVar("Item")
-Key = TypeVar("Key", bound=Hashable)
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 SERIES = 4
@@ -345,7 +345,7 @@ def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return candidates with each partner right behind the first of a pair, with the first one's score; the others keep their order."""
     if not any(each.disagrees for each in candidates):
         return tuple(candidates)
-    ordered = together(candidates, lambda each: each.id, lambda each: {n for n, _ in each.disagrees})
+    ordered = with_partners(candidates, lambda each: each.id, lambda each: {n for n, _ in each.disagrees})
     raised: list[Candidate] = []
     for each in ordered:
         least = raised[-1].score if raised and any(n == raised[-1].id for n, _ in each.disagrees) else each.score
@@ -353,10 +353,10 @@ def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(raised)
 
 
-def together(items: Sequence[Item], key: Callable[[Item], Key], partners: Callable[[Item], AbstractSet[Key]]) -> list[Item]:
+def with_partners(items: Sequence[_Item], key: Callable[[_Item], _Key], partners: Callable[[_Item], AbstractSet[_Key]]) -> list[_Item]:
     """Return the items in order, but each followed directly by those of its partners that have not come yet."""
     by_key = {key(item): item for item in items}
-    ordered: dict[Key, Item] = {}
+    ordered: dict[_Key, _Item] = {}
     for own, item in by_key.items():
         if own not in ordered:
             wanted = partners(item)

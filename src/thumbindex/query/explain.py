@@ -31,20 +31,20 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Catalog, KeywordWeights
-from thumbindex.query.parents import is_inside, parents, says_something
+from thumbindex.query.parents import is_inside, is_more_than_headings, parents
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import fuse, retriever_weights
 from thumbindex.query.retrieve import field_weights, first_documents, neighbors
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
 
-Seen = Sequence[tuple[str, Search]]
+History = Sequence[tuple[str, Search]]
 """The search as each stage left it, by the stage's name, and before the first one ("")."""
 
 _DIGITS = 4
 
 
-def explained(passages: Sequence[Passage], seen: Seen, tools: Tools) -> tuple[Passage, ...]:
+def explained(passages: Sequence[Passage], seen: History, tools: Tools) -> tuple[Passage, ...]:
     """Return an answer's passages with their explanations; a passage of which the chunk is gone meanwhile has none."""
     last, catalog = seen[-1][1], tools.snapshot.catalog
     families = [family_of(each, last.candidates, catalog) for each in passages]
@@ -69,11 +69,11 @@ def _place(candidate: Candidate, catalog: Catalog) -> Place:
     return Place(document.folder, document.path, candidate.chunk.start_line, candidate.chunk.end_line)
 
 
-def _explanation(passage: Passage, family: Sequence[Candidate], terms: tuple[TermFields, ...], seen: Seen, tools: Tools) -> Explanation:
+def _explanation(passage: Passage, family: Sequence[Candidate], terms: tuple[TermFields, ...], seen: History, tools: Tools) -> Explanation:
     lead, last = family[0], seen[-1][1]
     standing = [n for child in family for n in (child.id, *child.also_in)]
     return Explanation(
-        evidence=evidence(standing, last, tools),
+        evidence=evidence_of(standing, last, tools),
         terms=terms,
         cosine=best_cosine([lead.id], last, tools),
         edges=edges(lead.document, seen, tools),
@@ -86,7 +86,7 @@ def _explanation(passage: Passage, family: Sequence[Candidate], terms: tuple[Ter
 # ------------------------------------------------------------------ what the retrievers say
 
 
-def evidence(chunks: Collection[ChunkId], search: Search, tools: Tools) -> tuple[Evidence, ...]:
+def evidence_of(chunks: Collection[ChunkId], search: Search, tools: Tools) -> tuple[Evidence, ...]:
     """Return what each retriever that found one of the chunks says of the best of them."""
     wanted, weights = set(chunks), retriever_weights(search, tools.settings)
     best = {name: hit for name, found in search.lists.items() if (hit := best_hit(wanted, found))}
@@ -135,7 +135,7 @@ def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: To
     return [tuple(TermFields(text, tuple(name for name, ids in by.items() if ids & set(group))) for text, by in held.items()) for group in groups]
 
 
-def edges(document: DocumentId, seen: Seen, tools: Tools) -> tuple[Edge, ...]:
+def edges(document: DocumentId, seen: History, tools: Tools) -> tuple[Edge, ...]:
     """Return the links over which a document was reached from those that had been found first."""
     before = next((search for (_, search), (name, _) in pairwise(seen) if name == "search_graph"), None)
     if before is None:
@@ -152,7 +152,7 @@ def edges(document: DocumentId, seen: Seen, tools: Tools) -> tuple[Edge, ...]:
 # ------------------------------------------------------------------ what the stages did
 
 
-def effects(standing: Sequence[ChunkId], passage: Passage, seen: Seen) -> tuple[Effect, ...]:
+def effects(standing: Sequence[ChunkId], passage: Passage, seen: History) -> tuple[Effect, ...]:
     """Return where each stage that changed it left the first of some chunks, or what stood for it before: since fusion."""
     found: list[Effect] = []
     for name, search in seen:
@@ -170,7 +170,7 @@ def position(standing: Sequence[ChunkId], candidates: Sequence[Candidate]) -> in
     return at.get(standing[0], min(at.values(), default=None))
 
 
-def dropped_since(seen: Seen, tools: Tools) -> Iterator[tuple[str, ChunkId, Dropped]]:
+def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, Dropped]]:
     """Yield each candidate that a stage took out, with the stage and its words."""
     documents = tools.snapshot.catalog.documents
     for (_, before), (name, after) in pairwise(seen):
@@ -188,11 +188,11 @@ def best_hit(chunks: Collection[ChunkId], found: RankedList) -> Hit | None:
     return next((hit for hit in found.hits if hit.chunk in chunks), None)
 
 
-Verdict = tuple[Fate, str, str, int | None]
+_Verdict = tuple[Fate, str, str, int | None]
 """What became of it, the stage that did it, the reason in words, and the rank of the passage that shows it."""
 
 
-def why(document: Document, heading: str, wanted: Sequence[ChunkId], seen: Seen, answer: Search, tools: Tools) -> Why:
+def fate_of(document: Document, heading: str, wanted: Sequence[ChunkId], seen: History, answer: Search, tools: Tools) -> Why:
     """Tell what became of a document's chunks in a run that was watched; the retrievers are asked again without their limits."""
     last = seen[-1][1]
     found = Why(last.query.text, as_searched(last), document.folder, document.path, heading, "not_found", "", "")
@@ -207,11 +207,11 @@ def why(document: Document, heading: str, wanted: Sequence[ChunkId], seen: Seen,
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
     )
-    fate, stage, reason, rank = verdict(document, set(wanted), seen, answer, tools) or ("not_found", "", out_of_reach(found), None)
+    fate, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools) or ("not_found", "", out_of_reach(found), None)
     return replace(found, fate=fate, stage=stage, reason=reason, rank=rank)
 
 
-def verdict(document: Document, wanted: set[ChunkId], seen: Seen, answer: Search, tools: Tools) -> Verdict | None:
+def _verdict(document: Document, wanted: set[ChunkId], seen: History, answer: Search, tools: Tools) -> _Verdict | None:
     """Return what became of some chunks of a document; None where no retriever found them."""
     if not wanted:
         return "not_found", "", "it holds no text that could be found", None
@@ -242,7 +242,7 @@ def not_searched(document: Document, wanted: Collection[ChunkId], filters: Filte
 # ------------------------------------------------------------------ in the answer
 
 
-def _in_answer(wanted: Collection[ChunkId], seen: Seen, answer: Search, tools: Tools) -> Verdict | None:
+def _in_answer(wanted: Collection[ChunkId], seen: History, answer: Search, tools: Tools) -> _Verdict | None:
     places = tools.snapshot.catalog.places(sorted(wanted))
     for passage in answer.passages:
         if any(is_inside(place, _lines(passage)) for place in places):
@@ -262,7 +262,7 @@ def _lines(passage: Passage) -> Place:
 # ------------------------------------------------------------------ found and taken out
 
 
-def _taken_out(wanted: Collection[ChunkId], seen: Seen, tools: Tools) -> Verdict | None:
+def _taken_out(wanted: Collection[ChunkId], seen: History, tools: Tools) -> _Verdict | None:
     """Return the last stage that took one of the chunks out, and why; None where none was ever found."""
     for (_, before), (name, after) in reversed(list(pairwise(seen))):
         held = [each.id for each in before.candidates if each.id in wanted]
@@ -285,7 +285,7 @@ def _behind_the_limit(wanted: Collection[ChunkId], before: Search, tools: Tools)
     first = next(behind, None)
     if first is None:
         return "what it says comes with another passage"
-    alone = "" if says_something(first.text) else "it holds no text but headings and comes after all that do; "
+    alone = "" if is_more_than_headings(first.text) else "it holds no text but headings and comes after all that do; "
     asked = f"{limit} {'was' if limit == 1 else 'were'} asked for"
     return f"{alone}it is at place {first.rank} of {len(longer.passages)}, and {asked}: a higher limit shows it"
 
@@ -305,7 +305,7 @@ def _behind_fusion(wanted: Collection[ChunkId], before: Search, after: Search, t
 # ------------------------------------------------------------------ how far it was
 
 
-def standpoints(wanted: Collection[ChunkId], seen: Seen, tools: Tools) -> Iterator[Standpoint]:
+def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[Standpoint]:
     """Yield where the best of the chunks stood after each stage: in its retriever's list, then among the candidates, then the passages."""
     for name, search in seen:
         if name in RETRIEVERS:
@@ -332,7 +332,7 @@ def _line(chunk: ChunkId, tools: Tools) -> int | None:
     return next((each.start_line for each in tools.snapshot.catalog.chunks([chunk]).values()), None)
 
 
-def reaches(wanted: Collection[ChunkId], seen: Seen, tools: Tools) -> Iterator[Reach]:
+def reaches(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[Reach]:
     """Yield where each retriever that ran has the best of the chunks if its list is not cut."""
     settings, everything = tools.settings, len(tools.snapshot.catalog)
     endless = {name: replace(getattr(settings, name), limit=everything) for name in RETRIEVERS}

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.compare.differences import comparable
 from thumbindex.compare.likeness import BY_LETTERS, similarity, worth_reading
+from thumbindex.compare.tokens import comparable
 from thumbindex.model import BlockKind, Candidate, ChunkId, Disagreement, Document, Passage, Place, Section, day_modified, day_of
 from thumbindex.ports import Catalog
-from thumbindex.query.copies import greedy, together, told_apart
+from thumbindex.query.copies import greedy, told_apart, with_partners
 from thumbindex.query.stage import Search, Tools
 
 _LEVELS = {
@@ -29,7 +29,7 @@ _YES = frozenset({"true", "yes", "on", "1"})
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SharedFacts:
     """What several documents say together of what they share."""
 
     created: str  # ISO day
@@ -37,11 +37,11 @@ class Facts:
     owner: str
 
 
-def facts(documents: Sequence[Document]) -> Facts:
+def facts(documents: Sequence[Document]) -> SharedFacts:
     """Return the earliest day of creation, the most conservative status, and the owner who was active last."""
-    statuses = [status for each in documents if (status := status_of(each))]
+    statuses = [status for each in documents if (status := approval_of(each))]
     owned = [each for each in documents if owner_of(each)]
-    return Facts(
+    return SharedFacts(
         created=min(map(created_on, documents)).isoformat(),
         status=min(statuses, key=level, default=""),
         owner=owner_of(max(owned, key=lambda each: (day_of(each), each.modified))) if owned else "",
@@ -59,7 +59,7 @@ def created_on(document: Document) -> date:
     return day_modified(document)
 
 
-def status_of(document: Document) -> str:
+def approval_of(document: Document) -> str:
     """Return how far a document is approved, by front matter's `status`, `approved` and `draft`; the most conservative, empty where none says."""
     said = [_word(_field(document, "status"))]
     approved, draft = _field(document, "approved"), _field(document, "draft")
@@ -199,11 +199,11 @@ def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog
     There are as many as the limit, and those behind the last of them that may disagree with it.
     """
     of = {each.id: key for key, family in families.items() for each in family}
-    ordered = together(
+    ordered = with_partners(
         list(families.items()), lambda item: item[0], lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]}
     )
     # A note that is a title alone answers nothing: it comes when those that say something are through.
-    ordered.sort(key=lambda item: not says_something(_text(item[1], sections.get(item[1][0].id))))
+    ordered.sort(key=lambda item: not is_more_than_headings(_text(item[1], sections.get(item[1][0].id))))
     end = limit
     while end < len(ordered) and any(each.disagrees for each in ordered[end][1]):
         end += 1
@@ -212,12 +212,12 @@ def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog
 
 def _descending(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """Return the passages, the score of one that says nothing no higher than what stands before it."""
-    speaking = [says_something(each.text) for each in passages]
+    speaking = [is_more_than_headings(each.text) for each in passages]
     least = min((each.score for each, speaks in zip(passages, speaking, strict=True) if speaks), default=1.0)
     return tuple(each if speaks else replace(each, score=min(each.score, least)) for each, speaks in zip(passages, speaking, strict=True))
 
 
-def says_something(text: str) -> bool:
+def is_more_than_headings(text: str) -> bool:
     """Tell whether a text has more than headings in it."""
     return any(line.strip() and not _HEADING.match(line) for line in text.split("\n"))
 

@@ -49,11 +49,11 @@ STAGES: tuple[tuple[str, Stage], ...] = (
 RETRIEVERS: Mapping[str, Stage] = {name: stage for name, stage in STAGES if name.startswith("search_")}
 """Those that find; what comes after them orders and chooses."""
 
-Watch = Callable[[str, Search], None]
+StageObserver = Callable[[str, Search], None]
 """Is told a stage's name, and the search as that stage left it; "" before the first one."""
 
 
-def run(query: Query, tools: Tools, clock: Callable[[], float], watch: Watch = lambda stage, search: None) -> tuple[Search, tuple[Step, ...]]:
+def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObserver = lambda stage, search: None) -> tuple[Search, tuple[Step, ...]]:
     """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did."""
     search, steps = begin(query, tools), []
     watch("", search)
@@ -61,7 +61,7 @@ def run(query: Query, tools: Tools, clock: Callable[[], float], watch: Watch = l
         if tools.settings.runs(name):
             began = clock()
             after = stage(search, tools)
-            steps.append(compare(name, search, after, clock() - began))
+            steps.append(step_of(name, search, after, clock() - began))
             search = after
         elif name == "fuse":  # without it, the later stages still need candidates
             search = first_list(search, tools)
@@ -104,7 +104,7 @@ def _lines(passage: Passage) -> Place:
     return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
 
-def compare(stage: str, before: Search, after: Search, seconds: float) -> Step:
+def step_of(stage: str, before: Search, after: Search, seconds: float) -> Step:
     """Return what a stage did: how many came in and went out, moved among the survivors, and were dropped."""
     return Step(stage, size(before), size(after), moved(before, after), seconds, after.dropped[len(before.dropped) :])
 

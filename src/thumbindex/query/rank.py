@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.compare.differences import stem
+from thumbindex.compare.differences import without_ending
 from thumbindex.language import ENGLISH, function_words, is_read, telling_words
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, Hit, RankedList, day_modified, day_of
 from thumbindex.ports import Embedder, Mask
@@ -41,7 +41,7 @@ def by_salience(found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, fl
     return RankedList(tuple(Hit(n, found[n], rank, scores[n]) for rank, n in enumerate(order, 1)), documents)
 
 
-Item = TypeVar("Item", bound=Hashable)
+_Item = TypeVar("_Item", bound=Hashable)
 READING = ("search_keyword", "search_code")
 """Retrievers that judge a text by what it says, as vectors do."""
 
@@ -180,13 +180,13 @@ def gain_of_others(weights: Mapping[str, float]) -> float:
     return sum(weights.values()) / others if any(weights.get(name) for name in READING) else 1.0
 
 
-def _fusion(method: str, k: int) -> Callable[..., dict[Item, float]]:
+def _fusion(method: str, k: int) -> Callable[..., dict[_Item, float]]:
     return convex if method == "convex" else lambda rankings, weights, only=None: reciprocal_ranks(rankings, weights, k)
 
 
-def convex(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, float], only: AbstractSet[Item] | None = None) -> dict[Item, float]:
+def convex(rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], only: AbstractSet[_Item] | None = None) -> dict[_Item, float]:
     """Add each retriever's scores, as shares of its highest, by weight; of all items, or of some."""
-    fused: dict[Item, float] = defaultdict(float)
+    fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         weight, highest = weights.get(name, 0.0), max(scores.values(), default=0.0)
         for item in scores if only is None else scores.keys() & only:
@@ -194,9 +194,9 @@ def convex(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, f
     return dict(fused)
 
 
-def reciprocal_ranks(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, float], k: int) -> dict[Item, float]:
+def reciprocal_ranks(rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], k: int) -> dict[_Item, float]:
     """Add weight × (k + 1) / (k + rank) over the rankings, rank from 1: the first of all of them gets the sum of the weights."""
-    fused: dict[Item, float] = defaultdict(float)
+    fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         ordered = sorted(scores, key=lambda item: (-scores[item], item))
         for rank, item in enumerate(ordered, 1):
@@ -218,7 +218,7 @@ def headings(search: Search, tools: Tools) -> Search:
     """Raise chunks by the share of the query's words in the headings above them; each document's best chunk takes what its best one had."""
     found = words(search.text)
     stops = function_words(dict.fromkeys(found), tools.snapshot.keyword.languages)
-    asked = {word: stem(word) for word in found if stops.get(word, 1.0)}
+    asked = {word: without_ending(word) for word in found if stops.get(word, 1.0)}
     if not asked:
         return search
     settings = tools.settings
@@ -254,13 +254,13 @@ def held_above(asked: Mapping[str, str], tools: Tools) -> Mapping[str, Mask]:
 
 def coverage(headings: Collection[str], asked: frozenset[str], held: frozenset[str] = frozenset()) -> float:
     """Return which share of the words that are asked for stands in any of the headings, endings aside; `held` are known to."""
-    return len(asked & frozenset[str]().union(held, *map(stems, headings))) / len(asked)
+    return len(asked & frozenset[str]().union(held, *map(heading_stems, headings))) / len(asked)
 
 
 @lru_cache(maxsize=HEADINGS)
-def stems(heading: str) -> frozenset[str]:
+def heading_stems(heading: str) -> frozenset[str]:
     """Return a heading's words without their endings, remembered: the same headings come with one question after the other."""
-    return frozenset(map(stem, words(heading)))
+    return frozenset(map(without_ending, words(heading)))
 
 
 _AHEAD = timedelta(days=366)

@@ -15,7 +15,7 @@ from thumbindex.ports import KeywordWeights, LinkGraph, Vector
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import SearchGraphSettings, SearchKeywordSettings
 
-FIELDS = ("title", "headings", "keywords", "description", "tags", "aliases", "author", "path", "body")
+KEYWORD_FIELDS = ("title", "headings", "keywords", "description", "tags", "aliases", "author", "path", "body")
 
 
 def search_keyword(search: Search, tools: Tools) -> Search:
@@ -29,7 +29,7 @@ def search_keyword(search: Search, tools: Tools) -> Search:
 
 def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
     """Return the fields with their boosts, those at zero left out."""
-    boosts = {name: boost for name in FIELDS if (boost := getattr(settings, name))}
+    boosts = {name: boost for name in KEYWORD_FIELDS if (boost := getattr(settings, name))}
     return KeywordWeights(boosts, settings.k1, settings.b, settings.coverage)
 
 

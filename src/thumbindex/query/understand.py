@@ -14,7 +14,7 @@ import numpy as np
 from thumbindex.language import function_words
 from thumbindex.model import Abbreviation, ChunkId, Document, Passage, QueryKind, Term
 from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix
-from thumbindex.query.retrieve import FIELDS
+from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Equal, Search, Tools, once_a_catalog
 from thumbindex.settings import ExpandSettings
 from thumbindex.text import STOP_WORDS, composed, fold, form_key, has_cjk, identifiers, spaced, split_identifier, visible, words
@@ -133,7 +133,7 @@ def classify(search: Search, tools: Tools) -> Search:
     return replace(search, kind=kind, weights=FACTORS[kind])
 
 
-class Names:
+class DocumentNames:
     """What documents are called, titles and aliases, by the number of characters: a query is compared with those that it may be.
 
     Those of a length are folded when they are first compared with: all of a hundred thousand would take a snapshot's first query half a second.
@@ -155,7 +155,7 @@ class Names:
         return self._folded[length]
 
 
-def kind_of(text: str, names: Names) -> QueryKind:
+def kind_of(text: str, names: DocumentNames) -> QueryKind:
     """Return factual, navigational or exploratory: the first whose signs the text shows, else exploratory."""
     if is_factual(text):
         return QueryKind.FACTUAL
@@ -180,7 +180,7 @@ def is_navigational(text: str) -> bool:
     return any(word in _NAMED or (word in _PLACED and _is_placed(found, at)) for at, word in enumerate(found))
 
 
-def is_name(text: str, names: Names) -> bool:
+def is_name(text: str, names: DocumentNames) -> bool:
     """Tell whether a text is a document's title or alias, punctuation and case aside."""
     text = composed(text)
     wanted = folded(text)
@@ -194,12 +194,12 @@ def _is_placed(found: Sequence[str], at: int) -> bool:
     return at == len(found) - 1 or found[at + 1] in _ABOUT
 
 
-_names = once_a_catalog(lambda catalog: Names(catalog.documents))
+_names = once_a_catalog(lambda catalog: DocumentNames(catalog.documents))
 
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
 _WORD = re.compile(r"([(‘']*)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…]*)")
-_ANYWHERE = KeywordWeights(dict.fromkeys(FIELDS, 1.0))
+_ANYWHERE = KeywordWeights(dict.fromkeys(KEYWORD_FIELDS, 1.0))
 _BODY = KeywordWeights({"body": 1.0})
 _SHORTEST = 4
 """The fewest letters of a word that is corrected."""
@@ -338,7 +338,8 @@ def equate(search: Search, tools: Tools) -> Search:
     """Let each word be found by its other form too, at a lower weight; the query's text stays as it was asked."""
     runs, keyword = list(plain_runs(search.text)), tools.snapshot.keyword
     stops = stops_of(search.text, keyword.languages)
-    found = [*other_forms(search.text, runs, _forms(tools.snapshot.catalog)), *joined(runs, keyword, stops), *split(runs, keyword, stops)]
+    compounds = (*joined_compounds(runs, keyword, stops), *split_compounds(runs, keyword, stops))
+    found = [*other_forms(search.text, runs, _forms(tools.snapshot.catalog)), *compounds]
     terms = tuple(with_others(term, found) for term in search.terms)
     identifiers = tuple(with_others(term, [each for each in found if " " not in each.other]) for term in search.identifiers)
     counted = {other.text for term in (*terms, *identifiers) for other in term.others}
@@ -403,7 +404,7 @@ def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) ->
 # ------------------------------------------------------------------ compounds
 
 
-def joined(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
+def joined_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
     """Yield neighbors that texts write as one word at least as often: side bar, sidebar; rarer ones are names in code, as electronApp is."""
     for left, right in dict.fromkeys(pair for run in runs for pair in pairwise(run)):
         if is_half(left, stops) and is_half(right, stops):
@@ -412,10 +413,10 @@ def joined(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[
                 yield Equal(f"{left} {right}", left + right)
 
 
-def split(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
+def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
     """Yield words that no text holds and that some write as two; `correct` has left those alone that the model knows: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) >= 2 * _LEAST_HALF and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, FIELDS).any():
+        if len(word) >= 2 * _LEAST_HALF and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, KEYWORD_FIELDS).any():
             cuts = ((word[:at], word[at:]) for at in range(_LEAST_HALF, len(word) - _LEAST_HALF + 1))
             halves = (f"{left} {right}" for left, right in cuts if is_half(left, stops) and is_half(right, stops))
             known = (both for both in halves if all(map(keyword.frequency, both.split())))

@@ -84,7 +84,7 @@ def _without_version(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CandidateGroup:
     """Candidates that become one: where they stand, which text is shown, in whose place, and what makes them one."""
 
     members: tuple[int, ...]  # positions, ascending: what is shown takes the place and the score of the first
@@ -93,7 +93,7 @@ class Group:
     beside: tuple[ChunkId, ...] = ()  # places that are named, too, though they are no candidates
 
 
-def gather(search: Search, tools: Tools, groups: Sequence[Group]) -> Search:
+def gather(search: Search, tools: Tools, groups: Sequence[CandidateGroup]) -> Search:
     """Make one candidate of each group: at its best member's place, with that one's score and all members' ranks."""
     candidates = search.candidates
     shown = {group.members[0]: _shown(group, candidates) for group in groups}
@@ -105,7 +105,7 @@ def gather(search: Search, tools: Tools, groups: Sequence[Group]) -> Search:
     return replace(search, candidates=kept, dropped=(*search.dropped, *gone))
 
 
-def _shown(group: Group, candidates: Sequence[Candidate]) -> Candidate:
+def _shown(group: CandidateGroup, candidates: Sequence[Candidate]) -> Candidate:
     members = [candidates[at] for at in group.members]
     sources = {name: min(each.sources[name] for each in members if name in each.sources) for each in members for name in each.sources}
     first = replace(group.shown, score=members[0].score, sources=sources)
@@ -127,7 +127,7 @@ def dedup_known(search: Search, tools: Tools) -> Search:
     if not any(known.values()):
         return search
     groups = [
-        Group(members, _newest(members, others, search, tools), "a known copy", others)
+        CandidateGroup(members, _newest(members, others, search, tools), "a known copy", others)
         for members in copies_of_first([each.id for each in search.candidates], known)
         if (others := _beside(members, known, search.candidates)) or len(members) > 1
     ]
@@ -189,12 +189,12 @@ BARE_HEADINGS = 3
 _READ = 4000
 """Characters by which a page's language is told."""
 
-Pair = tuple[ChunkId, ChunkId]
+ChunkPair = tuple[ChunkId, ChunkId]
 
 _Shape = tuple[int, tuple[BlockKind, ...]]
 
 
-def translations(first: DocumentId, second: DocumentId, catalog: Catalog) -> frozenset[Pair]:
+def translations(first: DocumentId, second: DocumentId, catalog: Catalog) -> frozenset[ChunkPair]:
     """Return the chunks that stand in the same place of two pages; none where they are in one language or one is no translation of the other."""
     ranges = [catalog.chunk_ids(each) for each in (first, second)]
     if max(map(len, ranges)) > MOST_CHUNKS:
@@ -267,10 +267,10 @@ def variants(search: Search, tools: Tools) -> Search:
     documents, candidates = tools.snapshot.catalog.documents, search.candidates
     pairs = near_copies(candidates, tools)
     near = {tuple(sorted((candidates[a].document, candidates[b].document))) for a, b in pairs}
-    same, translated = frozenset[Pair](), frozenset[Pair]()
-    for pair in parallel_documents({each.document: place_of(documents[each.document]) for each in candidates}):
+    same, translated = frozenset[ChunkPair](), frozenset[ChunkPair]()
+    for pair in parallel_documents({each.document: full_path(documents[each.document]) for each in candidates}):
         own = counterparts(*pair, tools) if pair in near else frozenset()
-        if not own and kinship(*(place_of(documents[each]) for each in pair)) == "language":
+        if not own and kinship(*(full_path(documents[each]) for each in pair)) == "language":
             own = translations(*pair, tools.snapshot.catalog)
             translated |= own
         same |= own
@@ -279,11 +279,11 @@ def variants(search: Search, tools: Tools) -> Search:
         found = [candidates[at] for at in members]
         shown = first_of(found, search.text, tools.snapshot.catalog)
         otherwise = tuple((each.id, differs) for each in found if (differs := disagreement(shown.chunk.text, each.chunk.text)))
-        groups.append(Group(members, replace(shown, variants=(*shown.variants, *otherwise)), "a variant"))
+        groups.append(CandidateGroup(members, replace(shown, variants=(*shown.variants, *otherwise)), "a variant"))
     return gather(search, tools, groups) if groups else search
 
 
-def place_of(document: Document) -> str:
+def full_path(document: Document) -> str:
     """Return where a document is, by its folder's name, too: two folders have files of one path."""
     return f"{document.folder.replace('/', _SLASH)}/{document.path}"
 
@@ -297,7 +297,7 @@ def parallel_documents(paths: dict[DocumentId, str]) -> list[tuple[DocumentId, D
     return sorted({pair for documents in sharing.values() for pair in combinations(documents, 2)})
 
 
-def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozenset[Pair]:
+def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozenset[ChunkPair]:
     """Return which chunks of two pages are nearest to each other; none where too little of the shorter page stands in the other.
 
     By stored vectors, by letters where one has none.
@@ -320,7 +320,7 @@ def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozens
 
 
 def grouped(
-    candidates: Sequence[Candidate], near: Sequence[tuple[int, int]], same: frozenset[Pair], translated: frozenset[Pair], tools: Tools
+    candidates: Sequence[Candidate], near: Sequence[tuple[int, int]], same: frozenset[ChunkPair], translated: frozenset[ChunkPair], tools: Tools
 ) -> list[tuple[int, ...]]:
     """Return the positions of chunks that are variants of the first of them, near copies or translations; of one document only its best."""
     position = {each.id: at for at, each in enumerate(candidates)}
@@ -346,7 +346,7 @@ def are_variants(first: Candidate, second: Candidate, tools: Tools) -> bool:
     documents, duplicates = tools.snapshot.catalog.documents, tools.snapshot.duplicates
     if duplicates.verdict(first.id, second.id) == "apart":
         return False
-    kind = kinship(place_of(documents[first.document]), place_of(documents[second.document]))
+    kind = kinship(full_path(documents[first.document]), full_path(documents[second.document]))
     texts = first.chunk.text, second.chunk.text
     if kind == "language":
         return numbers(texts[0]) == numbers(texts[1]) and not disagreement(*texts)
@@ -372,7 +372,7 @@ def first_of(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> C
     The one that the query names, that holds what it asks for to the letter, that is in its words, the highest version, the newest.
     """
     documents = [catalog.documents[each.document] for each in candidates]
-    places = [place_of(each) for each in documents]
+    places = [full_path(each) for each in documents]
     parts = parts_of(places)
     asked, exact = set(words(query)), exact_in(query)
     in_languages = any(kinship(a, b) == "language" for a, b in combinations(places, 2))

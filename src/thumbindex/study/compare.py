@@ -58,7 +58,7 @@ class Difference:
     queries: int
 
 
-def compare(name: str, before: Sequence[float], after: Sequence[float]) -> Difference:
+def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> Difference:
     """Compare two runs query by query: values in the same order of queries, at least one."""
     changes = [b - a for a, b in zip(before, after, strict=True)]
     means = (sum(before) / len(before), sum(after) / len(after))
@@ -95,7 +95,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class Ablation:
     """What a variant does, against the configuration as it is; where it cannot be asked, why not."""
 
     variant: Variant
@@ -104,7 +104,7 @@ class Effect:
     refusal: str = ""
 
 
-def variants(query: QuerySettings) -> tuple[Variant, ...]:
+def ablation_variants(query: QuerySettings) -> tuple[Variant, ...]:
     """Return every stage switched, every retriever alone, and every alternative of what has choices, as the settings declare them."""
     switched = [
         Variant(f"without {each}", {"skip": query.without_stages(each).skip})
@@ -121,7 +121,7 @@ def variants(query: QuerySettings) -> tuple[Variant, ...]:
 
 def ablate(
     sources: Sequence[Source], evaluations: Sequence[Evaluation], chosen: Sequence[Variant], limit: int = RANKED_PASSAGES, show: Show = lambda _: None
-) -> tuple[Effect, ...]:
+) -> tuple[Ablation, ...]:
     """Ask the queries again with each variant; `evaluations` are those of the configuration as it is."""
     effects = []
     for number, variant in enumerate(chosen):
@@ -140,12 +140,12 @@ def _alternatives(key: str, choices: Sequence[str], query: QuerySettings) -> lis
     return [Variant(f"with {table}, {name}={choice}", {"skip": query.with_stages(table).skip, key: choice}) for choice in others]
 
 
-def _effect(variant: Variant, sources: Sequence[Source], before: Sequence[Evaluation], limit: int) -> Effect:
+def _effect(variant: Variant, sources: Sequence[Source], before: Sequence[Evaluation], limit: int) -> Ablation:
     try:
         after = evaluate_all([_varied(each, variant) for each in sources], limit)
     except ThumbindexError as error:
-        return Effect(variant, refusal=str(error))
-    return Effect(variant, after, compare("ALL", main_values(before), main_values(after)))
+        return Ablation(variant, refusal=str(error))
+    return Ablation(variant, after, compare_runs("ALL", main_values(before), main_values(after)))
 
 
 def _varied(source: Source, variant: Variant) -> Source:
@@ -193,5 +193,5 @@ def compare_with(baseline: Baseline, evaluations: Sequence[Evaluation]) -> tuple
     """Compare sets query by query with what the baseline holds, all of them together first where there are several."""
     before = [[baseline.values[each.name][query.id] for query in each.queries] for each in evaluations]
     after = [main_values([each]) for each in evaluations]
-    apart = tuple(compare(each.name, *pair) for each, *pair in zip(evaluations, before, after, strict=True))
-    return apart if len(apart) == 1 else (compare("ALL", [*chain(*before)], [*chain(*after)]), *apart)
+    apart = tuple(compare_runs(each.name, *pair) for each, *pair in zip(evaluations, before, after, strict=True))
+    return apart if len(apart) == 1 else (compare_runs("ALL", [*chain(*before)], [*chain(*after)]), *apart)
