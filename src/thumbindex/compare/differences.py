@@ -29,7 +29,6 @@ from thumbindex.compare.tokens import (
     Reading,
     fence_language,
     reading,
-    tables_in,
     without_code,
 )
 from thumbindex.language import FUNCTION_WORDS, language_of
@@ -143,12 +142,6 @@ def contradiction(first: str, second: str) -> str:
                 return ""
             found += _disagreements(left, right, ends, negations)
     return ", ".join(dict.fromkeys(found))
-
-
-def table_shape(markdown: str) -> tuple[int, int]:
-    """Return the rows and the most columns of the tables in a text, their rows of dashes counted; (0, 0) without one."""
-    tables = tables_in(markdown)
-    return sum(rows + 1 for rows, _ in tables), max((columns for _, columns in tables), default=0)
 
 
 def word_overlap(first: str, second: str) -> float:

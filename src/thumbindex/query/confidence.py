@@ -52,26 +52,20 @@ def weigh(search: Search, tools: Tools) -> float:
     Without vectors, coverage alone counts; where vectors are not complete, it is enough: a low cosine may be that of other chunks.
     """
     words_alone = min(best_coverage(search), WORDS_ALONE)
-    best = top_cosine(search)
-    if best is None or search.vector is None:
+    by_meaning = search.lists.get("search_vector")
+    if by_meaning is None or not by_meaning.hits or search.vector is None:
         return words_alone
     found = sorted({hit.chunk for ranked in search.lists.values() for hit in ranked.hits})
     cosines = np.nan_to_num(tools.snapshot.vector.vectors(found) @ search.vector, nan=0.0)
     asked = query_terms(search, tools)
     held = held_by_page(found[int(cosines.argmax())], asked, tools)
-    sure = evidence(on_scale(best, tools.snapshot.calibration), held, grounding(found, cosines, asked))
+    sure = evidence(on_scale(by_meaning.hits[0].score, tools.snapshot.calibration), held, grounding(found, cosines, asked))
     return max(sure, words_alone) if len(tools.snapshot.vector) < len(tools.snapshot.catalog) else sure
 
 
 def evidence(meaning: float, held: float, grounded: float) -> float:
     """Return a confidence from 0 to 1, of three shares from 0 to 1."""
     return MEANING * meaning + HELD * held + GROUNDED * grounded
-
-
-def top_cosine(search: Search) -> float | None:
-    """Return the highest cosine of any chunk; None where meaning was not searched."""
-    found = search.lists.get("search_vector")
-    return found.hits[0].score if found and found.hits else None
 
 
 def best_coverage(search: Search) -> float:

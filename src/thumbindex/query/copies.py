@@ -68,13 +68,10 @@ def merge(search: Search, tools: Tools, copies: Mapping[int, Copy]) -> Search:
     merged: dict[int, list[Candidate]] = {}
     for at, copy in sorted(copies.items()):
         merged.setdefault(copy.of, []).append(candidates[at])
-    kept = tuple(_with_copies(each, merged[at]) if at in merged else each for at, each in enumerate(candidates) if at not in copies)
+    places = {at: [n for each in own for n in (each.id, *each.also_in)] for at, own in merged.items()}
+    kept = tuple(with_places(each, places[at]) if at in places else each for at, each in enumerate(candidates) if at not in copies)
     gone = tuple(dropped_for(candidates[at], candidates[copy.of], copy.why, tools) for at, copy in sorted(copies.items()))
     return replace(search, candidates=kept, dropped=(*search.dropped, *gone))
-
-
-def _with_copies(survivor: Candidate, copies: Sequence[Candidate]) -> Candidate:
-    return with_places(survivor, (n for each in copies for n in (each.id, *each.also_in)))
 
 
 def with_places(survivor: Candidate, *places: Iterable[ChunkId]) -> Candidate:

@@ -22,7 +22,6 @@ from thumbindex.model import (
     Filters,
     Hit,
     Passage,
-    Place,
     RankedList,
     Reach,
     Standpoint,
@@ -31,7 +30,7 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Catalog, KeywordWeights
-from thumbindex.query.parents import is_inside, is_more_than_headings, parents
+from thumbindex.query.parents import is_inside, is_more_than_headings, parents, place_of_chunk, place_of_passage
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import fuse, retriever_weights
 from thumbindex.query.retrieve import field_weights, first_documents, neighbors
@@ -57,16 +56,11 @@ def explained(passages: Sequence[Passage], seen: History, tools: Tools) -> tuple
 
 def family_of(passage: Passage, candidates: Sequence[Candidate], catalog: Catalog) -> list[Candidate]:
     """Return the candidates that come in a passage, the one that is marked in it first."""
-    lines = Place(passage.folder, passage.path, passage.start_line, passage.end_line)
+    lines = place_of_passage(passage)
     marked = replace(lines, start_line=passage.match_start, end_line=passage.match_end)
-    places = {each.id: _place(each, catalog) for each in candidates}
+    places = {each.id: place_of_chunk(each, catalog) for each in candidates}
     family = [each for each in candidates if is_inside(places[each.id], lines) or places[each.id] in passage.also_in]
     return sorted(family, key=lambda each: places[each.id] != marked)
-
-
-def _place(candidate: Candidate, catalog: Catalog) -> Place:
-    document = catalog.documents[candidate.document]
-    return Place(document.folder, document.path, candidate.chunk.start_line, candidate.chunk.end_line)
 
 
 def _explanation(passage: Passage, family: Sequence[Candidate], terms: tuple[TermFields, ...], seen: History, tools: Tools) -> Explanation:
@@ -245,7 +239,7 @@ def not_searched(document: Document, wanted: Collection[ChunkId], filters: Filte
 def _in_answer(wanted: Collection[ChunkId], seen: History, answer: Search, tools: Tools) -> _Verdict | None:
     places = tools.snapshot.catalog.places(sorted(wanted))
     for passage in answer.passages:
-        if any(is_inside(place, _lines(passage)) for place in places):
+        if any(is_inside(place, place_of_passage(passage)) for place in places):
             return "shown", "", f"passage {passage.rank} of {len(answer.passages)}, {passage.citation}", passage.rank
     for passage in answer.passages:
         if any(place in passage.also_in for place in places):
@@ -253,10 +247,6 @@ def _in_answer(wanted: Collection[ChunkId], seen: History, answer: Search, tools
             stage, how = gone[-1] if gone else ("parents", "what it says stands there too")
             return "copy", stage, f"passage {passage.rank}, {passage.citation} ({stage}: {how})", passage.rank
     return None
-
-
-def _lines(passage: Passage) -> Place:
-    return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
 
 # ------------------------------------------------------------------ found and taken out
@@ -281,7 +271,7 @@ def _behind_the_limit(wanted: Collection[ChunkId], before: Search, tools: Tools)
     limit = before.query.limit
     longer = parents(replace(before, query=replace(before.query, limit=len(before.candidates))), tools)
     places = tools.snapshot.catalog.places(sorted(wanted))
-    behind = (each for each in longer.passages if any(is_inside(place, _lines(each)) or place in each.also_in for place in places))
+    behind = (each for each in longer.passages if any(is_inside(place, place_of_passage(each)) or place in each.also_in for place in places))
     first = next(behind, None)
     if first is None:
         return "what it says comes with another passage"
@@ -314,7 +304,7 @@ def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Ite
             yield Standpoint(name, hit.rank, len(found.hits), hit.score, _line(hit.chunk, tools)) if hit else Standpoint(name, None, len(found.hits))
         elif name == "parents":
             places = tools.snapshot.catalog.places(sorted(wanted))
-            shown = next((each for each in search.passages if any(is_inside(place, _lines(each)) for place in places)), None)
+            shown = next((each for each in search.passages if any(is_inside(place, place_of_passage(each)) for place in places)), None)
             size = len(search.passages)
             yield Standpoint(name, shown.rank, size, shown.score, shown.start_line) if shown else Standpoint(name, None, size)
         elif search.candidates or search.dropped:

@@ -232,7 +232,7 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
     start, end = (section.start_line, section.end_line) if section else (best.chunk.start_line, best.chunk.end_line)
     passage_lines = Place(document.folder, document.path, start, end)
     copies = dict.fromkeys(n for child in family for n in child.also_in)
-    beside = dict.fromkeys((*(_place_of(child, catalog) for child in family), *catalog.places(list(copies))))
+    beside = dict.fromkeys((*(place_of_chunk(child, catalog) for child in family), *catalog.places(list(copies))))
     others = tuple(place for place in beside if not is_inside(place, passage_lines))
     known = facts([catalog.documents[n] for n in dict.fromkeys((*(child.document for child in family), *map(catalog.document_of, copies)))])
     return Passage(
@@ -259,9 +259,15 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
     )
 
 
-def _place_of(child: Candidate, catalog: Catalog) -> Place:
+def place_of_chunk(child: Candidate, catalog: Catalog) -> Place:
+    """Return the lines of a candidate."""
     document = catalog.documents[child.document]
     return Place(document.folder, document.path, child.chunk.start_line, child.chunk.end_line)
+
+
+def place_of_passage(passage: Passage) -> Place:
+    """Return the lines of a passage."""
+    return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
 
 def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from thumbindex.model import ChunkId, Passage, Place, Query, Step
+from thumbindex.model import ChunkId, Passage, Query, Step
 from thumbindex.ports import Mask
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
-from thumbindex.query.parents import as_families, as_passages, is_inside, parents
+from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
 from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
 from thumbindex.query.stage import Search, Stage, Tools
@@ -95,13 +95,10 @@ def finish(search: Search, tools: Tools) -> Search:
 def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
     """Return the first passages, and the partners of those among them: they stand right behind."""
     end = limit
-    while end < len(passages) and any(is_inside(other.place, _lines(passages[end])) for each in passages[:limit] for other in each.disagrees):
+    named = [other.place for each in passages[:limit] for other in each.disagrees]
+    while end < len(passages) and any(is_inside(place, place_of_passage(passages[end])) for place in named):
         end += 1
     return tuple(passages[:end])
-
-
-def _lines(passage: Passage) -> Place:
-    return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
 
 def step_of(stage: str, before: Search, after: Search, seconds: float) -> Step:

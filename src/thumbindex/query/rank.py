@@ -294,11 +294,7 @@ def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
 
 
-def _with_newest(found: Sequence[date]) -> tuple[Sequence[date], date]:
-    return found, max(found, default=date.min)
-
-
-_days = once_a_catalog(lambda catalog: _with_newest(days(catalog.documents)))
+_days = once_a_catalog(lambda catalog: (found := days(catalog.documents), max(found, default=date.min)))
 
 
 def normalize(search: Search, tools: Tools) -> Search:
