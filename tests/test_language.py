@@ -7,7 +7,7 @@ import pytest
 from thumbindex.index.analysis import stems
 from thumbindex.language import SUFFIXED, function_words, language_of, prose_language, telling_words
 from thumbindex.model import Term
-from thumbindex.query.terms import code_terms, lookup_terms, read_terms
+from thumbindex.query.understand import code_terms, lookup_terms, read_terms
 
 GERMAN = "Schalte das Gerät ein und verbinde es über das Menü mit dem Netz, danach erscheint es in der Liste."
 ENGLISH = "Switch the device on and connect it to the network, then it is in the list."

@@ -175,7 +175,7 @@ def test_after_an_edit_each_chunk_has_one_vector(library, vault):
 def test_other_chunk_settings_cut_every_file_again(vault, tmp_path):
     with open_library(vault, tmp_path / "index") as library:
         library.index()
-    with open_library(vault, tmp_path / "index", "corpus.chunk.child_max=60", "corpus.chunk.child_min=20") as library:
+    with open_library(vault, tmp_path / "index", "corpus.chunk.child_max=60") as library:
         library.index()
         assert max(len(chunk.text) for _, chunk in dump(library)["chunks"]) <= 60
 
@@ -478,7 +478,7 @@ def test_an_empty_folder_is_believed_only_where_it_is_said_to_be_so(library: Lib
 
 def test_a_folder_whose_own_file_turns_the_reranker_on_is_reranked_where_it_is_asked_alone(vault: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    (vault / "thumbindex.toml").write_text("[query.rerank]\nenabled = true\n", encoding="utf-8")
+    (vault / "thumbindex.toml").write_text("[query]\nskip = ['expand', 'deduplicate']\n", encoding="utf-8")
     config = load_config(user_file=tmp_path / "none")
     with Library.open([vault, tmp_path / "other"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
         library.index(folder=["vault"])
@@ -491,7 +491,7 @@ def test_a_folder_whose_own_file_turns_the_reranker_on_is_reranked_where_it_is_a
 def test_other_settings_answer_over_the_same_open_index(library: Library) -> None:
     library.index()
     now = library.config.query
-    other = library.answering_with(replace(now, limit=1, rerank=replace(now.rerank, enabled=True)))
+    other = library.answering_with(replace(now.with_stages("rerank"), limit=1))
     other.load_models()
     stages = [[step.stage for step in each.query("apples and pears").trace] for each in (library, other)]
     assert ["rerank" in each for each in stages] == [False, True]

@@ -41,8 +41,10 @@ def library(root: Path) -> Iterator[Library]:
         yield library
 
 
-def open_library(root: Path, *overrides: str) -> Library:
+def open_library(root: Path, *overrides: str, nearest: int = 5) -> Library:
     config = load_config(user_file=root / "none", overrides=overrides)
+    duplicates = replace(config.index.duplicates, nearest=nearest)
+    config = replace(config, index=replace(config.index, duplicates=duplicates))
     return Library.open([root], index=root.parent / "index", config=config, embedder=FakeEmbedder())
 
 
@@ -156,7 +158,7 @@ def test_a_new_note_is_compared_with_the_old_ones_and_an_old_pair_goes_with_its_
 
 
 def test_copies_of_a_note_that_goes_find_each_other(root):
-    with open_library(root, "index.duplicates.nearest=1") as library:
+    with open_library(root, nearest=1) as library:
         for name in "abcd":
             put(library, {f"{name}.md": note(name.upper(), BACKUP)})
         put(library, {"b.md": ""})

@@ -147,7 +147,7 @@ def test_expand_can_be_switched_on_for_a_complete_index(tmp_path):
     write(tmp_path / "vault/a.md", "apples and oranges")
     with opened(tmp_path) as library:
         library.index()
-    with opened(tmp_path, overrides=("query.expand.enabled=true",)) as library:
+    with opened(tmp_path, overrides=("query.skip=deduplicate,rerank",)) as library:
         assert (library.index().embedded > 0, library.index().embedded) == (True, 0)
 
 
@@ -243,7 +243,7 @@ def test_edits_made_while_nothing_ran_are_seen_at_the_next_start(tmp_path):
         assert (report.changed, report.added, first(library, "quinces"), first(library, "medlars")) == (1, 1, "a.md", "b.md")
 
 
-@pytest.mark.parametrize("stage", ["diversify.method=mmr", "dedup_semantic.enabled=true"])
+@pytest.mark.parametrize("stage", ["diversify.method=mmr", "skip=expand,rerank"])
 def test_a_query_asks_the_model_once_whatever_compares_vectors_afterwards(tmp_path, stage):
     for n in range(5):
         write(tmp_path / f"vault/{n}.md", f"# {n}\n\napples number {n} are kept in a cellar")
@@ -267,7 +267,7 @@ def test_the_reranker_scores_ten_candidates_and_not_all(tmp_path):
             asked.append(len(passages))
             return [0.5] * len(passages)
 
-    config = load_config(user_file=tmp_path / "none", overrides=("query.rerank.enabled=true",))
+    config = load_config(user_file=tmp_path / "none", overrides=("query.skip=expand,deduplicate",))
     with Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder(), reranker=Counting()) as library:
         library.index()
         library.query("apples", limit=15)

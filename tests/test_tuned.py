@@ -99,7 +99,7 @@ def test_a_value_that_no_setting_takes_leaves_all_defaults(vault: Path) -> None:
 
 def test_a_library_that_asks_otherwise_shares_what_is_open(vault: Path) -> None:
     with open_library(vault) as library:
-        words = library.answering_with(load_config(user_file=vault / "none", overrides=["query.search_vector.enabled=false"]).query)
+        words = library.answering_with(load_config(user_file=vault / "none", overrides=["query.skip=search_vector,expand,deduplicate,rerank"]).query)
         assert "search_vector" in library.query("apples").passages[0].sources
         assert "search_vector" not in words.query("apples").passages[0].sources
         assert words.opened == library.opened

@@ -19,7 +19,7 @@ from platformdirs import user_config_path
 
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.folder_tables import check_rights_kept, has_folder_tables, read_folder_tables
-from thumbindex.settings import Config
+from thumbindex.settings import STAGE_NAMES, Config
 from thumbindex.text import one_line
 
 FOLDER_FILE = "thumbindex.toml"
@@ -50,9 +50,7 @@ _LONGEST_SHOWN = 60
 """Characters of a key or value that a message shows."""
 
 _ORDERED = (
-    ("corpus.chunk.child_min", "corpus.chunk.child_max"),
     ("corpus.chunk.child_max", "corpus.chunk.parent_max"),
-    ("corpus.chunk.parent_min", "corpus.chunk.parent_max"),
     ("query.confidence.abstain", "query.confidence.doubt"),
 )
 
@@ -364,6 +362,8 @@ def _tables() -> frozenset[str]:
 
 def _unknown(key: str) -> str:
     shown = _shortened(key)
+    if key.endswith(".enabled") and key.removeprefix("query.").removesuffix(".enabled") in STAGE_NAMES:
+        return f"unknown key `{shown}`: did you mean `query.skip`, the list of the stages that are left out?"
     if key in _tables():
         return f"`{key}` is a table: write its keys below [{key}]."
     near = get_close_matches(shown, [*settings(), *sorted(_tables())], n=1, cutoff=0.6)
@@ -392,8 +392,11 @@ def _check(known: Setting, value: Any, place: Callable[[], str]) -> Any:
     checked = _coerce(known.kind, value)
     if checked is None:
         raise ConfigError(f"{place()}: `{known.key}` must be {_KINDS[str(known.kind)]}, not {_shown(value)}.")
-    if known.choices and checked not in known.choices:
-        raise ConfigError(f"{place()}: `{known.key}` must be one of {', '.join(known.choices)}, not {_shown(value)}.")
+    parts = checked if isinstance(checked, tuple) else (checked,)
+    if known.choices and (wrong := next((each for each in parts if each not in known.choices), None)) is not None:
+        if isinstance(checked, tuple) and (near := get_close_matches(_shortened(wrong), known.choices, n=1)):
+            raise ConfigError(f"{place()}: `{known.key}` takes no {_shown(wrong)}: did you mean `{near[0]}`?")
+        raise ConfigError(f"{place()}: `{known.key}` must be one of {', '.join(known.choices)}, not {_shown(wrong)}.")
     below = known.least is not None and not checked >= known.least
     above = known.most is not None and not checked <= known.most
     if below or above:
@@ -445,12 +448,12 @@ def _coerce(kind: Any, value: Any) -> Any:
         return float(value) if is_number else None
     if isinstance(value, Mapping):
         return dict(value) if kind == Mapping[str, str] and all(isinstance(each, str) for each in value.values()) else None
-    return tuple(value) if kind != Mapping[str, str] and isinstance(value, list) and all(isinstance(each, str) for each in value) else None
+    return tuple(value) if kind != Mapping[str, str] and isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value) else None
 
 
 def _check_together(config: Config) -> None:
     same = config.query.deduplicate
-    if same.enabled and same.method == "exact_field" and not same.field:
+    if config.query.runs("deduplicate") and same.method == "exact_field" and not same.field:
         raise ConfigError("`query.deduplicate.method` is `exact_field`: name the field in `query.deduplicate.field`, as in `front_matter.id`.")
     for low, high in _ORDERED:
         least, most = _read(config, low), _read(config, high)

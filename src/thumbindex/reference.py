@@ -91,7 +91,7 @@ def _harmless() -> str:
     return ", ".join(f"`{key}*`" if key.endswith(".") else f"`{key}`" for key in HARMLESS)
 
 
-def write(root: Path) -> None:
+def write_reference(root: Path) -> None:
     """Write both files below `root`."""
     (root / "config.toml").write_text(render_config(), encoding="utf-8")
     (root / "docs" / "configuration.md").write_text(render_page(), encoding="utf-8")
@@ -134,4 +134,4 @@ def _toml(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())
+    write_reference(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())

@@ -1,13 +1,22 @@
-"""Every setting with its one default, its meaning and its limits; `config.toml` and `docs/configuration.md` are made from here."""
+"""Every setting with its one default, its meaning and its limits; `config.toml` and `docs/configuration.md` are made from here.
+
+A field that is no `setting` is a constant: no key of `config.toml`. `study` replaces some to measure them (docs/evaluation.md).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 LONGEST_QUERY = 10_000
 """Characters: longer texts are documents, not questions."""
+
+STAGE_NAMES = tuple(
+    "classify correct equate expand search_vector search_keyword search_code search_graph aggregate salience fuse headings recency normalize"
+    " confidence variants dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic contradict diversify rerank parents".split()
+)
+"""The stages of the pipeline, in the order of the run: what `query.skip` may name."""
 
 
 def setting(
@@ -25,14 +34,6 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
-def _on(meaning: str = "run this stage; false leaves it out of the pipeline") -> Any:
-    return setting(True, meaning)
-
-
-def _off(meaning: str = "run this stage; false leaves it out of the pipeline") -> Any:
-    return setting(False, meaning)
-
-
 # ------------------------------------------------------------------ corpus
 
 
@@ -40,9 +41,9 @@ def _off(meaning: str = "run this stage; false leaves it out of the pipeline") -
 class ChunkSettings:
     """How sections (parents) and chunks (children) are cut, in characters."""
 
-    child_min: int = setting(200, "a chunk shorter than this is joined to its neighbor where the maximum allows", least=1, most=4000)
+    child_min: int = 200  # a chunk shorter than this is joined to its neighbor where the maximum allows
     child_max: int = setting(500, "no chunk is longer", least=50, most=4000)
-    parent_min: int = setting(1500, "a section shorter than this is joined to its neighbor where the maximum allows", least=1, most=20000)
+    parent_min: int = 1500  # a section shorter than this is joined to its neighbor where the maximum allows
     parent_max: int = setting(2000, "no section is longer", least=200, most=20000)
 
 
@@ -63,10 +64,10 @@ class CorpusSettings:
     exclude: tuple[str, ...] = setting(
         ("node_modules/",), "globs relative to the folder; files that match one are left out. What is given stands in place of the default"
     )
-    ignore_files: tuple[str, ...] = setting((".gitignore", ".thumbindexignore"), "names of files with ignore rules")
+    ignore_files: tuple[str, ...] = (".gitignore", ".thumbindexignore")  # names of files with ignore rules
     hidden: bool = setting(False, "read files and folders whose names begin with a dot, inside the folder")
     max_file_bytes: int = setting(10_000_000, "larger files are reported and left out", least=1, most=1_000_000_000)
-    max_links: int = setting(10_000, "links of one note that are followed; the rest is reported", least=0)
+    max_links: int = 10_000  # links of one note that are followed; the rest is reported
     chunk: ChunkSettings = field(default_factory=ChunkSettings)
     private: PrivateSettings = field(default_factory=PrivateSettings)
 
@@ -81,7 +82,7 @@ class EmbedSettings:
     model: str = setting("auto", "a sentence-transformers model, a folder that holds one, `all-MiniLM-L6-v2` (bundled), or `auto`")
     runtime: str = setting("auto", "`auto` takes onnx on a CPU and torch where a GPU is", choices=("auto", "onnx", "torch"))
     workers: int = setting(0, "texts embedded at once, one thread each; 0 is one a processor core, at most 4", least=0, most=64)
-    batch: int = setting(128, "texts embedded between two commits", least=1, most=10_000)
+    batch: int = 128  # texts embedded between two commits
     cache: str = setting("", "folder for exported models; empty is the platform's cache folder")
 
 
@@ -109,7 +110,7 @@ class IngestSettings:
 
     enabled: bool = setting(True, "leave repeats inside a document out of the search")
     similarity: float = setting(0.90, "least cosine of a repeat", least=0, most=1)
-    least_salience: float = setting(0.05, "segments that matter less are not compared", least=0, most=1)
+    least_salience: float = 0.05  # segments that matter less are not compared
     boost: str = setting(
         "logarithmic", "how repeats raise salience, n of them: base · log2(1 + n), base · n, or not", choices=("logarithmic", "linear", "off")
     )
@@ -124,7 +125,7 @@ class DuplicatesSettings:
     """Copies across documents: merged where that is safe, else listed for the owner to decide."""
 
     enabled: bool = setting(True, "compare new and changed chunks with their nearest ones in other documents")
-    nearest: int = setting(5, "chunks of other documents that each one is compared with", least=1, most=100)
+    nearest: int = 5  # chunks of other documents that each one is compared with
     same: float = setting(0.94, "least cosine of copies that are merged without being asked", least=0, most=1)
     grey: float = setting(0.82, "least cosine of those that are listed for the owner to decide", least=0, most=1)
 
@@ -138,73 +139,37 @@ class IndexSettings:
     duplicates: DuplicatesSettings = field(default_factory=DuplicatesSettings)
 
 
-# ------------------------------------------------------------------ query, a table a stage
-
-
-@dataclass(frozen=True, slots=True)
-class ClassifySettings:
-    """Weights of the retrievers by kind of query."""
-
-    enabled: bool = _on()
-    factual_keyword: float = setting(1.5, "factual queries: weight of search_keyword", least=0, most=100)
-    factual_code: float = setting(3.0, "factual queries: weight of search_code", least=0, most=100)
-    factual_vector: float = setting(0.75, "factual queries: weight of search_vector", least=0, most=100)
-    navigational_graph: float = setting(1.5, "navigational queries: weight of search_graph", least=0, most=100)
-    navigational_keyword: float = setting(1.5, "navigational queries: weight of search_keyword", least=0, most=100)
-    exploratory_vector: float = setting(1.3, "exploratory queries: weight of search_vector", least=0, most=100)
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectSettings:
-    """Spelling."""
-
-    enabled: bool = _on()
-    shortest: int = setting(4, "shorter words are left alone", least=2, most=100)
-    two_edits_from: int = setting(8, "words of at least this length may differ in two letters", least=3, most=100)
-
-
-@dataclass(frozen=True, slots=True)
-class EquateSettings:
-    """Other forms of the same word: abbreviations that the corpus defines, and compounds."""
-
-    enabled: bool = _on()
-    abbreviations: bool = setting(True, "`SSO` counts as `single sign-on` where a document says that it is the same, and the other way round")
-    compounds: bool = setting(True, "`side bar` counts as `sidebar` where a text writes it so, and the other way round")
-    weight: float = setting(0.25, "weight of the other form against the one that was asked for", least=0, most=1)
-    half: int = setting(3, "the fewest letters of each half of a compound", least=2, most=100)
+# ------------------------------------------------------------------ query
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandSettings:
     """Neighbors of the query's words in the corpus's own vocabulary."""
 
-    enabled: bool = _off()
     nearest: int = setting(3, "terms added for each word", least=0, most=20)
     similarity: float = setting(0.5, "least cosine of a term that is added", least=0, most=1)
     weight: float = setting(0.1, "weight of an added term against a word of the query", least=0, most=1)
-    vocabulary: int = setting(10_000, "terms that are embedded, most frequent first", least=0, most=100_000)
+    vocabulary: int = 10_000  # terms that are embedded, most frequent first
 
 
 @dataclass(frozen=True, slots=True)
 class SearchVectorSettings:
     """Meaning: exact cosine over normalized vectors."""
 
-    enabled: bool = _on()
-    limit: int = setting(50, "chunks that are kept", least=1, most=1_000)
+    limit: int = 50  # chunks that are kept
     weight: float = setting(0.65, "weight in fusion", least=0, most=100)
-    unread: float = setting(0.2, "factor of the weight where what words find is in a language that the model does not read", least=0, most=1)
+    unread: float = 0.2  # factor of the weight where what words find is in a language that the model does not read
 
 
 @dataclass(frozen=True, slots=True)
 class SearchKeywordSettings:
     """Words: BM25F over stemmed fields, terms ORed."""
 
-    enabled: bool = _on()
-    limit: int = setting(50, "chunks that are kept", least=1, most=1_000)
+    limit: int = 50  # chunks that are kept
     weight: float = setting(0.35, "weight in fusion", least=0, most=100)
-    k1: float = setting(1.2, "how soon a repeated word stops counting", least=0, most=100)
-    b: float = setting(0.75, "how much length counts, 0 to 1", least=0, most=1)
-    coverage: float = setting(1.0, "how much matching more of the query's words counts beyond their sum, 0 to 1", least=0, most=1)
+    k1: float = 1.2  # how soon a repeated word stops counting
+    b: float = 0.75  # how much length counts, 0 to 1
+    coverage: float = 1.0  # how much matching more of the query's words counts beyond their sum, 0 to 1
     title: float = setting(3.0, "boost of the title", least=0, most=100)
     headings: float = setting(2.5, "boost of the headings above a chunk", least=0, most=100)
     keywords: float = setting(2.5, "boost of front matter `keywords`", least=0, most=100)
@@ -220,40 +185,28 @@ class SearchKeywordSettings:
 class SearchCodeSettings:
     """Identifiers: whole forms and their parts, unstemmed."""
 
-    enabled: bool = _on()
-    limit: int = setting(50, "chunks that are kept", least=1, most=1_000)
+    limit: int = 50  # chunks that are kept
     weight: float = setting(0.1, "weight in fusion", least=0, most=100)
-    k1: float = setting(1.2, "how soon a repeated identifier stops counting", least=0, most=100)
-    b: float = setting(0.75, "how much length counts, 0 to 1", least=0, most=1)
-    whole: float = setting(4.0, "weight of a whole identifier against all of its parts together", least=1, most=100)
+    k1: float = 1.2  # how soon a repeated identifier stops counting
+    b: float = 0.75  # how much length counts, 0 to 1
+    whole: float = 4.0  # weight of a whole identifier against all of its parts together
 
 
 @dataclass(frozen=True, slots=True)
 class SearchGraphSettings:
     """Links: documents one hop from those found so far."""
 
-    enabled: bool = _on()
-    limit: int = setting(50, "chunks that are kept, one a document", least=1, most=1_000)
+    limit: int = 50  # chunks that are kept, one a document
     weight: float = setting(0.05, "weight in fusion", least=0, most=100)
-    from_documents: int = setting(5, "documents whose links are followed, best first", least=1, most=100)
-    neighbors: int = setting(20, "most neighbors of one document", least=1, most=1000)
-    direction: str = setting("out", "which links are followed", choices=("out", "in", "both"))
-
-
-@dataclass(frozen=True, slots=True)
-class AggregateSettings:
-    """Chunks added up to documents."""
-
-    enabled: bool = _on()
-    best: int = setting(3, "chunks of a document whose mean cosine is the document's", least=1, most=20)
-    whole: float = setting(1.0, "weight of a whole document's own keyword score beside its best chunk's", least=0, most=100)
+    from_documents: int = 5  # documents whose links are followed, best first
+    neighbors: int = 20  # most neighbors of one document
+    direction: str = "out"  # which links are followed: `out`, `in` or `both`
 
 
 @dataclass(frozen=True, slots=True)
 class SalienceSettings:
     """How much what was found matters in its documents, as a ranking of its own."""
 
-    enabled: bool = _on()
     weight: float = setting(0.01, "weight in fusion", least=0, most=100)
 
 
@@ -261,75 +214,34 @@ class SalienceSettings:
 class FuseSettings:
     """Retrievers' documents into one ranking."""
 
-    enabled: bool = _on()
     method: str = setting("convex", "`convex` adds calibrated scores, `rrf` adds 1 / (k + rank)", choices=("convex", "rrf"))
     k: int = setting(10, "RRF's constant", least=0, most=10_000)
-    limit: int = setting(50, "candidates that go on, best first; at least three a passage that is wanted", least=1, most=300)
-    chunks: int = setting(10, "candidates of one document", least=1, most=300)
-    spread: float = setting(0.5, "how fast a document's further chunks fall behind its best one", least=0, most=100)
-
-
-@dataclass(frozen=True, slots=True)
-class HeadingsSettings:
-    """Sections of a document whose headings hold the query's words come before its others."""
-
-    enabled: bool = _on()
-    weight: float = setting(0.4, "what a heading with all of the query's words adds to a chunk's share of its document's best one", least=0, most=100)
+    limit: int = 50  # candidates that go on, best first; at least three a passage that is wanted
+    chunks: int = 10  # candidates of one document
+    spread: float = 0.5  # how fast a document's further chunks fall behind its best one
 
 
 @dataclass(frozen=True, slots=True)
 class RecencySettings:
     """Newer documents gain a little."""
 
-    enabled: bool = _on()
     bias: float = setting(0.02, "gain of a document of today", least=0, most=1)
     half_life_days: float = setting(180.0, "days after which the gain is half", least=0.1, most=1_000_000)
-
-
-@dataclass(frozen=True, slots=True)
-class NormalizeSettings:
-    """Scores to 0..1."""
-
-    enabled: bool = _on()
 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceSettings:
     """How sure an answer is, and when there is none."""
 
-    enabled: bool = _on()
     abstain: float = setting(0.2, "below this confidence the answer is `not answerable`", least=0, most=1)
     doubt: float = setting(0.5, "below this confidence the level is `low`", least=0, most=1)
     minimum_relevance: float = setting(0.25, "candidates with a normalized score below this are left out", least=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)
-class VariantsSettings:
-    """One page for several versions or languages."""
-
-    enabled: bool = _on()
-    share: float = setting(0.5, "least share of the shorter page's chunks that stand in the other, too", least=0, most=1)
-
-
-@dataclass(frozen=True, slots=True)
-class DedupKnownSettings:
-    """Copies that were found when the index was written, or that its owner decided."""
-
-    enabled: bool = _on()
-
-
-@dataclass(frozen=True, slots=True)
-class DedupHashSettings:
-    """Byte-exact copies."""
-
-    enabled: bool = _on()
-
-
-@dataclass(frozen=True, slots=True)
 class DeduplicateSettings:
     """The general stage: by field, hash or meaning."""
 
-    enabled: bool = _off()
     method: str = setting("content_hash", "what makes two items the same", choices=("exact_field", "content_hash", "semantic"))
     keep: str = setting("first", "which of the same is kept", choices=("first", "last", "highest_score"))
     field: str = setting("", "`exact_field`: dotted path of the field, as in `front_matter.id`")
@@ -341,7 +253,6 @@ class DeduplicateSettings:
 class DedupNgramSettings:
     """Near copies by character 3-grams."""
 
-    enabled: bool = _on()
     similarity: float = setting(0.7, "least Jaccard similarity of a copy", least=0, most=1)
 
 
@@ -349,26 +260,14 @@ class DedupNgramSettings:
 class DedupSemanticSettings:
     """Near copies by stored vectors."""
 
-    enabled: bool = _on()
     within: float = setting(0.85, "least cosine of a copy inside one document", least=0, most=1)
     across: float = setting(0.90, "least cosine of a copy across documents", least=0, most=1)
-
-
-@dataclass(frozen=True, slots=True)
-class ContradictSettings:
-    """Texts that say the same but for a number, version, date or negation."""
-
-    enabled: bool = _on()
-    most: int = setting(
-        4, "texts that disagree with each other; more of them are a series, as release notes are, and no contradiction", least=2, most=500
-    )
 
 
 @dataclass(frozen=True, slots=True)
 class DiversifySettings:
     """Not everything from one page."""
 
-    enabled: bool = _on()
     method: str = setting("limit", "`limit`: chunks a document; `mmr`: maximal marginal relevance", choices=("limit", "mmr"))
     limit: int = setting(3, "chunks of one document", least=1, most=300)
     relevance: float = setting(0.7, "`mmr`: weight of relevance against novelty (lambda)", least=0, most=1)
@@ -378,49 +277,45 @@ class DiversifySettings:
 class RerankSettings:
     """A second look at the first few."""
 
-    enabled: bool = _off()
     top: int = setting(10, "candidates that are scored again", least=1, most=50)
     weight: float = setting(0.2, "share of the reranker's score in the blend", least=0, most=1)
 
 
 @dataclass(frozen=True, slots=True)
-class ParentsSettings:
-    """Chunks become the sections that hold them."""
-
-    enabled: bool = _on()
-
-
-@dataclass(frozen=True, slots=True)
 class QuerySettings:
-    """Answering; one table a stage, in the order of the pipeline."""
+    """Answering; a table for each stage that has settings, in the order of the pipeline."""
 
     limit: int = setting(5, "passages returned", least=1, most=100)
+    skip: tuple[str, ...] = setting(
+        ("expand", "deduplicate", "rerank"), "stages that are left out; what is given stands in place of the default", choices=STAGE_NAMES
+    )
     tuned: bool = setting(True, "ask a folder by what `thumbindex tune` found for it; false takes the defaults")
-    classify: ClassifySettings = field(default_factory=ClassifySettings)
-    correct: CorrectSettings = field(default_factory=CorrectSettings)
-    equate: EquateSettings = field(default_factory=EquateSettings)
     expand: ExpandSettings = field(default_factory=ExpandSettings)
     search_vector: SearchVectorSettings = field(default_factory=SearchVectorSettings)
     search_keyword: SearchKeywordSettings = field(default_factory=SearchKeywordSettings)
     search_code: SearchCodeSettings = field(default_factory=SearchCodeSettings)
     search_graph: SearchGraphSettings = field(default_factory=SearchGraphSettings)
-    aggregate: AggregateSettings = field(default_factory=AggregateSettings)
     salience: SalienceSettings = field(default_factory=SalienceSettings)
     fuse: FuseSettings = field(default_factory=FuseSettings)
-    headings: HeadingsSettings = field(default_factory=HeadingsSettings)
     recency: RecencySettings = field(default_factory=RecencySettings)
-    normalize: NormalizeSettings = field(default_factory=NormalizeSettings)
     confidence: ConfidenceSettings = field(default_factory=ConfidenceSettings)
-    variants: VariantsSettings = field(default_factory=VariantsSettings)
-    dedup_known: DedupKnownSettings = field(default_factory=DedupKnownSettings)
-    dedup_hash: DedupHashSettings = field(default_factory=DedupHashSettings)
     deduplicate: DeduplicateSettings = field(default_factory=DeduplicateSettings)
     dedup_ngram: DedupNgramSettings = field(default_factory=DedupNgramSettings)
     dedup_semantic: DedupSemanticSettings = field(default_factory=DedupSemanticSettings)
-    contradict: ContradictSettings = field(default_factory=ContradictSettings)
     diversify: DiversifySettings = field(default_factory=DiversifySettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
-    parents: ParentsSettings = field(default_factory=ParentsSettings)
+
+    def runs(self, stage: str) -> bool:
+        """Tell whether a stage is not left out."""
+        return stage not in self.skip
+
+    def with_stages(self, *stages: str) -> QuerySettings:
+        """Return the settings with these stages in the run."""
+        return replace(self, skip=tuple(each for each in self.skip if each not in stages))
+
+    def without_stages(self, *stages: str) -> QuerySettings:
+        """Return the settings with these stages left out."""
+        return replace(self, skip=(*self.skip, *(each for each in stages if each not in self.skip)))
 
 
 # ------------------------------------------------------------------ serve
@@ -432,10 +327,8 @@ class WatchSettings:
 
     enabled: bool = setting(True, "follow changes; false indexes once, when the server starts")
     quiet_ms: int = setting(300, "changes are taken in after this long without another one, in milliseconds", least=0, most=60_000)
-    longest_ms: int = setting(2000, "and at the latest this long after the first one, in milliseconds", least=0, most=600_000)
-    poll_seconds: float = setting(
-        5.0, "how often a folder is looked for that is gone, or looked through where it cannot be watched", least=0.05, most=86_400
-    )
+    longest_ms: int = 2000  # and at the latest this long after the first one, unless `quiet_ms` is longer
+    poll_seconds: float = 5.0  # how often a folder is looked for that is gone, or looked through where it cannot be watched
     reconcile_seconds: float = setting(
         60.0, "how often all files are compared, whatever was watched: network drives report nothing", least=0.1, most=86_400
     )
@@ -458,15 +351,15 @@ class HttpSettings:
     jwks: str = setting("", "address of the issuer's keys; empty is the one that the issuer publishes")
     scopes: tuple[str, ...] = setting((), "scopes that such a token must all have")
     metrics: tuple[str, ...] = setting((), "who may read `/metrics` where tokens are asked for: token names, as in `tokens` of `[[folders]]`")
-    max_body_bytes: int = setting(1_000_000, "larger requests are refused", least=1_000)
+    max_body_bytes: int = 1_000_000  # larger requests are refused
     rate: float = setting(20.0, "requests a second that one token may send for long; 0 is as many as it likes", least=0)
-    burst: int = setting(100, "requests that it may send at once", least=1)
-    concurrent: int = setting(64, "requests of one token that are worked on at once", least=1)
-    sessions: int = setting(100, "sessions of one token that are open at once; one that is not used for half an hour ends", least=1)
-    connections: int = setting(1_000, "connections of all clients", least=1)
-    body_seconds: float = setting(10.0, "how long a client may take to send a request", least=0.1, most=86_400)
-    request_seconds: float = setting(90.0, "how long an answer may take; `wait_fresh` may wait for 60", least=0.1, most=86_400)
-    drain_seconds: float = setting(5.0, "how long requests that are under way may go on when the server is told to end", least=0, most=86_400)
+    burst: int = 100  # requests that it may send at once
+    concurrent: int = 64  # requests of one token that are worked on at once
+    sessions: int = 100  # sessions of one token that are open at once; one that is not used for half an hour ends
+    connections: int = 1_000  # connections of all clients
+    body_seconds: float = 10.0  # how long a client may take to send a request
+    request_seconds: float = 90.0  # how long an answer may take; `wait_fresh` may wait for 60
+    drain_seconds: float = 5.0  # how long requests that are under way may go on when the server is told to end
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ FOLDER = "pasted"
 COUNTED = ("met", "both", "lost", "as a pair")
 """Answers that show a section or its copy; that show both; that name another number and show it nowhere; that say that the two disagree."""
 
-OFF = tuple(f"query.{stage}.enabled=false" for stage in ("variants", "dedup_known", "dedup_hash", "dedup_ngram", "dedup_semantic", "contradict"))
+OFF = ("query.skip=expand,rerank,variants,dedup_known,dedup_hash,deduplicate,dedup_ngram,dedup_semantic,contradict",)
 """Settings without any deduplication in an answer."""
 
 _PHRASES = {

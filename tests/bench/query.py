@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -33,8 +32,7 @@ def measure(subject: Subject) -> Iterator[Row]:
         if words.status()[0].state.vectors:
             full.load_models()
             settings = full.config.query
-            for name, rerank in (("hybrid", False), ("rerank", True)):
-                ways[name] = full.answering_with(replace(settings, rerank=replace(settings.rerank, enabled=rerank)))
+            ways |= {"hybrid": full.answering_with(settings.without_stages("rerank")), "rerank": full.answering_with(settings.with_stages("rerank"))}
         ask_all(ways, questions[:WARM])
         rounds = [ask_all(ways, questions[start : start + QUESTIONS]) for start in range(WARM, len(questions), QUESTIONS)]
     note = f"{len(chunks):,} chunks, {QUESTIONS} questions a round"

@@ -34,7 +34,7 @@ NOTES = {
     "plugins/graph view.md": "# Graph view\n\nShows how notes link to each other.\n",
 }
 
-LEAVES_EDITS_ALONE = ("quiet_ms=60000", "longest_ms=600000", "reconcile_seconds=3600")
+LEAVES_EDITS_ALONE = ("quiet_ms=60000", "reconcile_seconds=3600")
 """So that a question that waits for an edit is still waiting when it is cancelled."""
 
 OF_THE_SUITES_OWN = {

@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 import traceback
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ FIRST_BYTES = 2000
 
 
 def open_library(root: str, index: str, embedder: FakeEmbedder) -> Library:
-    config = load_config(user_file=Path(root) / "none", overrides=(f"encode.embed.batch={BATCH}",))
+    config = load_config(user_file=Path(root) / "none")
+    config = replace(config, encode=replace(config.encode, embed=replace(config.encode.embed, batch=BATCH)))
     return Library.open([root], index=index, config=config, embedder=embedder)
 
 

@@ -118,7 +118,8 @@ def write_notes(root: Path, notes: dict[str, str]) -> None:
 
 
 def open_library(root: Path, index: Path, embedder: FakeEmbedder | None = None) -> Library:
-    config = load_config(user_file=root / "none", overrides=("encode.embed.batch=8",))
+    config = load_config(user_file=root / "none")
+    config = replace(config, encode=replace(config.encode, embed=replace(config.encode.embed, batch=8)))
     return Library.open([root], index=index, config=config, embedder=embedder or FakeEmbedder())
 
 

@@ -30,9 +30,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="lo
 
 OVERRIDES = (
     "encode.embed.model=all-MiniLM-L6-v2",
-    "encode.embed.batch=8",
     "serve.watch.share=1",
-    "serve.watch.poll_seconds=0.5",
     "serve.watch.reconcile_seconds=1",
 )
 

@@ -14,7 +14,7 @@ from thumbindex.corpus.front_matter import DEEPEST, read_front_matter
 from thumbindex.corpus.parse import headings_of, parse_document
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
-from thumbindex.query.terms import read_terms
+from thumbindex.query.understand import read_terms
 from thumbindex.serve.budget import count_reply
 from thumbindex.serve.replies import reply_outline, reply_query, reply_read, reply_related, reply_status
 from thumbindex.serve.tools import check_arguments

@@ -18,11 +18,9 @@ from thumbindex.settings import QuerySettings
 from thumbindex.testing import memory_snapshot
 
 
-def settings_with(off: str = "", **tables: dict[str, Any]) -> QuerySettings:
-    """Return the defaults with some stages switched off, and some tables' keys set."""
-    settings = QuerySettings()
-    for name in off.split():
-        settings = replace(settings, **{name: replace(getattr(settings, name), enabled=False)})
+def settings_with(off: str = "", on: str = "", **tables: dict[str, Any]) -> QuerySettings:
+    """Return the defaults with some stages left out or in, and some tables' fields set."""
+    settings = QuerySettings().with_stages(*on.split()).without_stages(*off.split())
     for name, keys in tables.items():
         settings = replace(settings, **{name: replace(getattr(settings, name), **keys)})
     return settings
@@ -63,7 +61,7 @@ def knowing() -> Callable[..., Snapshot]:
 
 @pytest.fixture
 def settings_of() -> Callable[..., QuerySettings]:
-    """Return a function that gives the defaults with some stages switched off, and some tables' keys set."""
+    """Return a function that gives the defaults with some stages left out or in, and some tables' fields set."""
     return settings_with
 
 
@@ -78,10 +76,11 @@ def ask() -> Callable[..., tuple[Search, tuple[Step, ...]]]:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         off: str = "",
+        on: str = "",
         **tables: dict[str, Any],
     ) -> tuple[Search, tuple[Step, ...]]:
         snapshot = asked if isinstance(asked, Snapshot) else memory_snapshot(asked, embedder)
-        tools = Tools(snapshot, settings_with(off, **tables), embedder, reranker)
+        tools = Tools(snapshot, settings_with(off, on, **tables), embedder, reranker)
         query = text if isinstance(text, Query) else Query(text, limit=10)
         return run(query, tools, count().__next__)
 

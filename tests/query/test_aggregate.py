@@ -11,7 +11,7 @@ from thumbindex.testing import document, memory_snapshot
 
 def test_a_documents_words_count_beside_its_best_chunk():
     hits = (Hit(ChunkId(0), DocumentId(0), 1, 4.0), Hit(ChunkId(1), DocumentId(0), 2, 3.0))
-    assert add_whole(RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0}), 0.5).documents == {0: 5.0, 1: 0.5}
+    assert add_whole(RankedList(hits, {DocumentId(0): 2.0, DocumentId(1): 1.0})).documents == {0: 6.0, 1: 1.0}
 
 
 def test_whole_documents_count_where_words_are_searched_and_nowhere_else():
@@ -19,7 +19,7 @@ def test_whole_documents_count_where_words_are_searched_and_nowhere_else():
     search = Search(Query("x"), "x", lists=dict.fromkeys(("search_keyword", "search_code", "search_graph"), found))
     tools = Tools(memory_snapshot([document("a.md", "text")]))
     scores = [each.documents[DocumentId(0)] for each in aggregate(search, tools).lists.values()]
-    assert scores == [both := 4.0 + 2.0 * tools.settings.aggregate.whole, both, 2.0]
+    assert scores == [6.0, 6.0, 2.0]
 
 
 def test_only_the_best_chunks_count_and_missing_ones_cost_nothing():

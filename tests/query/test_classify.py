@@ -1,12 +1,11 @@
 import pytest
 
 from thumbindex.model import QueryKind
-from thumbindex.query.understand import Names, factors, kind_of
-from thumbindex.settings import ClassifySettings
+from thumbindex.query.understand import FACTORS, DocumentNames, kind_of
 from thumbindex.testing import document
 
 FACTUAL, NAVIGATIONAL, EXPLORATORY = QueryKind.FACTUAL, QueryKind.NAVIGATIONAL, QueryKind.EXPLORATORY
-NAMES = Names([document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",)).document])
+NAMES = DocumentNames([document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",)).document])
 
 
 @pytest.mark.parametrize(
@@ -67,8 +66,7 @@ def test_the_first_match_wins() -> None:
 
 
 def test_each_kind_raises_its_own_retrievers() -> None:
-    found = {kind: dict(factors(kind, ClassifySettings())) for kind in QueryKind}
-    assert found == {
+    assert FACTORS == {
         FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
         NAVIGATIONAL: {"search_keyword": 1.5, "search_graph": 1.5},
         EXPLORATORY: {"search_vector": 1.3},

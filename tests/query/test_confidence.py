@@ -7,7 +7,7 @@ import pytest
 
 from thumbindex.model import ChunkId, Query
 from thumbindex.ports import Calibration
-from thumbindex.query.confidence import Asked, evidence, grounding, held_by_page, on_scale, what_is_asked
+from thumbindex.query.confidence import QueryTerm, evidence, grounding, held_by_page, on_scale, query_terms
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -17,8 +17,8 @@ FOUND = [ChunkId(n) for n in (0, 1, 3)]
 COSINES = np.array([0.8, 0.4, 0.2], dtype=np.float32)
 
 
-def asked(idf: float, *holding: int) -> Asked:
-    return Asked(idf, np.isin(np.arange(5), holding))
+def asked(idf: float, *holding: int) -> QueryTerm:
+    return QueryTerm(idf, np.isin(np.arange(5), holding))
 
 
 @pytest.mark.parametrize(("cosine", "meaning"), [(0.7, 1.0), (0.9, 1.0), (0.2, 0.0), (0.1, 0.0), (0.45, 0.5)])
@@ -63,7 +63,7 @@ def test_a_page_holds_what_any_of_its_chunks_holds():
 
 def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
     tools = Tools(memory_snapshot([document("a.md", "# A\n\nCall get_user in MailMerge for a user.")]))
-    held = [bool(each.holding.any()) for each in what_is_asked(begin(Query("get_users MailMerge"), tools), tools)]
+    held = [bool(each.holding.any()) for each in query_terms(begin(Query("get_users MailMerge"), tools), tools)]
     assert held == [True, True, True, False]  # get, mailmerge, users; get_users
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.model import Query
-from thumbindex.query.contradict import contradict, together, without_series
+from thumbindex.query.copies import contradict, with_partners, without_series
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
@@ -98,14 +98,14 @@ def test_the_reranker_parts_no_pair(ask) -> None:
             return [float("90" not in each) for each in passages]
 
     notes = [document("a.md", TEXT.format(30)), document("b.md", "The server copies all files."), document("c.md", TEXT.format(90))]
-    search, _ = ask(notes, "server copies all files", reranker=Picky(), rerank={"enabled": True, "weight": 1.0})
+    search, _ = ask(notes, "server copies all files", reranker=Picky(), on="rerank", rerank={"weight": 1.0})
     assert [passage.path for passage in search.passages] in (["a.md", "c.md", "b.md"], ["b.md", "a.md", "c.md"])
 
 
 @given(st.lists(st.integers(0, 20), unique=True, max_size=10), st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=4))
 def test_all_stay_and_only_partners_move_up(items: list[int], pairs: list[tuple[int, int]]) -> None:
     partners = {n: {b for a, b in pairs if a == n} | {a for a, b in pairs if b == n} for n in items}
-    ordered = together(items, lambda n: n, partners.__getitem__)
+    ordered = with_partners(items, lambda n: n, partners.__getitem__)
     assert sorted(ordered) == sorted(items)
     alone = [n for n in items if not partners[n]]
     assert [n for n in ordered if n in alone] == alone

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from thumbindex.errors import UsageError
 from thumbindex.query.copies import MOST_SEMANTIC, remove_duplicates
-from thumbindex.settings import DeduplicateSettings
+from thumbindex.settings import DeduplicateSettings, QuerySettings
 
 items = st.lists(
     st.fixed_dictionaries(
@@ -98,7 +98,7 @@ def test_a_field_must_be_named() -> None:
 
 
 def test_rule_off_by_default() -> None:
-    assert (DeduplicateSettings().enabled, DeduplicateSettings().method, DeduplicateSettings().keep) == (False, "content_hash", "first")
+    assert (DeduplicateSettings().method, DeduplicateSettings().keep, QuerySettings().runs("deduplicate")) == ("content_hash", "first", False)
     assert (DeduplicateSettings().field, DeduplicateSettings().content_field, DeduplicateSettings().similarity_threshold) == ("", "content", 0.95)
 
 

@@ -51,8 +51,8 @@ def test_nobody_wins_a_tie() -> None:
 
 def test_a_word_and_each_word_of_a_phrase_get_the_other_form_and_a_quoted_phrase_none() -> None:
     found = [Equal("side bar", "sidebar"), Equal("sso", "single sign on")]
-    terms = [with_others(term, found, 0.5) for term in (Term("side"), Term("sso"), Term("other"), Term("side bar", phrase=True))]
-    assert [term.others for term in terms] == [(Term("sidebar", 0.5),), (Term("single sign on", 0.5, True),), (), ()]
+    terms = [with_others(term, found) for term in (Term("side"), Term("sso"), Term("other"), Term("side bar", phrase=True))]
+    assert [term.others for term in terms] == [(Term("sidebar", 0.25),), (Term("single sign on", 0.25, True),), (), ()]
 
 
 def test_the_long_form_is_embedded_where_the_model_does_not_know_the_short_one() -> None:

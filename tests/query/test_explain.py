@@ -68,14 +68,14 @@ def test_the_link_that_led_to_a_document_is_named(explain):
 
 
 def test_a_stage_that_moves_or_scores_a_passage_is_named_and_no_other(explain):
-    _, found = explain("sync vaults", rerank={"enabled": True})[0]
+    _, found = explain("sync vaults", on="rerank")[0]
     stages = [each.stage for each in found.effects]
     assert (stages[0], stages[-1]) == ("fuse", "rerank")
     assert "dedup_hash" not in stages
 
 
 def test_the_rerankers_own_score_is_told(explain):
-    _, found = explain("sync vaults", rerank={"enabled": True})[0]
+    _, found = explain("sync vaults", on="rerank")[0]
     assert found.reranked == 1.0
     assert explain("sync vaults")[0][1].reranked is None
 

@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import Document
-from thumbindex.query.parents import Facts, facts, status_of
+from thumbindex.query.parents import SharedFacts, approval_of, facts
 
 
 def made(**keys) -> Document:
@@ -13,11 +13,11 @@ def test_the_earliest_creation_the_most_conservative_status_and_the_owner_active
     together = facts(
         [made(created="2024-05-01", status="approved", owner="Ada", date="2025-01-01"), made(date="2026-01-01", draft=True, author="Bo")]
     )
-    assert together == Facts("2024-05-01", "draft", "Bo")
+    assert together == SharedFacts("2024-05-01", "draft", "Bo")
 
 
 def test_without_front_matter_the_file_s_day_counts_and_nobody_is_named() -> None:
-    assert facts([made(modified=86_400.0 * 365)]) == Facts("1971-01-01", "", "")
+    assert facts([made(modified=86_400.0 * 365)]) == SharedFacts("1971-01-01", "", "")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_without_front_matter_the_file_s_day_counts_and_nobody_is_named() -> Non
     ],
 )
 def test_of_a_document_s_own_words_the_most_conservative_counts(keys, status: str) -> None:
-    assert status_of(made(**keys)) == status
+    assert approval_of(made(**keys)) == status
 
 
 def test_a_review_stands_between_a_draft_and_what_is_approved() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.compare.differences import contradiction, differing, kept_apart, table_shape, word_overlap
+from thumbindex.compare.differences import contradiction, differing, kept_apart, word_overlap
 from thumbindex.model import BlockKind, Chunk
 
 
@@ -175,7 +175,6 @@ def test_the_reason_names_what_differs(first: str, second: str, told: str) -> No
 def test_tables_of_another_shape_are_kept_apart() -> None:
     table = "| Plan | Price |\n| --- | --- |\n| Free | none |"
     assert differing(table, f"{table}\n| Free | none |") is not None
-    assert (table_shape(table), table_shape("prose")) == ((3, 2), (0, 0))
 
 
 @pytest.mark.parametrize(("kind", "language"), [(BlockKind.LIST, ""), (BlockKind.CODE, "python")])

@@ -3,15 +3,14 @@ import pytest
 from thumbindex.model import Query
 from thumbindex.query.rank import coverage, headings
 from thumbindex.query.stage import Search, Tools
-from thumbindex.settings import HeadingsSettings, QuerySettings
 from thumbindex.testing import document, memory_snapshot
 
 PAGE = "# Sync\n\nAll of it in short.\n\n## Limits\n\nFour of them.\n\n## Storage limits\n\nTen gigabytes."
 
 
-def ordered(candidates, query: str, *scores: float, page: str = PAGE, settings: QuerySettings | None = None) -> list[tuple[int, float]]:
+def ordered(candidates, query: str, *scores: float, page: str = PAGE) -> list[tuple[int, float]]:
     snapshot = memory_snapshot([document("a.md", page), document("b.md", "# Other\n\nSomething else.")])
-    search = headings(Search(Query(query), query, candidates=candidates(snapshot, *scores)), Tools(snapshot, settings or QuerySettings()))
+    search = headings(Search(Query(query), query, candidates=candidates(snapshot, *scores)), Tools(snapshot))
     return [(each.id, round(each.score, 3)) for each in search.candidates]
 
 
@@ -31,11 +30,6 @@ def test_without_a_word_in_any_heading_nothing_moves(candidates) -> None:
 @pytest.mark.parametrize("query", ["", "of the"])
 def test_a_query_without_words_that_say_something_moves_nothing(candidates, query: str) -> None:
     assert ordered(candidates, query, 0.9, 0.8, 0.7, 0.3)[0] == (0, 0.9)
-
-
-def test_a_weight_of_nothing_moves_nothing(candidates) -> None:
-    settings = QuerySettings(headings=HeadingsSettings(weight=0.0))
-    assert [n for n, _ in ordered(candidates, "storage limits", 0.9, 0.8, 0.7, 0.3, settings=settings)] == [0, 1, 2, 3]
 
 
 def test_endings_do_not_count() -> None:

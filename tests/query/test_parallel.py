@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.compare.paths import difference, is_version, kinship, version_of
+from thumbindex.query.variants import difference, is_version, kinship, version_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from thumbindex.model import Candidate, ChunkId, DocumentId, Passage, Place, Que
 from thumbindex.ports import Catalog
 from thumbindex.query.parents import as_families, as_passages, in_larger, parents
 from thumbindex.query.stage import Search, Tools
-from thumbindex.settings import DedupNgramSettings, QuerySettings
+from thumbindex.settings import QuerySettings
 from thumbindex.testing import document, memory_snapshot
 
 SNAPSHOT = memory_snapshot([document("a.md", "# A\n\none\n\ntwo\n\n## B\n\nthree"), document("b.md", "# C\n\none")])
@@ -86,7 +86,7 @@ def shown(settings: QuerySettings, *texts: str, copies: Mapping[int, int] | None
 def test_a_section_that_says_what_a_better_one_says_comes_with_that_one_whatever_its_heading() -> None:
     texts = [f"# One 1\n\n{REWORDED}\n", f"# Two 2\n\n{REWORDED.replace('every', 'each')}\n"]
     assert shown(QuerySettings(), *texts) == [("0.md", ["1.md"])]
-    assert shown(QuerySettings(dedup_ngram=DedupNgramSettings(enabled=False)), *texts) == [("0.md", []), ("1.md", [])]
+    assert shown(QuerySettings().without_stages("dedup_ngram"), *texts) == [("0.md", []), ("1.md", [])]
 
 
 LARGER = f"# Larger\n\n{REWORDED}\n\n- Something else is said below, of boxes and of arrows.\n"

@@ -3,9 +3,9 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from thumbindex.model import Filters, Query
-from thumbindex.query.pipeline import STAGES, compare
+from thumbindex.query.pipeline import STAGES, step_of
 from thumbindex.query.stage import Search
-from thumbindex.settings import QuerySettings
+from thumbindex.settings import STAGE_NAMES, QuerySettings
 from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
 
 DOCUMENTS = [
@@ -17,14 +17,15 @@ NAMES = [name for name, _ in STAGES]
 
 
 @pytest.mark.parametrize(("name", "stage"), STAGES)
-def test_one_word_names_a_stage_its_function_and_its_table(name, stage) -> None:
+def test_one_word_names_a_stage_and_its_function(name, stage) -> None:
     assert stage.__name__ == name
-    assert is_dataclass(getattr(QuerySettings(), name))
     assert stage.__doc__
 
 
-def test_every_table_is_a_stage_in_the_order_of_the_run() -> None:
-    assert [field.name for field in fields(QuerySettings) if is_dataclass(getattr(QuerySettings(), field.name))] == NAMES
+def test_the_settings_name_all_stages_and_their_tables_in_the_order_of_the_run() -> None:
+    tables = [field.name for field in fields(QuerySettings) if is_dataclass(getattr(QuerySettings(), field.name))]
+    assert list(STAGE_NAMES) == NAMES
+    assert tables == [name for name in NAMES if name in tables]
 
 
 def test_the_trace_has_a_step_for_each_stage_that_is_on(ask) -> None:
@@ -41,8 +42,7 @@ def test_without_fusion_what_a_stage_has_dropped_stays_dropped(ask) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stage_that_is_off_is_absent(ask, name: str) -> None:
-    tables = {each: {"enabled": each != name} for each in NAMES}  # also those that are off by default
-    _, trace = ask(DOCUMENTS, "sync vaults", embedder=FakeEmbedder(), reranker=FakeReranker(), **tables)
+    _, trace = ask(DOCUMENTS, "sync vaults", embedder=FakeEmbedder(), reranker=FakeReranker(), off=name, on="expand deduplicate rerank")
     assert [step.stage for step in trace] == [each for each in NAMES if each != name]
 
 
@@ -63,7 +63,7 @@ def test_a_gap_that_closes_moves_nobody_and_a_swap_moves_two(candidates) -> None
     made = candidates(memory_snapshot(DOCUMENTS))
     before = Search(Query("x"), "x", candidates=made)
     gap, swap = (Search(Query("x"), "x", candidates=kept) for kept in (made[1:], (made[1], made[0], *made[2:])))
-    assert (compare("x", before, gap, 0).moved, compare("x", before, swap, 0).moved) == (0, 2)
+    assert (step_of("x", before, gap, 0).moved, step_of("x", before, swap, 0).moved) == (0, 2)
 
 
 def test_the_passages_are_cut_to_the_limit_and_ranked_from_one(ask) -> None:

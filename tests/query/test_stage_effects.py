@@ -18,7 +18,7 @@ def paths(answer) -> list[str]:
 
 def test_classify_puts_the_written_identifier_before_a_text_of_its_words(ask) -> None:
     notes = [document("parts.md", "# Parts\n\nParse json."), document("whole.md", "# Whole\n\nThe loader calls parse_json while it reads a file.")]
-    tables = {"classify": {"factual_code": 5.0}, "search_code": {"weight": 0.35}}
+    tables = {"search_code": {"weight": 0.35}}
     on, off = (ask(notes, "parse_json", embedder=FakeEmbedder(), off=name, **tables) for name in ("", "classify"))
     assert (paths(on)[0], paths(off)[0]) == ("whole.md", "parts.md")
 
@@ -41,7 +41,7 @@ def test_expand_finds_what_only_a_neighbor_of_the_word_says(ask) -> None:
     notes = [document("a.md", "# Rules\n\nA refund takes a week."), document("b.md", "# Other\n\nPlant trees, cash only.")]
     vocabulary = (("cash", "refund"), np.array([[1, 0], [0.8, 0.6]], dtype=np.float32))
     snapshot = replace(memory_snapshot(notes), vocabulary=vocabulary)
-    on, off = (ask(snapshot, "cash", expand={"enabled": enabled, "weight": 0.9}) for enabled in (True, False))
+    on, off = (ask(snapshot, "cash", on=stage, expand={"weight": 0.9}) for stage in ("expand", ""))
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["b.md"])
 
 
@@ -59,8 +59,10 @@ def test_normalize_lets_the_reranker_weigh_against_scores_of_its_own_scale(ask) 
         document("new.md", "# Note\n\nAlpha beta.", aliases=("alpha beta gamma delta",), date="2026-01-01"),
         document("old.md", "# List\n\nAlpha, beta, gamma and delta.", date="2000-01-01"),
     ]
-    tables = {"recency": {"bias": 1.0}, "rerank": {"enabled": True, "weight": 0.6}}
-    on, off = (ask(notes, "alpha beta gamma delta", reranker=FakeReranker(), off=f"search_code {name}", **tables) for name in ("", "normalize"))
+    tables = {"recency": {"bias": 1.0}, "rerank": {"weight": 0.6}}
+    on, off = (
+        ask(notes, "alpha beta gamma delta", reranker=FakeReranker(), off=f"search_code {name}", on="rerank", **tables) for name in ("", "normalize")
+    )
     assert (paths(on), paths(off)) == (["old.md", "new.md"], ["new.md", "old.md"])
 
 
@@ -104,7 +106,7 @@ def test_dedup_hash_shows_the_same_text_once_and_names_the_other_place(ask) -> N
 def test_deduplicate_shows_one_of_the_notes_with_the_same_field(ask) -> None:
     notes = [document(f"{n}.md", f"# {n}\n\nSync {n} vaults.", front_matter={"id": id_}) for n, id_ in (("one", 7), ("two", 7), ("three", 8))]
     tables = {"method": "exact_field", "field": "front_matter.id"}
-    on, off = (ask(notes, "sync vaults", off=DEDUP, deduplicate={"enabled": enabled, **tables}) for enabled in (True, False))
+    on, off = (ask(notes, "sync vaults", off=DEDUP, on=stage, deduplicate=tables) for stage in ("deduplicate", ""))
     assert (sorted(paths(on)), sorted(paths(off))) == (["one.md", "three.md"], ["one.md", "three.md", "two.md"])
 
 
@@ -146,7 +148,7 @@ def test_rerank_puts_the_fuller_answer_first(ask) -> None:
         document("a.md", "# Note\n\nVault.", aliases=("sync vault",)),
         document("b.md", "# Other\n\nThe app can sync every vault of yours, we think."),
     ]
-    on, off = (ask(notes, "sync vault", reranker=FakeReranker(), rerank={"enabled": on, "weight": 0.9}) for on in (True, False))
+    on, off = (ask(notes, "sync vault", reranker=FakeReranker(), on=stage, rerank={"weight": 0.9}) for stage in ("rerank", ""))
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
@@ -197,6 +199,5 @@ def test_fuse_weighs_both_kinds_of_evidence_where_one_list_stands_alone_without_
 
 def test_confidence_answers_nonsense_with_nothing(ask) -> None:
     notes = [document("a.md", "# A\n\nRed apples.")]
-    tables = {"normalize": {"enabled": False}}
-    on, off = (ask(notes, "zeppelin mainframe quark", embedder=FakeEmbedder(dimensions=512), off=name, **tables) for name in ("", "confidence"))
+    on, off = (ask(notes, "zeppelin mainframe quark", embedder=FakeEmbedder(dimensions=512), off=f"normalize {name}") for name in ("", "confidence"))
     assert (on[0].answerable, paths(on), paths(off)) == (False, [], ["a.md"])

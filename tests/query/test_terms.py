@@ -1,7 +1,7 @@
 import pytest
 
 from thumbindex.model import Term
-from thumbindex.query.terms import code_terms, is_identifier, is_mixed_case, lookup_terms
+from thumbindex.query.understand import code_terms, is_identifier, is_mixed_case, lookup_terms
 
 
 def test_each_word_is_looked_up_once_without_stop_words() -> None:

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from thumbindex.model import ChunkId, Filters, Query, Why
-from thumbindex.query.explain import why
+from thumbindex.query.explain import fate_of
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -25,11 +25,11 @@ def tell(settings_of):
     def ask_and_tell(path, text, documents=(*SYNC, TREES), *, limit=10, filters=None, known=None, embedder=None, only=None, **tables) -> Why:
         snapshot, seen = memory_snapshot(documents, embedder), []
         snapshot = known(snapshot) if known else snapshot
-        tools = Tools(snapshot, settings_of("", **tables), embedder)
+        tools = Tools(snapshot, settings_of(**tables), embedder)
         answer, _ = run(Query(text, limit, filters or Filters()), tools, count().__next__, lambda stage, search: seen.append((stage, search)))
         at = next(n for n, each in enumerate(snapshot.catalog.documents) if each.path == path)
         wanted = [ChunkId(n) for n in snapshot.catalog.chunk_ids(at)] if only is None else [ChunkId(only)]
-        return why(snapshot.catalog.documents[at], "", wanted, seen, answer, tools)
+        return fate_of(snapshot.catalog.documents[at], "", wanted, seen, answer, tools)
 
     return ask_and_tell
 
@@ -67,7 +67,7 @@ def test_a_note_that_shares_no_word_is_told_so(tell):
 
 
 def test_its_best_cosine_is_told_where_it_is_too_low_to_be_taken(tell):
-    found = tell("trees.md", "sync vaults", embedder=FakeEmbedder(), search_vector={"limit": 1}, aggregate={"enabled": False})
+    found = tell("trees.md", "sync vaults", embedder=FakeEmbedder(), search_vector={"limit": 1}, off="aggregate")
     reach = next(each for each in found.reaches if each.retriever == "search_vector")
     assert found.cosine == pytest.approx(reach.score, abs=1e-4)
     assert (found.fate, reach.rank, reach.taken) == ("not_found", 4, 1)
@@ -89,13 +89,13 @@ def test_a_copy_is_told_which_passage_names_it(tell):
 def test_a_note_that_fusion_left_behind_is_told_its_place_among_all_that_were_found(tell):
     found = tell("d.md", "sync keeps equal", (*SYNC, document("d.md", "# D\n\nSync keeps tablets equal.")), limit=1, fuse={"limit": 1})
     assert (found.fate, found.stage) == ("dropped", "fuse")
-    assert found.reason == "it is at place 4 of 4 that were found, and the first 3 were taken (query.fuse.limit)"
+    assert found.reason == "it is at place 4 of 4 that were found, and the first 3 were taken"
 
 
 def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
     long = document("long.md", "# Long\n\nSync sync sync vaults.\n\nSync sync vaults.\n\n## More\n\nPlant a sync.")
     found = tell("long.md", "sync vaults", (long, TREES), only=2, fuse={"chunks": 2})
-    assert (found.fate, found.stage, found.reason) == ("dropped", "fuse", "2 better chunks of its document were taken (query.fuse.chunks)")
+    assert (found.fate, found.stage, found.reason) == ("dropped", "fuse", "2 better chunks of its document were taken")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from thumbindex.serve.watch import Watch
 from thumbindex.testing import FakeEmbedder
 
 # No reconciliation: what is found here was watched.
-SETTINGS = ("serve.watch.quiet_ms=50", "serve.watch.longest_ms=400", "serve.watch.poll_seconds=0.1", "serve.watch.reconcile_seconds=3600")
+SETTINGS = ("serve.watch.quiet_ms=50", "serve.watch.reconcile_seconds=3600")
 
 NOTES = {
     "apples.md": "# Apples\n\nApples grow on trees. See [[Pears]].\n",
@@ -57,6 +58,7 @@ def write(path: Path, text: str) -> None:
 
 def open_library(root: Path, index: Path, *overrides: str) -> Library:
     config = load_config(user_file=root.parent / "none", overrides=(*SETTINGS, *overrides))
+    config = replace(config, serve=replace(config.serve, watch=replace(config.serve.watch, longest_ms=400, poll_seconds=0.1)))
     return Library.open([root], index=index, config=config, embedder=FakeEmbedder())
 
 

@@ -201,7 +201,7 @@ async def test_an_edit_on_disk_reaches_a_real_subscriber(living: tuple[list[str]
     assert "Press the red button." in str(result.content)
 
 
-PATIENT = ["--set", "serve.watch.quiet_ms=60000", "--set", "serve.watch.longest_ms=60000"]
+PATIENT = ["--set", "serve.watch.quiet_ms=60000"]
 """A child that would take a change in a minute later."""
 
 

@@ -6,25 +6,24 @@ import pytest
 
 from thumbindex.query.pipeline import STAGES
 from thumbindex.settings import QuerySettings
-from thumbindex.study.compare import Variant, ablate, variants
+from thumbindex.study.compare import Variant, ablate, ablation_variants
 from thumbindex.study.evaluate import Evaluation, Source
 
 DEFAULT = QuerySettings()
-VARIANTS = {each.name: each for each in variants(DEFAULT)}
+VARIANTS = {each.name: each for each in ablation_variants(DEFAULT)}
 RETRIEVERS = [name for name, _ in STAGES if name.startswith("search_")]
 
 
 @pytest.mark.parametrize("stage", [name for name, _ in STAGES])
 def test_every_stage_is_switched(stage: str) -> None:
-    on = getattr(DEFAULT, stage).enabled
-    variant = VARIANTS[f"{'without' if on else 'with'} {stage}"]
-    assert variant.applied(DEFAULT) == replace(DEFAULT, **{stage: replace(getattr(DEFAULT, stage), enabled=not on)})
+    variant = VARIANTS[f"{'without' if DEFAULT.runs(stage) else 'with'} {stage}"]
+    assert variant.applied(DEFAULT) == (DEFAULT.without_stages(stage) if DEFAULT.runs(stage) else DEFAULT.with_stages(stage))
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
 def test_a_retriever_alone_leaves_the_others_off(retriever: str) -> None:
     settings = VARIANTS[f"{retriever} alone"].applied(DEFAULT)
-    assert [name for name in RETRIEVERS if getattr(settings, name).enabled] == [retriever]
+    assert [name for name in RETRIEVERS if settings.runs(name)] == [retriever]
 
 
 def test_every_alternative_of_a_setting_with_choices_is_tried() -> None:
@@ -34,19 +33,19 @@ def test_every_alternative_of_a_setting_with_choices_is_tried() -> None:
 
 
 def test_an_alternative_of_a_stage_that_is_off_switches_it_on() -> None:
-    settings = VARIANTS["with deduplicate, method=semantic"].applied(DEFAULT).deduplicate
-    assert (settings.enabled, settings.method) == (True, "semantic")
+    settings = VARIANTS["with deduplicate, method=semantic"].applied(DEFAULT)
+    assert (settings.runs("deduplicate"), settings.deduplicate.method) == (True, "semantic")
 
 
 def test_variants_follow_the_configuration() -> None:
     other = VARIANTS["fuse.method=rrf"].applied(VARIANTS["with rerank"].applied(DEFAULT))
-    names = {each.name for each in variants(other)}
+    names = {each.name for each in ablation_variants(other)}
     assert {"without rerank", "fuse.method=convex"} <= names
     assert not {"with rerank", "fuse.method=rrf"} & names
 
 
 def test_an_effect_is_the_difference_to_the_configuration_as_it_is(source: Source, evaluation: Evaluation) -> None:
-    nothing = Variant("nothing", {f"{each}.enabled": False for each in RETRIEVERS})
+    nothing = Variant("nothing", {"skip": tuple(RETRIEVERS)})
     same, worse = ablate([source], [evaluation], [Variant("the same", {}), nothing])
     assert (same.difference and same.difference.interval.mean, same.evaluations[0].run) == (0.0, evaluation.run)
     assert (worse.difference and worse.difference.after, worse.evaluations[0].unanswered) == (0.0, 3)
@@ -54,7 +53,7 @@ def test_an_effect_is_the_difference_to_the_configuration_as_it_is(source: Sourc
 
 def test_every_variant_is_asked_or_says_why_not(source: Source, evaluation: Evaluation) -> None:
     short = replace(source, queries=source.queries[:1])
-    effects = ablate([short], [replace(evaluation, queries=short.queries)], variants(source.library.config.query))
+    effects = ablate([short], [replace(evaluation, queries=short.queries)], ablation_variants(source.library.config.query))
     refused = {each.variant.name: each.refusal for each in effects if each.difference is None}
     assert list(refused) == ["with deduplicate, method=exact_field"]
     assert "needs `query.deduplicate.field`" in refused["with deduplicate, method=exact_field"]

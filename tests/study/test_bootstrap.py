@@ -2,7 +2,7 @@
 
 import pytest
 
-from thumbindex.study.compare import Interval, compare, interval_of
+from thumbindex.study.compare import Interval, compare_runs, interval_of
 
 
 def test_an_interval_is_about_as_wide_as_theory_says() -> None:
@@ -22,11 +22,11 @@ def test_what_never_varies_has_no_width() -> None:
 
 def test_runs_are_compared_query_by_query() -> None:
     easy_and_hard = [1.0, 0.0] * 20
-    found = compare("set", easy_and_hard, [max(0.0, value - 0.01) for value in easy_and_hard])
+    found = compare_runs("set", easy_and_hard, [max(0.0, value - 0.01) for value in easy_and_hard])
     assert (found.before, found.after, found.better, found.worse, found.queries) == (0.5, pytest.approx(0.495), 0, 20, 40)
     assert found.interval.certain
     assert found.interval.high < 0 < interval_of([1.0, -1.0, 1.0]).high
 
 
 def test_a_difference_around_0_is_not_certain() -> None:
-    assert not compare("set", [0.5, 0.5, 0.5], [0.6, 0.4, 0.5]).interval.certain
+    assert not compare_runs("set", [0.5, 0.5, 0.5], [0.6, 0.4, 0.5]).interval.certain

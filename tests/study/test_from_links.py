@@ -120,8 +120,7 @@ def test_notes_that_link_by_the_text_are_no_way_to_the_answer(library: Library) 
 def test_a_description_is_not_found_by_itself(library: Library) -> None:
     text = "how a loaf came to be what it is"
     stages = ("search_vector", "search_graph", "confidence")
-    overrides = [f"query.{stage}.enabled=false" for stage in stages]
-    by_words = library.answering_with(load_config(user_file=Path("/none"), overrides=overrides).query)
+    by_words = library.answering_with(load_config(user_file=Path("/none")).query.without_stages(*stages))
     assert [each.path for each in by_words.query("loaf").passages] == ["tins.md", "bread.md"]
     query = LabeledQuery("q", "loaf", "description", (Label("bread.md", None, 2),))
     assert [each.path for each in ask_unseen(by_words, query, 5)] == ["tins.md"]

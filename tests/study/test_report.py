@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.study.compare import Effect, Variant, ablate, compare
+from thumbindex.study.compare import Ablation, Variant, ablate, compare_runs
 from thumbindex.study.evaluate import Evaluation, Source
 from thumbindex.study.plots import draw, undominated
 from thumbindex.study.report import Findings, render_markdown, tables, verdict, write_report
@@ -15,9 +15,9 @@ from thumbindex.study.report import Findings, render_markdown, tables, verdict, 
 
 @pytest.fixture
 def findings(source: Source, evaluation: Evaluation) -> Findings:
-    effects = ablate([source], [evaluation], [Variant("without search_keyword", {"search_keyword.enabled": False})])
-    refused = Effect(Variant("with magic", {}), refusal="There is none.")
-    return Findings((evaluation,), {"vault.manual": {"query.limit": 3}}, (compare("vault.manual", [1.0, 1.0], [1.0, 0.0]),), (*effects, refused))
+    effects = ablate([source], [evaluation], [Variant("without search_keyword", {"skip": ("search_keyword",)})])
+    refused = Ablation(Variant("with magic", {}), refusal="There is none.")
+    return Findings((evaluation,), {"vault.manual": {"query.limit": 3}}, (compare_runs("vault.manual", [1.0, 1.0], [1.0, 0.0]),), (*effects, refused))
 
 
 def test_a_report_has_a_table_for_each_question(findings: Findings) -> None:
@@ -33,7 +33,7 @@ def test_all_sets_come_first_where_there_are_several(evaluation: Evaluation) -> 
 
 def test_what_a_setting_does_to_each_set_is_told_where_there_are_several(evaluation: Evaluation) -> None:
     nothing = replace(evaluation, name="other", measured={query: {**each, "nDCG@10": 0.0} for query, each in evaluation.measured.items()})
-    effect = Effect(Variant("worse", {}), (nothing, nothing), compare("ALL", [1.0], [0.0]))
+    effect = Ablation(Variant("worse", {}), (nothing, nothing), compare_runs("ALL", [1.0], [0.0]))
     last = tables(Findings((evaluation, nothing), effects=(effect,)))[-1]
     assert last.columns == ("configuration", "vault.manual", "other")
     assert last.rows == (("as configured", "0.988", "0.000"), ("worse", "0.000", "0.000"))
@@ -50,7 +50,7 @@ def test_a_page_names_what_was_asked_and_what_could_not_be(findings: Findings) -
 
 def test_a_difference_is_said_in_words() -> None:
     runs = {"better": [0.6, 0.7], "worse": [0.4, 0.3], "within the noise": [0.6, 0.3], "no change": [0.5, 0.5]}
-    assert [verdict(compare("", [0.5, 0.5], after)) for after in runs.values()] == list(runs)
+    assert [verdict(compare_runs("", [0.5, 0.5], after)) for after in runs.values()] == list(runs)
 
 
 def test_a_report_that_cannot_be_written_is_said_in_one_sentence(findings: Findings, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from thumbindex.library import Library
 from thumbindex.model import Progress
 from thumbindex.settings import Config, FuseSettings, QuerySettings
 from thumbindex.study.queries import Label, LabeledQuery
-from thumbindex.study.tune import GRID, Measure, decide, open_axes, settings_of, tune
+from thumbindex.study.tune import GRID, Measure, decide_tuning, joint_values, open_axes, settings_of, tune
 from thumbindex.testing import FakeEmbedder
 
 NAMES = tuple(LabeledQuery(f"n{n}", "name", "title", (Label(f"{n}.md", None, 2),)) for n in range(20))
@@ -32,7 +32,7 @@ def answers(queries: tuple[LabeledQuery, ...], **gains: float) -> Measure:
 
 
 def decided(names: dict[str, float], **gains: float):
-    return decide(answers(TELLING, **gains), answers(NAMES, **names), Config(), TELLING, NAMES)
+    return decide_tuning(answers(TELLING, **gains), answers(NAMES, **names), Config(), TELLING, NAMES)
 
 
 def test_what_gains_on_all_kinds_is_taken_and_says_by_how_much() -> None:
@@ -66,11 +66,17 @@ def test_every_value_of_the_grid_is_one_that_its_setting_takes() -> None:
         assert settings_of(Config(), choice.values) != settings_of(Config(), {})
 
 
+def test_two_stages_that_are_chosen_both_run() -> None:
+    expanded, reranked = GRID[4][0], GRID[5][0]
+    query = settings_of(Config(), joint_values((expanded, reranked)))
+    assert (query.runs("expand"), query.runs("rerank"), query.runs("deduplicate")) == (True, True, False)
+
+
 def test_what_the_user_wrote_is_no_axis() -> None:
-    config = load_config(user_file=Path("/none"), overrides=["query.search_vector.weight=0.7", "query.rerank.enabled=false"])
+    config = load_config(user_file=Path("/none"), overrides=["query.search_vector.weight=0.7", "query.skip=rerank"])
     names = [choice.name for axis in open_axes(config) for choice in axis]
-    assert not [name for name in names if "meaning" in name or "reranked" in name]
-    assert "expanded" in names
+    assert not [name for name in names if "meaning" in name or "reranked" in name or "expanded" in name]
+    assert "links 0.1" in names
     in_python = Config(query=QuerySettings(fuse=FuseSettings(method="rrf")))
     assert "reciprocal ranks, k 10" not in [choice.name for axis in open_axes(in_python) for choice in axis]
 
@@ -87,7 +93,7 @@ def library(tmp_path: Path):
     for n in range(16):
         text = f"---\ndescription: what anybody would tell of number {n} here\n---\n# Page {n}\n\nThing {n} [[{(n + 1) % 16}|kin of {n}]].\n"
         (root / f"{n}.md").write_text(text, encoding="utf-8")
-    config = load_config(user_file=root / "none", overrides=["query.expand.enabled=true"])
+    config = load_config(user_file=root / "none", overrides=["query.skip=deduplicate,rerank"])
     with Library.open([root], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
         library.index()
         yield library
@@ -113,7 +119,7 @@ def test_too_few_queries_ask_nothing(library: Library) -> None:
 
 
 def test_where_the_user_states_everything_nothing_is_left_to_tune(library: Library) -> None:
-    axes = ("search_vector.weight", "fuse.method", "fuse.k", "search_graph.weight", "search_code.weight", "expand.enabled", "rerank.enabled")
+    axes = ("search_vector.weight", "fuse.method", "fuse.k", "search_graph.weight", "search_code.weight", "skip", "rerank.weight")
     config = replace(Config(), written=frozenset(f"query.{key}" for key in axes))
     assert tune(library, config).reason.endswith("nothing is left to tune.")
 

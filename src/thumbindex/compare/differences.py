@@ -13,40 +13,28 @@ from thumbindex.compare.likeness import similarity
 from thumbindex.compare.tokens import (
     CODE,
     DATE,
+    LANGUAGES,
     NAME,
+    NEGATING,
+    NEGATIONS,
     NUMBER,
+    OTHER_WORDS,
     POLAR,
     READINGS,
     STATE,
     STATES,
+    SYNONYMS,
     UNIT,
     WORD,
     Reading,
-    comparable,
     fence_language,
     reading,
-    tables_in,
     without_code,
 )
-from thumbindex.compare.words import LANGUAGES, NEGATING, NEGATIONS, OTHER_WORDS, SYNONYMS
 from thumbindex.language import FUNCTION_WORDS, language_of
 from thumbindex.model import BlockKind, Chunk, Judgement
 from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, fold, has_cjk, looks_like_code, visible, words
-
-__all__ = [
-    "comparable",  # as dedup_ngram sees a text
-    "contradiction",
-    "differing",
-    "equal",
-    "kept_apart",
-    "only_in_one",
-    "other_language",
-    "same_wording",
-    "stem",
-    "table_shape",
-    "word_overlap",
-]
 
 _SPELLED = 8
 """The fewest letters of words in which a spelling mistake is seen: many shorter ones are one letter from another word (upload, unload)."""
@@ -121,7 +109,10 @@ def equal(first: str, second: str) -> bool:
 def same_wording(first: str, second: str) -> bool:
     """Tell whether two texts differ in no more than articles and endings; a spelling mistake may be another word (protected, projected)."""
     mine, yours = ([each for each in _pairs(reading(text)) if each[1] not in _ARTICLES] for text in (first, second))
-    return len(mine) == len(yours) and all(a == b or (a[0] == b[0] == WORD and stem(a[1]) == stem(b[1])) for a, b in zip(mine, yours, strict=True))
+    if len(mine) != len(yours):
+        return False
+    pairs = zip(mine, yours, strict=True)
+    return all(a == b or (a[0] == b[0] == WORD and without_ending(a[1]) == without_ending(b[1])) for a, b in pairs)
 
 
 def only_in_one(first: str, second: str) -> str:
@@ -153,12 +144,6 @@ def contradiction(first: str, second: str) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-def table_shape(markdown: str) -> tuple[int, int]:
-    """Return the rows and the most columns of the tables in a text, their rows of dashes counted; (0, 0) without one."""
-    tables = tables_in(markdown)
-    return sum(rows + 1 for rows, _ in tables), max((columns for _, columns in tables), default=0)
-
-
 def word_overlap(first: str, second: str) -> float:
     """Return the Jaccard similarity of the sets of words of two texts, 0 to 1: equal vectors do not make equal texts."""
     left, right = set(words(visible(first))), set(words(visible(second)))
@@ -170,7 +155,7 @@ def is_variant(first: str, second: str) -> bool:
     """Tell whether two words are one with another ending, or one of some length with a spelling mistake."""
     if first[:1] != second[:1] or not first.isalpha() or not second.isalpha():
         return False
-    if stem(first) == stem(second):
+    if without_ending(first) == without_ending(second):
         return True
     if min(len(first), len(second)) < _SPELLED or has_cjk(first):  # there a letter is a word
         return False
@@ -181,7 +166,7 @@ def is_variant(first: str, second: str) -> bool:
 
 
 @lru_cache(maxsize=STEMS)
-def stem(word: str) -> str:
+def without_ending(word: str) -> str:
     """Return a word without its ending; a function word as it is."""
     ending = next((each for each in _ENDINGS if word.endswith(each) and len(word) - len(each) > 2), "")
     return word.removesuffix(ending) if word not in STOP_WORDS else word
@@ -189,7 +174,7 @@ def stem(word: str) -> str:
 
 def _are_synonyms(first: str, second: str) -> bool:
     """Tell whether one word may stand for another, whatever their endings."""
-    return any(not SYNONYMS.get(each, frozenset()).isdisjoint((second, stem(second))) for each in (first, stem(first)))
+    return any(not SYNONYMS.get(each, frozenset()).isdisjoint((second, without_ending(second))) for each in (first, without_ending(first)))
 
 
 @lru_cache(maxsize=512)
@@ -293,7 +278,7 @@ def _may_contradict(left: Reading, right: Reading) -> bool:
 def _outline(text: str) -> tuple[str, ...]:
     """Return the stems with one for all values, words that turn a sentence round left out: what texts share that contradict each other."""
     pairs = _pairs(reading(text))
-    return tuple("\0" if sort in _VALUES else stem(fold(token)) for sort, token in pairs if sort != POLAR and token not in STOP_WORDS)
+    return tuple("\0" if sort in _VALUES else without_ending(fold(token)) for sort, token in pairs if sort != POLAR and token not in STOP_WORDS)
 
 
 def _are_like(mine: Sequence[str], yours: Sequence[str]) -> bool:

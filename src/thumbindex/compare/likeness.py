@@ -104,7 +104,7 @@ Grams = npt.NDArray[np.int64]
 GRAM_SETS = 512
 """Texts whose 3-grams are kept: about 4 KB each."""
 
-PAIRS = 1024
+_PAIRS = 1024
 """Pairs of texts whose similarity is remembered: several stages ask, and the next query finds the same texts."""
 
 _LENGTH = 3
@@ -119,7 +119,7 @@ def by_letters(texts: Sequence[str]) -> npt.NDArray[np.float64]:
     return similarities
 
 
-@lru_cache(maxsize=PAIRS)
+@lru_cache(maxsize=_PAIRS)
 def similarity(first: str, second: str) -> float:
     """Return the shared share of the 3-grams of two texts, |A ∩ B| / |A ∪ B|; an empty one is like no other (Broder 1997)."""
     mine, yours = gram_set(first), gram_set(second)

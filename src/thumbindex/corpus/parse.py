@@ -52,7 +52,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
     private = is_private_path(path, settings) or says_private(raw, front, settings)
     links, problems = (*_related(front), *outline.links), (*found, *front.problems)
     if len(links) > settings.max_links:
-        reason = f"{len(links):,} links, more than corpus.max_links ({settings.max_links:,}): those from here on are not followed"
+        reason = f"{len(links):,} links, more than {settings.max_links:,}: those from here on are not followed"
         problems = (*problems, Problem(path, links[settings.max_links].line, reason))
     return ParsedDocument(document, sections, chunks, links[: settings.max_links], problems, private)
 

@@ -157,7 +157,7 @@ class Library(Duplicated):
             if not fitting and name:
                 self._embedder = self._open_embedder(name)
             # A folder's own file holds where it is asked alone, as `only` has it.
-            wanting = [each for each in (self.config, *(reader.folder.config for reader in self._readers)) if each.query.rerank.enabled]
+            wanting = [each for each in (self.config, *(reader.folder.config for reader in self._readers)) if each.query.runs("rerank")]
             if self._reranker is None and self._embedder is not None and wanting:
                 self._reranker = open_reranker(wanting[0].encode.rerank, self._embedder, offline=offline())
 
@@ -191,7 +191,7 @@ class Library(Duplicated):
         self._models_for_query()
         other = copy(self)
         other.config = replace(self.config, query=settings)
-        if settings.rerank.enabled and self._embedder is not None:
+        if settings.runs("rerank") and self._embedder is not None:
             other.load_models()
         return other
 
@@ -348,11 +348,11 @@ class Library(Duplicated):
             await_others(each, show, interrupted, words_only=words_only)
         with announced(folders, show) as tell:
             run = Run(words_only, rebuild, verify, tell, interrupted, sizes)
-            mended = self.repair(folder, progress=tell) if verify else ()
+            mended = self.repair(folder) if verify else ()
             try:
                 report = index_folders(folders, run, self._open_embedder)
             except IndexDamagedError:
-                mended += (done := self.repair(folder, progress=tell))
+                mended += (done := self.repair(folder))
                 if not done:
                     raise
                 report = self._index_repaired(folders, run)
@@ -374,7 +374,7 @@ class Library(Duplicated):
                 for each in folders:
                     embed_folder(each, self._open_embedder, tell, interrupted)
         except IndexDamagedError:
-            if not (mended := self.repair(folder, progress=progress)):
+            if not (mended := self.repair(folder)):
                 raise
             return mended
         return ()
@@ -388,7 +388,7 @@ class Library(Duplicated):
     def _chosen(self, folder: Sequence[str]) -> list[Folder]:
         return [each.folder for each in self._readers if not self._known(folder) or each.folder.name in folder]
 
-    def repair(self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] | None = None) -> tuple[str, ...]:
+    def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
         """Read the indexes whole, and begin what is damaged or of another schema anew; vectors that are damaged are taken away.
 
         Return what was done, in words. The next `index` reads the notes; it asks the model only for vectors that were lost.
@@ -397,7 +397,6 @@ class Library(Duplicated):
         done = []
         for reader in self._readers:
             if not folder or reader.folder.name in folder:
-                (progress or (lambda _: None))(Progress(reader.folder.name, "repairing", 0, 0))
                 done.append(mend(reader.folder.places))
         for sentence in filter(None, done):
             _LOG.warning(sentence)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.compare.differences import judge, kept_apart, stem
+from thumbindex.compare.differences import judge, kept_apart, without_ending
 from thumbindex.compare.tokens import reading
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import UsageError
@@ -144,7 +144,7 @@ def _repeats(order: Sequence[int], chunks: Sequence[Chunk], matrix: Matrix, simi
 
 def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
     """Tell whether a segment may be left out for another one: it has no word of its own, since nobody would find that any more."""
-    mine, yours = ({stem(word) for word in reading(chunk.text).content} for chunk in (keeper, other))
+    mine, yours = ({without_ending(word) for word in reading(chunk.text).content} for chunk in (keeper, other))
     return yours <= mine and _numbers(keeper) == _numbers(other) and kept_apart(keeper, other) is None
 
 

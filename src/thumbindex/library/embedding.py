@@ -278,9 +278,8 @@ def _calibration_due(store: Store) -> bool:
 
 
 def _vocabulary_due(folder: Folder, writer: Writer) -> bool:
-    return folder.config.query.expand.enabled and writer.store.meta("vocabulary_of") != _vocabulary_of(
-        folder, writer, writer.store.meta("fingerprint")
-    )
+    wanted = _vocabulary_of(folder, writer, writer.store.meta("fingerprint"))
+    return folder.config.query.runs("expand") and writer.store.meta("vocabulary_of") != wanted
 
 
 def _vocabulary_of(folder: Folder, writer: Writer, fingerprint: str) -> str:

@@ -158,7 +158,7 @@ class Reader:
         opening.opened.set_result(opened)
 
     def _open_from(self, now: Store, opening: Opening, last: Opened | None) -> Opened:
-        expand = self.folder.config.query.expand.enabled
+        expand = self.folder.config.query.runs("expand")
         return open_snapshot(opening.store, opening.places, self.folder.name, expand=expand, last=last, now=now)
 
     def _shown(self, opening: Opening, now: Store, until: float) -> bool:

@@ -19,7 +19,7 @@ from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, find_document
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
 from thumbindex.ports import Embedder, Reranker
-from thumbindex.query.explain import why as why_not
+from thumbindex.query.explain import fate_of
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
@@ -131,7 +131,7 @@ def _in_index(
     document = next(n for n, each in enumerate(tools.snapshot.catalog.documents) if (each.folder, each.path) == (name, path))
     wanted = chunks_under(found.fragment, DocumentId(document), tools)
     answer, _ = run(without_folder(query, len(opened)), tools, time.perf_counter, lambda stage, search: seen.append((stage, search)))
-    told = why_not(found.document, found.fragment or "", wanted, seen, answer, tools)
+    told = fate_of(found.document, found.fragment or "", wanted, seen, answer, tools)
     return replace(told, notes=notes_on(found))
 
 

@@ -26,7 +26,7 @@ MEANING, HELD, GROUNDED = 0.4, 0.3, 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class QueryTerm:
     """A word, phrase or whole identifier of a query: how much it says, and which chunks hold it."""
 
     idf: float
@@ -52,26 +52,20 @@ def weigh(search: Search, tools: Tools) -> float:
     Without vectors, coverage alone counts; where vectors are not complete, it is enough: a low cosine may be that of other chunks.
     """
     words_alone = min(best_coverage(search), WORDS_ALONE)
-    best = best_cosine(search)
-    if best is None or search.vector is None:
+    by_meaning = search.lists.get("search_vector")
+    if by_meaning is None or not by_meaning.hits or search.vector is None:
         return words_alone
     found = sorted({hit.chunk for ranked in search.lists.values() for hit in ranked.hits})
     cosines = np.nan_to_num(tools.snapshot.vector.vectors(found) @ search.vector, nan=0.0)
-    asked = what_is_asked(search, tools)
+    asked = query_terms(search, tools)
     held = held_by_page(found[int(cosines.argmax())], asked, tools)
-    sure = evidence(on_scale(best, tools.snapshot.calibration), held, grounding(found, cosines, asked))
+    sure = evidence(on_scale(by_meaning.hits[0].score, tools.snapshot.calibration), held, grounding(found, cosines, asked))
     return max(sure, words_alone) if len(tools.snapshot.vector) < len(tools.snapshot.catalog) else sure
 
 
 def evidence(meaning: float, held: float, grounded: float) -> float:
     """Return a confidence from 0 to 1, of three shares from 0 to 1."""
     return MEANING * meaning + HELD * held + GROUNDED * grounded
-
-
-def best_cosine(search: Search) -> float | None:
-    """Return the highest cosine of any chunk; None where meaning was not searched."""
-    found = search.lists.get("search_vector")
-    return found.hits[0].score if found and found.hits else None
 
 
 def best_coverage(search: Search) -> float:
@@ -87,24 +81,24 @@ def on_scale(cosine: float, calibration: Calibration) -> float:
     return min(max((cosine - calibration.noise_cosine) / span, 0.0), 1.0)
 
 
-def what_is_asked(search: Search, tools: Tools) -> tuple[Asked, ...]:
+def query_terms(search: Search, tools: Tools) -> tuple[QueryTerm, ...]:
     """Return the words that a query asks for, and its identifiers as wholes: their parts may stand anywhere."""
     keyword = tools.snapshot.keyword
     fields = tuple(field_weights(tools.settings.search_keyword).fields)
     words = {term.text: tuple(other.text for other in term.others) for term in search.terms}
     masks = [np.logical_or.reduce([keyword.holding(form, fields) for form in (text, *others)]) for text, others in sorted(words.items())]
     masks += [keyword.holding(term.text, ("code",)) for term in search.identifiers if term.weight > 1 and term.text not in words]
-    return tuple(Asked(_idf(int(np.count_nonzero(mask)), len(mask)), mask) for mask in masks)
+    return tuple(QueryTerm(_idf(int(np.count_nonzero(mask)), len(mask)), mask) for mask in masks)
 
 
-def held_by_page(nearest: ChunkId, asked: Sequence[Asked], tools: Tools) -> float:
+def held_by_page(nearest: ChunkId, asked: Sequence[QueryTerm], tools: Tools) -> float:
     """Return the share of what is asked, by idf, that the page of the nearest chunk holds."""
     page = tools.snapshot.catalog.chunk_ids(tools.snapshot.catalog.document_of(nearest))
     whole = sum(each.idf for each in asked)
     return sum(each.idf for each in asked if each.holding[page.start : page.stop].any()) / whole if whole else 0.0
 
 
-def grounding(found: Sequence[ChunkId], cosines: Vector, asked: Sequence[Asked]) -> float:
+def grounding(found: Sequence[ChunkId], cosines: Vector, asked: Sequence[QueryTerm]) -> float:
     """Return how near, against the best chunk, those come to the query that hold its words; 0 for a word that none holds.
 
     The square of a word's idf is its weight: the rarest word says most about what is asked.

@@ -1,27 +1,28 @@
-"""The stages that take out copies: known, exact, near by letters, near by meaning, and by a field of the caller's."""
+"""The stages that compare the candidates' texts: exact and near copies go, by letters, meaning or a field; texts that disagree stay as a pair."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.compare.differences import differing, kept_apart, word_overlap
+from thumbindex.compare.differences import differing, disagreement, kept_apart, word_overlap
 from thumbindex.compare.likeness import BY_MEANING, by_letters, worth_reading
-from thumbindex.compare.paths import kinship
 from thumbindex.errors import UsageError
-from thumbindex.model import Candidate, Chunk, ChunkId, Document, Dropped, day_of
+from thumbindex.model import Candidate, Chunk, ChunkId, Dropped
 from thumbindex.ports import Duplicates, Matrix
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DeduplicateSettings, DedupSemanticSettings
 
-PAIRS = 1024
+_PAIRS = 1024
 """Pairs of chunks of which it is remembered what keeps them apart: the next query finds the same ones."""
 
 
@@ -31,16 +32,6 @@ class Copy:
 
     of: int
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Candidates that become one: where they stand, which text is shown, in whose place, and what makes them one."""
-
-    members: tuple[int, ...]  # positions, ascending: what is shown takes the place and the score of the first
-    shown: Candidate  # one of them, or a chunk that was no candidate
-    why: str
-    beside: tuple[ChunkId, ...] = ()  # places that are named, too, though they are no candidates
 
 
 def greedy(alike: npt.NDArray[np.bool_], apart: Callable[[int, int], str | None]) -> dict[int, int]:
@@ -66,14 +57,9 @@ def told_apart(first: Candidate, second: Candidate, duplicates: Duplicates) -> s
     return _kept_apart(first.chunk, second.chunk)
 
 
-@lru_cache(maxsize=PAIRS)
+@lru_cache(maxsize=_PAIRS)
 def _kept_apart(first: Chunk, second: Chunk) -> str | None:
     return kept_apart(first, second)
-
-
-def newness(document: Document) -> tuple[int, float]:
-    """Return what the newer of two documents has more of: its own date, else the time of its file."""
-    return day_of(document).toordinal(), 0.0 if document.date else document.modified
 
 
 def merge(search: Search, tools: Tools, copies: Mapping[int, Copy]) -> Search:
@@ -82,40 +68,21 @@ def merge(search: Search, tools: Tools, copies: Mapping[int, Copy]) -> Search:
     merged: dict[int, list[Candidate]] = {}
     for at, copy in sorted(copies.items()):
         merged.setdefault(copy.of, []).append(candidates[at])
-    kept = tuple(_with_copies(each, merged[at]) if at in merged else each for at, each in enumerate(candidates) if at not in copies)
-    gone = tuple(_dropped(candidates[at], candidates[copy.of], copy.why, tools) for at, copy in sorted(copies.items()))
+    places = {at: [n for each in own for n in (each.id, *each.also_in)] for at, own in merged.items()}
+    kept = tuple(with_places(each, places[at]) if at in places else each for at, each in enumerate(candidates) if at not in copies)
+    gone = tuple(dropped_for(candidates[at], candidates[copy.of], copy.why, tools) for at, copy in sorted(copies.items()))
     return replace(search, candidates=kept, dropped=(*search.dropped, *gone))
 
 
-def gather(search: Search, tools: Tools, groups: Sequence[Group]) -> Search:
-    """Make one candidate of each group: at its best member's place, with that one's score and all members' ranks."""
-    candidates = search.candidates
-    shown = {group.members[0]: _shown(group, candidates) for group in groups}
-    members = {at: group for group in groups for at in group.members}
-    kept = tuple(shown.get(at, each) for at, each in enumerate(candidates) if at in shown or at not in members)
-    gone = (_dropped(candidates[at], group.shown, group.why, tools) for at, group in sorted(members.items()) if candidates[at].id != group.shown.id)
-    return replace(search, candidates=kept, dropped=(*search.dropped, *gone))
-
-
-def _shown(group: Group, candidates: Sequence[Candidate]) -> Candidate:
-    members = [candidates[at] for at in group.members]
-    sources = {name: min(each.sources[name] for each in members if name in each.sources) for each in members for name in each.sources}
-    first = replace(group.shown, score=members[0].score, sources=sources)
-    return _with_places(first, (n for each in members for n in (each.id, *each.also_in)), group.beside)
-
-
-def _with_copies(survivor: Candidate, copies: Sequence[Candidate]) -> Candidate:
-    return _with_places(survivor, (n for each in copies for n in (each.id, *each.also_in)))
-
-
-def _with_places(survivor: Candidate, *places: Iterable[ChunkId]) -> Candidate:
+def with_places(survivor: Candidate, *places: Iterable[ChunkId]) -> Candidate:
     """Name further places, each once."""
     named = dict.fromkeys((*survivor.also_in, *(n for each in places for n in each)))
     named.pop(survivor.id, None)
     return replace(survivor, also_in=tuple(named), cluster_size=1 + len(named))
 
 
-def _dropped(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> Dropped:
+def dropped_for(copy: Candidate, survivor: Candidate, why: str, tools: Tools) -> Dropped:
+    """Return what is said of a candidate that another one stands for."""
     documents = tools.snapshot.catalog.documents
     reason = f"{why} of {documents[survivor.document].path}, line {survivor.chunk.start_line}"
     return Dropped(documents[copy.document].path, copy.chunk.start_line, reason)
@@ -138,63 +105,6 @@ def exact_copies(texts: Sequence[str], scores: Sequence[float]) -> dict[int, int
     return {at: best[text] for at, text in enumerate(texts) if best[text] != at}
 
 
-MOST_COMPARED = 500
-"""Copies of one text whose dates are compared: a footer that stands in thousands of notes is no news in any of them."""
-
-
-def dedup_known(search: Search, tools: Tools) -> Search:
-    """Make one of known copies, in the best one's place; all their places are named, those that were not found, too."""
-    known = {each.id: tools.snapshot.duplicates.copies(each.id) for each in search.candidates}
-    if not any(known.values()):
-        return search
-    groups = [
-        Group(members, _newest(members, others, search, tools), "a known copy", others)
-        for members in copies_of_first([each.id for each in search.candidates], known)
-        if (others := _beside(members, known, search.candidates)) or len(members) > 1
-    ]
-    return gather(search, tools, groups)
-
-
-def copies_of_first(ids: Sequence[ChunkId], known: Mapping[ChunkId, tuple[ChunkId, ...]]) -> Iterator[tuple[int, ...]]:
-    """Yield positions that are one: the first and what it is known to be a copy of; a copy of a copy may say something else."""
-    taken: set[int] = set()
-    for at, first in enumerate(ids):
-        if at not in taken:
-            copies = set(known[first])
-            same = [n for n in range(at + 1, len(ids)) if n not in taken and (ids[n] in copies or first in known[ids[n]])]
-            taken.update(same)
-            yield at, *same
-
-
-def _beside(members: Sequence[int], known: Mapping[ChunkId, tuple[ChunkId, ...]], candidates: Sequence[Candidate]) -> tuple[ChunkId, ...]:
-    """Return the first one's copies that are no candidates."""
-    held = {candidates[at].id for at in members}
-    return tuple(n for n in known[candidates[members[0]].id] if n not in held)
-
-
-def _newest(members: Sequence[int], others: Sequence[ChunkId], search: Search, tools: Tools) -> Candidate:
-    """Return the newest text that may be shown, of equals the best; it may be one that was not found."""
-    documents, mine = tools.snapshot.catalog.documents, [search.candidates[at] for at in members]
-    best = max(mine, key=lambda each: newness(documents[each.document]))  # of equals the first
-    found, of = {n for each in search.candidates for n in (each.id, *each.also_in)}, tools.snapshot.catalog.document_of
-    newer = [n for n in others[:MOST_COMPARED] if n not in found and newness(documents[of(n)]) > newness(documents[best.document])]
-    by_age = sorted(newer, key=lambda n: newness(documents[of(n)]), reverse=True)
-    newest = next((n for n in by_age if _may_be_shown(n, best, search, tools)), None)
-    if newest is None:
-        return best
-    chunk = tools.snapshot.catalog.chunks([newest]).get(newest)
-    return best if chunk is None else Candidate(newest, tools.snapshot.catalog.document_of(newest), chunk, best.score)
-
-
-def _may_be_shown(chunk: ChunkId, best: Candidate, search: Search, tools: Tools) -> bool:
-    """Tell whether a chunk that was not found may stand for one that was: let through by filters, and no other version of the page."""
-    catalog = tools.snapshot.catalog
-    if search.mask is not None and not search.mask[chunk]:
-        return False
-    mine, other = catalog.documents[best.document], catalog.documents[catalog.document_of(chunk)]
-    return mine is not other and kinship(mine.path, other.path) not in {"version", "language"}
-
-
 def dedup_ngram(search: Search, tools: Tools) -> Search:
     """Take out near copies of better candidates, unless a number, identifier or negation differs."""
     candidates, duplicates = search.candidates, tools.snapshot.duplicates
@@ -214,12 +124,12 @@ LEAST_OVERLAP = 0.5
 def dedup_semantic(search: Search, tools: Tools) -> Search:
     """Take out what says the same as a better candidate, unless a number, identifier or negation differs."""
     candidates = search.candidates
-    alike, cosines = by_meaning(candidates, tools)
+    alike, cosines = alike_by_meaning(candidates, tools)
     copies = greedy(alike, lambda a, b: kept_apart_by_words(candidates[a], candidates[b], tools))
     return merge(search, tools, {at: Copy(of, f"cosine {cosines[at, of]:.2f}: a near copy") for at, of in copies.items()})
 
 
-def by_meaning(candidates: Sequence[Candidate], tools: Tools) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
+def alike_by_meaning(candidates: Sequence[Candidate], tools: Tools) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
     """Return which two have vectors that are alike and texts that are worth reading, and all cosines, each of shape (items, items)."""
     cosines = stored_cosines(tools.snapshot.vector.vectors([each.id for each in candidates]))
     alike = cosines >= thresholds([each.document for each in candidates], tools.settings.dedup_semantic)
@@ -259,7 +169,7 @@ def near_copies(candidates: Sequence[Candidate], tools: Tools) -> list[tuple[int
 def _alike(candidates: Sequence[Candidate], tools: Tools) -> npt.NDArray[np.bool_]:
     texts = [each.chunk.text for each in candidates]
     alike = np.asarray(by_letters(texts) >= tools.settings.dedup_ngram.similarity, dtype=np.bool_)
-    for a, b in np.argwhere(np.triu(by_meaning(candidates, tools)[0] & ~alike, 1)):
+    for a, b in np.argwhere(np.triu(alike_by_meaning(candidates, tools)[0] & ~alike, 1)):
         alike[a, b] = overlap_of(texts[a], texts[b]) >= LEAST_OVERLAP
     return alike
 
@@ -322,7 +232,7 @@ def by_embedding(items: Sequence[Mapping[str, Any]], content_field: str, thresho
     if len(items) > MOST_SEMANTIC:
         raise UsageError(
             f"deduplicate by `semantic` compares each item with each and takes at most {MOST_SEMANTIC}, not {len(items)}:"
-            " lower the searches' `limit`, or set `query.deduplicate.method` to `content_hash`."
+            " give fewer, or set `query.deduplicate.method` to `content_hash`."
         )
     contents = [value_at(item, content_field) for item in items]
     keys = [content_key(item, content_field) for item in items]
@@ -386,3 +296,71 @@ def _cosines(embeddings: Sequence[Any]) -> Any:
         unit = np.divide(matrix, lengths, out=np.full_like(matrix, np.nan), where=lengths > 0)
         found[np.ix_(rows, rows)] = unit @ unit.T
     return found
+
+
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+SERIES = 4
+"""Texts that disagree with so many others are a series, as release notes are, and no contradiction."""
+
+
+def contradict(search: Search, tools: Tools) -> Search:
+    """Put near copies that disagree next to each other, each naming the other and the words; the pair has the better one's score."""
+    candidates = search.candidates
+    found: dict[int, dict[int, str]] = defaultdict(dict)
+    for a, b in near_copies(candidates, tools):
+        if are_parallel(candidates[a], candidates[b]):
+            continue
+        for mine, other in ((a, b), (b, a)):
+            if differs := disagreement(candidates[mine].chunk.text, candidates[other].chunk.text):
+                found[mine][other] = differs
+    if not found:
+        return search
+    few = without_series(found, SERIES)
+    named = tuple(
+        replace(each, disagrees=tuple((candidates[other].id, differs) for other, differs in sorted(few.get(at, {}).items())))
+        for at, each in enumerate(candidates)
+    )
+    return replace(search, candidates=in_pairs(named))
+
+
+def are_parallel(first: Candidate, second: Candidate) -> bool:
+    """Tell whether two chunks are parallel passages of one document, under headings of their own: an author who says otherwise of something else."""
+    return first.document == second.document and first.chunk.heading_path != second.chunk.heading_path
+
+
+def without_series(found: Mapping[int, Mapping[int, str]], most: int) -> dict[int, Mapping[int, str]]:
+    """Leave out texts that disagree with so many others that they are a series, as release notes are; and what disagrees with those only."""
+    series = {at for at, others in found.items() if len(others) >= most}
+    kept = {at: {other: differs for other, differs in others.items() if other not in series} for at, others in found.items() if at not in series}
+    return {at: others for at, others in kept.items() if others}
+
+
+def in_pairs(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Return candidates with each partner right behind the first of a pair, with the first one's score; the others keep their order."""
+    if not any(each.disagrees for each in candidates):
+        return tuple(candidates)
+    ordered = with_partners(candidates, lambda each: each.id, lambda each: {n for n, _ in each.disagrees})
+    raised: list[Candidate] = []
+    for each in ordered:
+        least = raised[-1].score if raised and any(n == raised[-1].id for n, _ in each.disagrees) else each.score
+        raised.append(each.scored(max(each.score, least)))
+    return tuple(raised)
+
+
+def with_partners(items: Sequence[_Item], key: Callable[[_Item], _Key], partners: Callable[[_Item], AbstractSet[_Key]]) -> list[_Item]:
+    """Return the items in order, but each followed directly by those of its partners that have not come yet."""
+    by_key = {key(item): item for item in items}
+    ordered: dict[_Key, _Item] = {}
+    for own, item in by_key.items():
+        if own not in ordered:
+            wanted = partners(item)
+            ordered |= {own: item, **{other: each for other, each in by_key.items() if other in wanted and other not in ordered}}
+    return list(ordered.values())
+
+
+def of_pair(candidate: Candidate, kept: AbstractSet[ChunkId]) -> bool:
+    """Tell whether one that a candidate disagrees with is kept."""
+    return any(n in kept for n, _ in candidate.disagrees)

@@ -11,7 +11,7 @@ import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
 from thumbindex.ports import Matrix
-from thumbindex.query.contradict import in_pairs, of_pair
+from thumbindex.query.copies import in_pairs, of_pair
 from thumbindex.query.rank import best_first
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import embedded_text

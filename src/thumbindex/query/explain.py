@@ -22,7 +22,6 @@ from thumbindex.model import (
     Filters,
     Hit,
     Passage,
-    Place,
     RankedList,
     Reach,
     Standpoint,
@@ -31,20 +30,20 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Catalog, KeywordWeights
-from thumbindex.query.parents import is_inside, parents, says_something
+from thumbindex.query.parents import is_inside, is_more_than_headings, parents, place_of_chunk, place_of_passage
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import fuse, retriever_weights
 from thumbindex.query.retrieve import field_weights, first_documents, neighbors
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
 
-Seen = Sequence[tuple[str, Search]]
+History = Sequence[tuple[str, Search]]
 """The search as each stage left it, by the stage's name, and before the first one ("")."""
 
 _DIGITS = 4
 
 
-def explained(passages: Sequence[Passage], seen: Seen, tools: Tools) -> tuple[Passage, ...]:
+def explained(passages: Sequence[Passage], seen: History, tools: Tools) -> tuple[Passage, ...]:
     """Return an answer's passages with their explanations; a passage of which the chunk is gone meanwhile has none."""
     last, catalog = seen[-1][1], tools.snapshot.catalog
     families = [family_of(each, last.candidates, catalog) for each in passages]
@@ -57,23 +56,18 @@ def explained(passages: Sequence[Passage], seen: Seen, tools: Tools) -> tuple[Pa
 
 def family_of(passage: Passage, candidates: Sequence[Candidate], catalog: Catalog) -> list[Candidate]:
     """Return the candidates that come in a passage, the one that is marked in it first."""
-    lines = Place(passage.folder, passage.path, passage.start_line, passage.end_line)
+    lines = place_of_passage(passage)
     marked = replace(lines, start_line=passage.match_start, end_line=passage.match_end)
-    places = {each.id: _place(each, catalog) for each in candidates}
+    places = {each.id: place_of_chunk(each, catalog) for each in candidates}
     family = [each for each in candidates if is_inside(places[each.id], lines) or places[each.id] in passage.also_in]
     return sorted(family, key=lambda each: places[each.id] != marked)
 
 
-def _place(candidate: Candidate, catalog: Catalog) -> Place:
-    document = catalog.documents[candidate.document]
-    return Place(document.folder, document.path, candidate.chunk.start_line, candidate.chunk.end_line)
-
-
-def _explanation(passage: Passage, family: Sequence[Candidate], terms: tuple[TermFields, ...], seen: Seen, tools: Tools) -> Explanation:
+def _explanation(passage: Passage, family: Sequence[Candidate], terms: tuple[TermFields, ...], seen: History, tools: Tools) -> Explanation:
     lead, last = family[0], seen[-1][1]
     standing = [n for child in family for n in (child.id, *child.also_in)]
     return Explanation(
-        evidence=evidence(standing, last, tools),
+        evidence=evidence_of(standing, last, tools),
         terms=terms,
         cosine=best_cosine([lead.id], last, tools),
         edges=edges(lead.document, seen, tools),
@@ -86,7 +80,7 @@ def _explanation(passage: Passage, family: Sequence[Candidate], terms: tuple[Ter
 # ------------------------------------------------------------------ what the retrievers say
 
 
-def evidence(chunks: Collection[ChunkId], search: Search, tools: Tools) -> tuple[Evidence, ...]:
+def evidence_of(chunks: Collection[ChunkId], search: Search, tools: Tools) -> tuple[Evidence, ...]:
     """Return what each retriever that found one of the chunks says of the best of them."""
     wanted, weights = set(chunks), retriever_weights(search, tools.settings)
     best = {name: hit for name, found in search.lists.items() if (hit := best_hit(wanted, found))}
@@ -135,7 +129,7 @@ def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: To
     return [tuple(TermFields(text, tuple(name for name, ids in by.items() if ids & set(group))) for text, by in held.items()) for group in groups]
 
 
-def edges(document: DocumentId, seen: Seen, tools: Tools) -> tuple[Edge, ...]:
+def edges(document: DocumentId, seen: History, tools: Tools) -> tuple[Edge, ...]:
     """Return the links over which a document was reached from those that had been found first."""
     before = next((search for (_, search), (name, _) in pairwise(seen) if name == "search_graph"), None)
     if before is None:
@@ -152,7 +146,7 @@ def edges(document: DocumentId, seen: Seen, tools: Tools) -> tuple[Edge, ...]:
 # ------------------------------------------------------------------ what the stages did
 
 
-def effects(standing: Sequence[ChunkId], passage: Passage, seen: Seen) -> tuple[Effect, ...]:
+def effects(standing: Sequence[ChunkId], passage: Passage, seen: History) -> tuple[Effect, ...]:
     """Return where each stage that changed it left the first of some chunks, or what stood for it before: since fusion."""
     found: list[Effect] = []
     for name, search in seen:
@@ -170,7 +164,7 @@ def position(standing: Sequence[ChunkId], candidates: Sequence[Candidate]) -> in
     return at.get(standing[0], min(at.values(), default=None))
 
 
-def dropped_since(seen: Seen, tools: Tools) -> Iterator[tuple[str, ChunkId, Dropped]]:
+def dropped_since(seen: History, tools: Tools) -> Iterator[tuple[str, ChunkId, Dropped]]:
     """Yield each candidate that a stage took out, with the stage and its words."""
     documents = tools.snapshot.catalog.documents
     for (_, before), (name, after) in pairwise(seen):
@@ -188,11 +182,11 @@ def best_hit(chunks: Collection[ChunkId], found: RankedList) -> Hit | None:
     return next((hit for hit in found.hits if hit.chunk in chunks), None)
 
 
-Verdict = tuple[Fate, str, str, int | None]
+_Verdict = tuple[Fate, str, str, int | None]
 """What became of it, the stage that did it, the reason in words, and the rank of the passage that shows it."""
 
 
-def why(document: Document, heading: str, wanted: Sequence[ChunkId], seen: Seen, answer: Search, tools: Tools) -> Why:
+def fate_of(document: Document, heading: str, wanted: Sequence[ChunkId], seen: History, answer: Search, tools: Tools) -> Why:
     """Tell what became of a document's chunks in a run that was watched; the retrievers are asked again without their limits."""
     last = seen[-1][1]
     found = Why(last.query.text, as_searched(last), document.folder, document.path, heading, "not_found", "", "")
@@ -207,11 +201,11 @@ def why(document: Document, heading: str, wanted: Sequence[ChunkId], seen: Seen,
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
     )
-    fate, stage, reason, rank = verdict(document, set(wanted), seen, answer, tools) or ("not_found", "", out_of_reach(found), None)
+    fate, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools) or ("not_found", "", out_of_reach(found), None)
     return replace(found, fate=fate, stage=stage, reason=reason, rank=rank)
 
 
-def verdict(document: Document, wanted: set[ChunkId], seen: Seen, answer: Search, tools: Tools) -> Verdict | None:
+def _verdict(document: Document, wanted: set[ChunkId], seen: History, answer: Search, tools: Tools) -> _Verdict | None:
     """Return what became of some chunks of a document; None where no retriever found them."""
     if not wanted:
         return "not_found", "", "it holds no text that could be found", None
@@ -242,10 +236,10 @@ def not_searched(document: Document, wanted: Collection[ChunkId], filters: Filte
 # ------------------------------------------------------------------ in the answer
 
 
-def _in_answer(wanted: Collection[ChunkId], seen: Seen, answer: Search, tools: Tools) -> Verdict | None:
+def _in_answer(wanted: Collection[ChunkId], seen: History, answer: Search, tools: Tools) -> _Verdict | None:
     places = tools.snapshot.catalog.places(sorted(wanted))
     for passage in answer.passages:
-        if any(is_inside(place, _lines(passage)) for place in places):
+        if any(is_inside(place, place_of_passage(passage)) for place in places):
             return "shown", "", f"passage {passage.rank} of {len(answer.passages)}, {passage.citation}", passage.rank
     for passage in answer.passages:
         if any(place in passage.also_in for place in places):
@@ -255,14 +249,10 @@ def _in_answer(wanted: Collection[ChunkId], seen: Seen, answer: Search, tools: T
     return None
 
 
-def _lines(passage: Passage) -> Place:
-    return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
-
-
 # ------------------------------------------------------------------ found and taken out
 
 
-def _taken_out(wanted: Collection[ChunkId], seen: Seen, tools: Tools) -> Verdict | None:
+def _taken_out(wanted: Collection[ChunkId], seen: History, tools: Tools) -> _Verdict | None:
     """Return the last stage that took one of the chunks out, and why; None where none was ever found."""
     for (_, before), (name, after) in reversed(list(pairwise(seen))):
         held = [each.id for each in before.candidates if each.id in wanted]
@@ -281,11 +271,11 @@ def _behind_the_limit(wanted: Collection[ChunkId], before: Search, tools: Tools)
     limit = before.query.limit
     longer = parents(replace(before, query=replace(before.query, limit=len(before.candidates))), tools)
     places = tools.snapshot.catalog.places(sorted(wanted))
-    behind = (each for each in longer.passages if any(is_inside(place, _lines(each)) or place in each.also_in for place in places))
+    behind = (each for each in longer.passages if any(is_inside(place, place_of_passage(each)) or place in each.also_in for place in places))
     first = next(behind, None)
     if first is None:
         return "what it says comes with another passage"
-    alone = "" if says_something(first.text) else "it holds no text but headings and comes after all that do; "
+    alone = "" if is_more_than_headings(first.text) else "it holds no text but headings and comes after all that do; "
     asked = f"{limit} {'was' if limit == 1 else 'were'} asked for"
     return f"{alone}it is at place {first.rank} of {len(longer.passages)}, and {asked}: a higher limit shows it"
 
@@ -293,19 +283,19 @@ def _behind_the_limit(wanted: Collection[ChunkId], before: Search, tools: Tools)
 def _behind_fusion(wanted: Collection[ChunkId], before: Search, after: Search, tools: Tools) -> str:
     """Say at which place it would be if fusion kept all."""
     settings, count = tools.settings, len(after.candidates)
-    if not settings.fuse.enabled:
+    if not settings.runs("fuse"):
         return "fusion is switched off, and it is not in the one list that is taken"
     longer = fuse(before, replace(tools, settings=replace(settings, fuse=replace(settings.fuse, limit=len(tools.snapshot.catalog)))))
     rank = next((n for n, each in enumerate(longer.candidates, 1) if each.id in wanted), None)
     if rank is None:
-        return f"{settings.fuse.chunks} better chunks of its document were taken (query.fuse.chunks)"
-    return f"it is at place {rank} of {len(longer.candidates)} that were found, and the first {count} were taken (query.fuse.limit)"
+        return f"{settings.fuse.chunks} better chunks of its document were taken"
+    return f"it is at place {rank} of {len(longer.candidates)} that were found, and the first {count} were taken"
 
 
 # ------------------------------------------------------------------ how far it was
 
 
-def standpoints(wanted: Collection[ChunkId], seen: Seen, tools: Tools) -> Iterator[Standpoint]:
+def standpoints(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[Standpoint]:
     """Yield where the best of the chunks stood after each stage: in its retriever's list, then among the candidates, then the passages."""
     for name, search in seen:
         if name in RETRIEVERS:
@@ -314,7 +304,7 @@ def standpoints(wanted: Collection[ChunkId], seen: Seen, tools: Tools) -> Iterat
             yield Standpoint(name, hit.rank, len(found.hits), hit.score, _line(hit.chunk, tools)) if hit else Standpoint(name, None, len(found.hits))
         elif name == "parents":
             places = tools.snapshot.catalog.places(sorted(wanted))
-            shown = next((each for each in search.passages if any(is_inside(place, _lines(each)) for place in places)), None)
+            shown = next((each for each in search.passages if any(is_inside(place, place_of_passage(each)) for place in places)), None)
             size = len(search.passages)
             yield Standpoint(name, shown.rank, size, shown.score, shown.start_line) if shown else Standpoint(name, None, size)
         elif search.candidates or search.dropped:
@@ -332,7 +322,7 @@ def _line(chunk: ChunkId, tools: Tools) -> int | None:
     return next((each.start_line for each in tools.snapshot.catalog.chunks([chunk]).values()), None)
 
 
-def reaches(wanted: Collection[ChunkId], seen: Seen, tools: Tools) -> Iterator[Reach]:
+def reaches(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterator[Reach]:
     """Yield where each retriever that ran has the best of the chunks if its list is not cut."""
     settings, everything = tools.settings, len(tools.snapshot.catalog)
     endless = {name: replace(getattr(settings, name), limit=everything) for name in RETRIEVERS}

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.compare.differences import comparable
 from thumbindex.compare.likeness import BY_LETTERS, similarity, worth_reading
+from thumbindex.compare.tokens import comparable
 from thumbindex.model import BlockKind, Candidate, ChunkId, Disagreement, Document, Passage, Place, Section, day_modified, day_of
 from thumbindex.ports import Catalog
-from thumbindex.query.contradict import together
-from thumbindex.query.copies import greedy, told_apart
+from thumbindex.query.copies import greedy, told_apart, with_partners
 from thumbindex.query.stage import Search, Tools
 
 _LEVELS = {
@@ -30,7 +29,7 @@ _YES = frozenset({"true", "yes", "on", "1"})
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SharedFacts:
     """What several documents say together of what they share."""
 
     created: str  # ISO day
@@ -38,11 +37,11 @@ class Facts:
     owner: str
 
 
-def facts(documents: Sequence[Document]) -> Facts:
+def facts(documents: Sequence[Document]) -> SharedFacts:
     """Return the earliest day of creation, the most conservative status, and the owner who was active last."""
-    statuses = [status for each in documents if (status := status_of(each))]
+    statuses = [status for each in documents if (status := approval_of(each))]
     owned = [each for each in documents if owner_of(each)]
-    return Facts(
+    return SharedFacts(
         created=min(map(created_on, documents)).isoformat(),
         status=min(statuses, key=level, default=""),
         owner=owner_of(max(owned, key=lambda each: (day_of(each), each.modified))) if owned else "",
@@ -60,7 +59,7 @@ def created_on(document: Document) -> date:
     return day_modified(document)
 
 
-def status_of(document: Document) -> str:
+def approval_of(document: Document) -> str:
     """Return how far a document is approved, by front matter's `status`, `approved` and `draft`; the most conservative, empty where none says."""
     said = [_word(_field(document, "status"))]
     approved, draft = _field(document, "approved"), _field(document, "draft")
@@ -189,7 +188,7 @@ def parents(search: Search, tools: Tools) -> Search:
     catalog = tools.snapshot.catalog
     sections = catalog.sections(list(dict.fromkeys(n for each in search.candidates for n in (each.id, *each.also_in))))
     families = as_families(search.candidates, sections, catalog)
-    if tools.settings.dedup_ngram.enabled:
+    if tools.settings.runs("dedup_ngram"):
         families = without_copies(in_larger(families, sections, catalog), sections, search.query.limit, tools)
     return replace(search, passages=as_passages(families, sections, catalog, search.query.limit))
 
@@ -200,11 +199,11 @@ def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog
     There are as many as the limit, and those behind the last of them that may disagree with it.
     """
     of = {each.id: key for key, family in families.items() for each in family}
-    ordered = together(
+    ordered = with_partners(
         list(families.items()), lambda item: item[0], lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]}
     )
     # A note that is a title alone answers nothing: it comes when those that say something are through.
-    ordered.sort(key=lambda item: not says_something(_text(item[1], sections.get(item[1][0].id))))
+    ordered.sort(key=lambda item: not is_more_than_headings(_text(item[1], sections.get(item[1][0].id))))
     end = limit
     while end < len(ordered) and any(each.disagrees for each in ordered[end][1]):
         end += 1
@@ -213,12 +212,12 @@ def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog
 
 def _descending(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """Return the passages, the score of one that says nothing no higher than what stands before it."""
-    speaking = [says_something(each.text) for each in passages]
+    speaking = [is_more_than_headings(each.text) for each in passages]
     least = min((each.score for each, speaks in zip(passages, speaking, strict=True) if speaks), default=1.0)
     return tuple(each if speaks else replace(each, score=min(each.score, least)) for each, speaks in zip(passages, speaking, strict=True))
 
 
-def says_something(text: str) -> bool:
+def is_more_than_headings(text: str) -> bool:
     """Tell whether a text has more than headings in it."""
     return any(line.strip() and not _HEADING.match(line) for line in text.split("\n"))
 
@@ -233,7 +232,7 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
     start, end = (section.start_line, section.end_line) if section else (best.chunk.start_line, best.chunk.end_line)
     passage_lines = Place(document.folder, document.path, start, end)
     copies = dict.fromkeys(n for child in family for n in child.also_in)
-    beside = dict.fromkeys((*(_place_of(child, catalog) for child in family), *catalog.places(list(copies))))
+    beside = dict.fromkeys((*(place_of_chunk(child, catalog) for child in family), *catalog.places(list(copies))))
     others = tuple(place for place in beside if not is_inside(place, passage_lines))
     known = facts([catalog.documents[n] for n in dict.fromkeys((*(child.document for child in family), *map(catalog.document_of, copies)))])
     return Passage(
@@ -260,9 +259,15 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
     )
 
 
-def _place_of(child: Candidate, catalog: Catalog) -> Place:
+def place_of_chunk(child: Candidate, catalog: Catalog) -> Place:
+    """Return the lines of a candidate."""
     document = catalog.documents[child.document]
     return Place(document.folder, document.path, child.chunk.start_line, child.chunk.end_line)
+
+
+def place_of_passage(passage: Passage) -> Place:
+    """Return the lines of a passage."""
+    return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
 
 
 def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:

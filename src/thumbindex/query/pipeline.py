@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from thumbindex.model import ChunkId, Passage, Place, Query, Step
+from thumbindex.model import ChunkId, Passage, Query, Step
 from thumbindex.ports import Mask
 from thumbindex.query.confidence import confidence
-from thumbindex.query.contradict import contradict
-from thumbindex.query.copies import dedup_hash, dedup_known, dedup_ngram, dedup_semantic, deduplicate
+from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
-from thumbindex.query.parents import as_families, as_passages, is_inside, parents
+from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
 from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
 from thumbindex.query.stage import Search, Stage, Tools
-from thumbindex.query.terms import read_terms
-from thumbindex.query.understand import classify, correct, equate, expand
-from thumbindex.query.variants import variants
+from thumbindex.query.understand import classify, correct, equate, expand, read_terms
+from thumbindex.query.variants import dedup_known, variants
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("classify", classify),
@@ -51,19 +49,19 @@ STAGES: tuple[tuple[str, Stage], ...] = (
 RETRIEVERS: Mapping[str, Stage] = {name: stage for name, stage in STAGES if name.startswith("search_")}
 """Those that find; what comes after them orders and chooses."""
 
-Watch = Callable[[str, Search], None]
+StageObserver = Callable[[str, Search], None]
 """Is told a stage's name, and the search as that stage left it; "" before the first one."""
 
 
-def run(query: Query, tools: Tools, clock: Callable[[], float], watch: Watch = lambda stage, search: None) -> tuple[Search, tuple[Step, ...]]:
+def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObserver = lambda stage, search: None) -> tuple[Search, tuple[Step, ...]]:
     """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did."""
     search, steps = begin(query, tools), []
     watch("", search)
     for name, stage in STAGES:
-        if getattr(tools.settings, name).enabled:
+        if tools.settings.runs(name):
             began = clock()
             after = stage(search, tools)
-            steps.append(compare(name, search, after, clock() - began))
+            steps.append(step_of(name, search, after, clock() - began))
             search = after
         elif name == "fuse":  # without it, the later stages still need candidates
             search = first_list(search, tools)
@@ -90,23 +88,20 @@ def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:
 def finish(search: Search, tools: Tools) -> Search:
     """Cut the passages to the limit, but not between two that disagree; where parents are off, chunks stand for themselves."""
     catalog, limit = tools.snapshot.catalog, search.query.limit
-    passages = search.passages if tools.settings.parents.enabled else as_passages(as_families(search.candidates, {}, catalog), {}, catalog, limit)
+    passages = search.passages if tools.settings.runs("parents") else as_passages(as_families(search.candidates, {}, catalog), {}, catalog, limit)
     return replace(search, passages=cut(passages, limit))
 
 
 def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
     """Return the first passages, and the partners of those among them: they stand right behind."""
     end = limit
-    while end < len(passages) and any(is_inside(other.place, _lines(passages[end])) for each in passages[:limit] for other in each.disagrees):
+    named = [other.place for each in passages[:limit] for other in each.disagrees]
+    while end < len(passages) and any(is_inside(place, place_of_passage(passages[end])) for place in named):
         end += 1
     return tuple(passages[:end])
 
 
-def _lines(passage: Passage) -> Place:
-    return Place(passage.folder, passage.path, passage.start_line, passage.end_line)
-
-
-def compare(stage: str, before: Search, after: Search, seconds: float) -> Step:
+def step_of(stage: str, before: Search, after: Search, seconds: float) -> Step:
     """Return what a stage did: how many came in and went out, moved among the survivors, and were dropped."""
     return Step(stage, size(before), size(after), moved(before, after), seconds, after.dropped[len(before.dropped) :])
 

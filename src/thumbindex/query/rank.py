@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.compare.differences import stem
+from thumbindex.compare.differences import without_ending
 from thumbindex.language import ENGLISH, function_words, is_read, telling_words
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, Hit, RankedList, day_modified, day_of
 from thumbindex.ports import Embedder, Mask
@@ -41,11 +41,7 @@ def by_salience(found: Mapping[ChunkId, DocumentId], scores: Mapping[ChunkId, fl
     return RankedList(tuple(Hit(n, found[n], rank, scores[n]) for rank, n in enumerate(order, 1)), documents)
 
 
-Item = TypeVar("Item", bound=Hashable)
-Fusion = Callable[[Mapping[str, Mapping[Item, float]], Mapping[str, float]], dict[Item, float]]
-"""Rankings by retriever (item to score) and the retrievers' weights in; fused scores out, at most the sum of the weights."""
-
-
+_Item = TypeVar("_Item", bound=Hashable)
 READING = ("search_keyword", "search_code")
 """Retrievers that judge a text by what it says, as vectors do."""
 
@@ -161,7 +157,7 @@ def fuse_lists(
     chunk_scores: dict[ChunkId, float] = fusion({name: {hit.chunk: hit.score for hit in found.hits} for name, found in lists.items()}, weights)
     raised = gain_of_others(weights)
     chunk_scores = {chunk: score * raised if chunk in pending else score for chunk, score in chunk_scores.items()}
-    if not settings.aggregate.enabled:
+    if not settings.runs("aggregate"):
         return chunk_scores
     document_scores: dict[DocumentId, float] = fusion({name: found.documents for name, found in lists.items()}, weights, frozenset(of.values()))
     for document in {of[chunk] for chunk in pending} - {of[chunk] for chunk in of.keys() - pending}:
@@ -184,13 +180,13 @@ def gain_of_others(weights: Mapping[str, float]) -> float:
     return sum(weights.values()) / others if any(weights.get(name) for name in READING) else 1.0
 
 
-def _fusion(method: str, k: int) -> Callable[..., dict[Item, float]]:
+def _fusion(method: str, k: int) -> Callable[..., dict[_Item, float]]:
     return convex if method == "convex" else lambda rankings, weights, only=None: reciprocal_ranks(rankings, weights, k)
 
 
-def convex(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, float], only: AbstractSet[Item] | None = None) -> dict[Item, float]:
+def convex(rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], only: AbstractSet[_Item] | None = None) -> dict[_Item, float]:
     """Add each retriever's scores, as shares of its highest, by weight; of all items, or of some."""
-    fused: dict[Item, float] = defaultdict(float)
+    fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         weight, highest = weights.get(name, 0.0), max(scores.values(), default=0.0)
         for item in scores if only is None else scores.keys() & only:
@@ -198,15 +194,18 @@ def convex(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, f
     return dict(fused)
 
 
-def reciprocal_ranks(rankings: Mapping[str, Mapping[Item, float]], weights: Mapping[str, float], k: int) -> dict[Item, float]:
+def reciprocal_ranks(rankings: Mapping[str, Mapping[_Item, float]], weights: Mapping[str, float], k: int) -> dict[_Item, float]:
     """Add weight × (k + 1) / (k + rank) over the rankings, rank from 1: the first of all of them gets the sum of the weights."""
-    fused: dict[Item, float] = defaultdict(float)
+    fused: dict[_Item, float] = defaultdict(float)
     for name, scores in rankings.items():
         ordered = sorted(scores, key=lambda item: (-scores[item], item))
         for rank, item in enumerate(ordered, 1):
             fused[item] += weights.get(name, 0.0) * (k + 1) / (k + rank)
     return dict(fused)
 
+
+ABOVE = 0.4
+"""What a heading with all of the query's words adds to a chunk's share of its document's best one."""
 
 HEADINGS = 8192
 """Headings whose words are remembered."""
@@ -219,7 +218,7 @@ def headings(search: Search, tools: Tools) -> Search:
     """Raise chunks by the share of the query's words in the headings above them; each document's best chunk takes what its best one had."""
     found = words(search.text)
     stops = function_words(dict.fromkeys(found), tools.snapshot.keyword.languages)
-    asked = {word: stem(word) for word in found if stops.get(word, 1.0)}
+    asked = {word: without_ending(word) for word in found if stops.get(word, 1.0)}
     if not asked:
         return search
     settings = tools.settings
@@ -228,13 +227,11 @@ def headings(search: Search, tools: Tools) -> Search:
     for each in search.candidates:
         family[each.document].append(each)
     stemmed = frozenset(asked.values())
-    scored = [each for own in family.values() for each in raised(own, stemmed, settings.headings.weight, settings.fuse.spread, held)]
+    scored = [each for own in family.values() for each in raised(own, stemmed, settings.fuse.spread, held)]
     return replace(search, candidates=tuple(sorted(scored, key=lambda each: (-each.score, each.id))))
 
 
-def raised(
-    candidates: Collection[Candidate], asked: frozenset[str], weight: float, spread: float, held: Mapping[str, Mask] = NOWHERE
-) -> list[Candidate]:
+def raised(candidates: Collection[Candidate], asked: frozenset[str], spread: float, held: Mapping[str, Mask] = NOWHERE) -> list[Candidate]:
     """Score a document's chunks anew: as fusion did, by their share of the best one's, but the headings count in it."""
     best = max(each.score for each in candidates)
     if best <= 0:
@@ -244,7 +241,7 @@ def raised(
     if not any(covered):
         return list(candidates)
     shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
-    totals = [share + weight * covers for share, covers in zip(shares, covered, strict=True)]
+    totals = [share + ABOVE * covers for share, covers in zip(shares, covered, strict=True)]
     highest = max(totals)
     return [each.scored(best * (total / highest) ** spread) for each, total in zip(candidates, totals, strict=True)]
 
@@ -257,13 +254,13 @@ def held_above(asked: Mapping[str, str], tools: Tools) -> Mapping[str, Mask]:
 
 def coverage(headings: Collection[str], asked: frozenset[str], held: frozenset[str] = frozenset()) -> float:
     """Return which share of the words that are asked for stands in any of the headings, endings aside; `held` are known to."""
-    return len(asked & frozenset[str]().union(held, *map(stems, headings))) / len(asked)
+    return len(asked & frozenset[str]().union(held, *map(heading_stems, headings))) / len(asked)
 
 
 @lru_cache(maxsize=HEADINGS)
-def stems(heading: str) -> frozenset[str]:
+def heading_stems(heading: str) -> frozenset[str]:
     """Return a heading's words without their endings, remembered: the same headings come with one question after the other."""
-    return frozenset(map(stem, words(heading)))
+    return frozenset(map(without_ending, words(heading)))
 
 
 _AHEAD = timedelta(days=366)
@@ -297,11 +294,7 @@ def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
 
 
-def _with_newest(found: Sequence[date]) -> tuple[Sequence[date], date]:
-    return found, max(found, default=date.min)
-
-
-_days = once_a_catalog(lambda catalog: _with_newest(days(catalog.documents)))
+_days = once_a_catalog(lambda catalog: (found := days(catalog.documents), max(found, default=date.min)))
 
 
 def normalize(search: Search, tools: Tools) -> Search:
@@ -312,4 +305,4 @@ def normalize(search: Search, tools: Tools) -> Search:
 
 def attainable(settings: QuerySettings) -> float:
     """Return the highest score: fusion's weights sum to 1 with either method, recency adds its bias."""
-    return 1.0 + (settings.recency.bias if settings.recency.enabled else 0.0)
+    return 1.0 + (settings.recency.bias if settings.runs("recency") else 0.0)

@@ -15,7 +15,7 @@ from thumbindex.ports import KeywordWeights, LinkGraph, Vector
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import SearchGraphSettings, SearchKeywordSettings
 
-FIELDS = ("title", "headings", "keywords", "description", "tags", "aliases", "author", "path", "body")
+KEYWORD_FIELDS = ("title", "headings", "keywords", "description", "tags", "aliases", "author", "path", "body")
 
 
 def search_keyword(search: Search, tools: Tools) -> Search:
@@ -29,7 +29,7 @@ def search_keyword(search: Search, tools: Tools) -> Search:
 
 def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
     """Return the fields with their boosts, those at zero left out."""
-    boosts = {name: boost for name in FIELDS if (boost := getattr(settings, name))}
+    boosts = {name: boost for name in KEYWORD_FIELDS if (boost := getattr(settings, name))}
     return KeywordWeights(boosts, settings.k1, settings.b, settings.coverage)
 
 
@@ -115,22 +115,25 @@ _DIGITS = 6
 """Of a cosine: beyond these it depends on which others are computed at once, and two equal texts are to have equal ones."""
 
 
+BEST_CHUNKS = 3
+"""Chunks of a document whose mean cosine is the document's."""
+
+
 def aggregate(search: Search, tools: Tools) -> Search:
     """Give every document that some retriever found its own score in each of them."""
-    settings = tools.settings.aggregate
-    lists = {name: add_whole(found, settings.whole) if name in {"search_keyword", "search_code"} else found for name, found in search.lists.items()}
+    lists = {name: add_whole(found) if name in {"search_keyword", "search_code"} else found for name, found in search.lists.items()}
     if search.vector is not None and "search_vector" in lists:
         documents = sorted({hit.document for found in lists.values() for hit in found.hits})
         lists["search_vector"] = by_meaning(lists["search_vector"], documents, search.vector, search, tools)
     return replace(search, lists=lists)
 
 
-def add_whole(found: RankedList, weight: float) -> RankedList:
-    """Score each document by its best chunk and, weighted, by all of its words together."""
+def add_whole(found: RankedList) -> RankedList:
+    """Score each document by its best chunk and by all of its words together."""
     best: dict[DocumentId, float] = {}
     for hit in found.hits:
         best.setdefault(hit.document, hit.score)
-    documents = {d: best.get(d, 0.0) + weight * found.documents.get(d, 0.0) for d in {*best, *found.documents}}
+    documents = {d: best.get(d, 0.0) + found.documents.get(d, 0.0) for d in {*best, *found.documents}}
     return RankedList(found.hits, documents)
 
 
@@ -142,7 +145,7 @@ def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector
     vectors = tools.snapshot.vector.vectors([n for chunks in chunks_of.values() for n in chunks])
     cosines = iter(np.round(vectors @ query, _DIGITS).tolist())
     for document, chunks in chunks_of.items():
-        best = best_cosines(chunks, list(islice(cosines, len(chunks))), tools.settings.aggregate.best)
+        best = best_cosines(chunks, list(islice(cosines, len(chunks))), BEST_CHUNKS)
         if best:
             scores[document] = float(np.mean(list(best.values())))
         for chunk, cosine in best.items():

@@ -1,23 +1,109 @@
-"""The stages that read the query: classify it, correct its spelling, and add other forms and related terms."""
+"""The stages that read the query: cut it into terms, classify it, correct its spelling, and add other forms and related terms."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from thumbindex.language import function_words
 from thumbindex.model import Abbreviation, ChunkId, Document, Passage, QueryKind, Term
 from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix
-from thumbindex.query.retrieve import FIELDS
+from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Equal, Search, Tools, once_a_catalog
-from thumbindex.query.terms import QUOTED, folded, is_identifier, is_mixed_case, read_terms, stops_of, tokens
-from thumbindex.settings import ClassifySettings, EquateSettings, ExpandSettings
-from thumbindex.text import STOP_WORDS, composed, fold, form_key, has_cjk, visible, words
+from thumbindex.settings import ExpandSettings
+from thumbindex.text import STOP_WORDS, composed, fold, form_key, has_cjk, identifiers, spaced, split_identifier, visible, words
+
+QUOTED = re.compile(r'["“„＂]([^"“”„＂]+)["”“＂]')
+"""A phrase between straight, curly or wide double quotes."""
+
+_IDENTIFIER = re.compile(
+    r"^--?[A-Za-z][\w-]*$"  # --flag
+    r"|\w_\w|^_+\w|::|->|\w\(\)|://|[{}]|^[$@]\w|\\\w"  # snake_case, a::b, a->b, call(), scheme://, {%, $x, @x
+    r"|^\.?[^\W\d]\w+(?:\.\w{2,})+$|^\.[A-Za-z]\w+$"  # dotted.name, .suffix; not e.g. or U.S.
+    r"|^[a-z]{2,}\d*[A-Z][a-z]"  # camelCase; not iPhone or macOS
+    r"|^(?:[A-Z]+[a-z]+\d*){3,}$"  # PascalCase of three words; not GitHub
+    r"|^v?\d+(?:\.\d++)++(?:[-+.]?\w++)*+$|^v\d+$"  # versions
+    r"|^0x[0-9A-Fa-f]+$|^[A-Z]{1,5}-?\d{3,}$"  # error codes
+)
+_PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로와과만](?![가-힣])")
+"""A Korean word of one syllable with its particle: 책을 and 책이 have no pair in common."""
+
+ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
+"""What words weigh that carry no subject, where a query is asked in no other language."""
+
+BARE_NOUN = 0.5
+"""Weight of that syllable: the two may be a word as well, as 종이 is."""
+
+_PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
+
+
+def read_terms(text: str, whole: float, languages: Collection[str] = ()) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """Return the terms for search_keyword and those for search_code, where a whole identifier weighs `whole`.
+
+    Function words of English are left out, and those of the other language of some that the query is asked in.
+    """
+    stops = stops_of(text, languages)
+    return lookup_terms(text, stops), code_terms(text, whole, stops)
+
+
+def stops_of(text: str, languages: Collection[str]) -> Mapping[str, float]:
+    """Return what the function words of a query weigh, those in quotes left out; any other word weighs 1."""
+    return function_words(dict.fromkeys(words(QUOTED.sub(" ", text))), languages)
+
+
+def lookup_terms(text: str, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple[Term, ...]:
+    """Return each word once and each quoted phrase once; stop words only where nothing else is left."""
+    phrases = dict.fromkeys(" ".join(found) for phrase in QUOTED.findall(text) if (found := words(phrase)))
+    plain = dict.fromkeys(words(QUOTED.sub(" ", text)))
+    kept = [word for word in plain if stops.get(word, 1.0)] or ([] if phrases else list(plain))
+    nouns = dict.fromkeys(_PARTICLE.findall(composed(QUOTED.sub(" ", text))))
+    bare = (Term(noun, BARE_NOUN) for noun in nouns if noun not in kept)
+    return (*(Term(word, stops.get(word) or 1.0) for word in kept), *bare, *(Term(phrase, phrase=True) for phrase in phrases))
+
+
+def code_terms(text: str, whole: float, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple[Term, ...]:
+    """Return whole identifiers, their parts, and plain words, each once at its highest weight."""
+    weights: dict[str, float] = {}
+    stopped: list[str] = []
+    for token, parts in identifiers(text):
+        if not parts and not stops.get(token, 1.0):
+            stopped.append(token)
+            continue
+        weights[token] = max(weights.get(token, 0.0), whole if parts or is_identifier(token) else stops.get(token, 1.0))
+        for part in parts:  # all parts together weigh what one word does: they must not outrank the whole
+            weights[part] = max(weights.get(part, 0.0), 1.0 / len(parts))
+    return tuple(Term(token, weight) for token, weight in (weights or dict.fromkeys(stopped, 1.0)).items())
+
+
+def tokens(text: str) -> list[str]:
+    """Return what stands between white space, and where a script without it ends, punctuation around it taken off; an empty call `()` stays."""
+    found = []
+    for token in spaced(text).split():
+        bare = token.strip(_PUNCTUATION + ".") if not token.startswith(".") else token.strip(_PUNCTUATION)
+        found.append(f"{bare}()" if bare and f"{bare}()" in token else bare)
+    return [token for token in found if token]
+
+
+def is_identifier(token: str) -> bool:
+    """Tell whether a token can only be code: shapes that brands have too (GitHub, iPhone, MP3) do not count."""
+    return bool(_IDENTIFIER.search(token))
+
+
+def is_mixed_case(token: str) -> bool:
+    """Tell whether a token has capitals inside it, as class names and brands have; a plural such as PDFs has not."""
+    return bool(re.search(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]", token)) and not re.fullmatch(r"[A-Z\d]+s", token) and len(split_identifier(token)) > 1
+
+
+def folded(text: str) -> str:
+    """Return a text's folded words joined by one space: how names are compared."""
+    return " ".join(words(text))
+
 
 _QUESTION = re.compile(r"^(?:how|why|what|when|who|can|could|should|is|are|do|does|did|will|would)\b", re.I)
 _NAMED = frozenset("guide docs documentation tutorial chapter handbook faq glossary changelog readme appendix".split())
@@ -32,14 +118,22 @@ _KEYWORDS = 3
 """The most words of a query that is keywords, not a sentence: a mixed-case word in a sentence is rather a brand."""
 
 
+FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
+    QueryKind.FACTUAL: {"search_keyword": 1.5, "search_code": 3.0, "search_vector": 0.75},
+    QueryKind.NAVIGATIONAL: {"search_keyword": 1.5, "search_graph": 1.5},
+    QueryKind.EXPLORATORY: {"search_vector": 1.3},
+}
+"""By what the weights of the retrievers are multiplied, where a kind of query raises or lowers them."""
+
+
 def classify(search: Search, tools: Tools) -> Search:
     """Set the query's kind and the factors of the retrievers that follow from it."""
     catalog = tools.snapshot.catalog
     kind = kind_of(search.text, _names(catalog))
-    return replace(search, kind=kind, weights=factors(kind, tools.settings.classify))
+    return replace(search, kind=kind, weights=FACTORS[kind])
 
 
-class Names:
+class DocumentNames:
     """What documents are called, titles and aliases, by the number of characters: a query is compared with those that it may be.
 
     Those of a length are folded when they are first compared with: all of a hundred thousand would take a snapshot's first query half a second.
@@ -61,20 +155,11 @@ class Names:
         return self._folded[length]
 
 
-def kind_of(text: str, names: Names) -> QueryKind:
+def kind_of(text: str, names: DocumentNames) -> QueryKind:
     """Return factual, navigational or exploratory: the first whose signs the text shows, else exploratory."""
     if is_factual(text):
         return QueryKind.FACTUAL
     return QueryKind.NAVIGATIONAL if is_navigational(text) or is_name(text, names) else QueryKind.EXPLORATORY
-
-
-def factors(kind: QueryKind, settings: ClassifySettings) -> Mapping[str, float]:
-    """Return the factor of each retriever that counts otherwise than usual."""
-    if kind is QueryKind.FACTUAL:
-        return {"search_keyword": settings.factual_keyword, "search_code": settings.factual_code, "search_vector": settings.factual_vector}
-    if kind is QueryKind.NAVIGATIONAL:
-        return {"search_keyword": settings.navigational_keyword, "search_graph": settings.navigational_graph}
-    return {"search_vector": settings.exploratory_vector}
 
 
 def is_factual(text: str) -> bool:
@@ -95,7 +180,7 @@ def is_navigational(text: str) -> bool:
     return any(word in _NAMED or (word in _PLACED and _is_placed(found, at)) for at, word in enumerate(found))
 
 
-def is_name(text: str, names: Names) -> bool:
+def is_name(text: str, names: DocumentNames) -> bool:
     """Tell whether a text is a document's title or alias, punctuation and case aside."""
     text = composed(text)
     wanted = folded(text)
@@ -109,13 +194,19 @@ def _is_placed(found: Sequence[str], at: int) -> bool:
     return at == len(found) - 1 or found[at + 1] in _ABOUT
 
 
-_names = once_a_catalog(lambda catalog: Names(catalog.documents))
+_names = once_a_catalog(lambda catalog: DocumentNames(catalog.documents))
 
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
 _WORD = re.compile(r"([(‘']*)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…]*)")
-_ANYWHERE = KeywordWeights(dict.fromkeys(FIELDS, 1.0))
+_ANYWHERE = KeywordWeights(dict.fromkeys(KEYWORD_FIELDS, 1.0))
 _BODY = KeywordWeights({"body": 1.0})
+_SHORTEST = 4
+"""The fewest letters of a word that is corrected."""
+
+_TWO_EDITS = 8
+"""The fewest letters of a word that may differ in two of them; a shorter one in one."""
+
 _FIRST_LETTER_UNSURE = 6
 """The fewest letters of a word whose first one may be wrong: shorter ones have too many neighbors."""
 
@@ -137,11 +228,10 @@ _FREQUENT = 5
 
 def correct(search: Search, tools: Tools) -> Search:
     """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked."""
-    shortest = tools.settings.correct.shortest
     stops = stops_of(search.text, tools.snapshot.keyword.languages)
-    unknown = (word for word in dict.fromkeys(correctable(search.text, shortest)) if word not in stops and not is_word(word, tools))
+    unknown = (word for word in dict.fromkeys(correctable(search.text)) if word not in stops and not is_word(word, tools))
     corrections = {word: correction(word, tools) for word in islice(unknown, _MOST_CORRECTED)}
-    text = correct_text(search.text, corrections.get, shortest)
+    text = correct_text(search.text, corrections.get)
     if text == search.text:
         return search
     terms, identifiers = read_terms(text, tools.settings.search_code.whole, tools.snapshot.keyword.languages)
@@ -153,42 +243,37 @@ def is_word(word: str, tools: Tools) -> bool:
     return tools.snapshot.keyword.frequency(word) > 0 or (tools.embedder is not None and tools.embedder.knows(word))
 
 
-def correct_text(text: str, correction: Callable[[str], str | None], shortest: int) -> str:
+def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
     """Replace each plain word that has a correction; quotes, code, links, numbers and short words stay."""
 
     def corrected(match: re.Match[str]) -> str:
-        parts = _parts(match[0], text, shortest)
+        parts = _parts(match[0], text)
         found = correction(fold(parts[2])) if parts else None
         return f"{parts[1]}{found}{parts[3]}" if parts and found is not None else match[0]
 
     return _TOKEN.sub(corrected, text)
 
 
-def correctable(text: str, shortest: int) -> Iterator[str]:
+def correctable(text: str) -> Iterator[str]:
     """Yield the words, folded, that `correct_text` asks a correction for."""
-    found = (_parts(match[0], text, shortest) for match in _TOKEN.finditer(text))
+    found = (_parts(match[0], text) for match in _TOKEN.finditer(text))
     return (fold(parts[2]) for parts in found if parts)
 
 
-def _parts(token: str, text: str, shortest: int) -> re.Match[str] | None:
-    """Return what stands before a word, the word, and what stands after it; None for what is left alone."""
+def _parts(token: str, text: str) -> re.Match[str] | None:
+    """Return what stands before a word, the word, and what stands after it; None for what is short, code, or an acronym among small letters."""
     parts = _WORD.fullmatch(token)
-    return parts if parts and is_correctable(parts[2], text, shortest) else None
-
-
-def is_correctable(token: str, text: str, shortest: int) -> bool:
-    """Tell whether a token is a word: not short, not code, not an acronym in a text that is not all capitals."""
-    acronym = token.isupper() and not text.isupper()
-    word = token[0].isascii() and not has_cjk(token) and not is_identifier(token)
-    return len(token) >= shortest and word and not acronym and fold(token) not in STOP_WORDS
+    if not parts or len(word := parts[2]) < _SHORTEST or not word[0].isascii() or (word.isupper() and not text.isupper()):
+        return None
+    return None if has_cjk(word) or is_identifier(word) or fold(word) in STOP_WORDS else parts
 
 
 def correction(word: str, tools: Tools) -> str | None:
     """Return what a word should be: nothing where a text holds it, or where headings, front matter or stemming find it rightly."""
-    if tools.snapshot.keyword.frequency(word):
-        return None
     keyword = tools.snapshot.keyword
-    found = closest(word, keyword.words(), tools.settings.correct.two_edits_from, keyword.frequency)
+    if keyword.frequency(word):
+        return None
+    found = closest(word, keyword.words(), keyword.frequency)
     if found is None or not _found_by(word, _ANYWHERE, tools):
         return found
     # stemming forgives some mistakes (independeent), an embedding model does not; another ending is none
@@ -196,13 +281,13 @@ def correction(word: str, tools: Tools) -> str | None:
     return found if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools) else None
 
 
-def closest(word: str, lexicon: Mapping[str, int], two_edits_from: int, frequency: Callable[[str], int] | None = None) -> str | None:
+def closest(word: str, lexicon: Mapping[str, int], frequency: Callable[[str], int] | None = None) -> str | None:
     """Return the nearest word by optimal string alignment (Damerau 1964), then first letter, frequency and alphabet; else two words.
 
     A lexicon may count what was deleted, too: `frequency` says how many chunks hold a word now, and is asked for the nearest alone.
     """
     frequency = frequency or (lambda known: lexicon.get(known, 0))
-    limit = 2 if len(word) >= two_edits_from else 1
+    limit = 2 if len(word) >= _TWO_EDITS else 1
     near = [known for known in lexicon if -limit <= len(known) - len(word) <= limit]
     if len(word) < _FIRST_LETTER_UNSURE:
         near = [known for known in near if known[0] == word[0]]
@@ -236,6 +321,12 @@ _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
 _BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
 _PLURAL = re.compile(r"\b([A-Z\d]{2,})s\b")
 
+OTHER_FORM = 0.25
+"""Weight of another form against the one that was asked for."""
+
+_LEAST_HALF = 3
+"""The fewest letters of each half of a compound."""
+
 _LONGEST = 8
 """Words of a form that is looked for in a query."""
 
@@ -245,17 +336,12 @@ _MOST_EQUATED = 40
 
 def equate(search: Search, tools: Tools) -> Search:
     """Let each word be found by its other form too, at a lower weight; the query's text stays as it was asked."""
-    settings, runs = tools.settings.equate, list(plain_runs(search.text))
-    found: list[Equal] = []
-    if settings.abbreviations:
-        catalog = tools.snapshot.catalog
-        found += other_forms(search.text, runs, _forms(catalog))
-    if settings.compounds:
-        keyword = tools.snapshot.keyword
-        stops = stops_of(search.text, keyword.languages)
-        found += [*joined(runs, keyword, settings, stops), *split(runs, keyword, settings, stops)]
-    terms = tuple(with_others(term, found, settings.weight) for term in search.terms)
-    identifiers = tuple(with_others(term, [each for each in found if " " not in each.other], settings.weight) for term in search.identifiers)
+    runs, keyword = list(plain_runs(search.text)), tools.snapshot.keyword
+    stops = stops_of(search.text, keyword.languages)
+    compounds = (*joined_compounds(runs, keyword, stops), *split_compounds(runs, keyword, stops))
+    found = [*other_forms(search.text, runs, _forms(tools.snapshot.catalog)), *compounds]
+    terms = tuple(with_others(term, found) for term in search.terms)
+    identifiers = tuple(with_others(term, [each for each in found if " " not in each.other]) for term in search.identifiers)
     counted = {other.text for term in (*terms, *identifiers) for other in term.others}
     # Of a word that is not searched for, as "it" is not where IT is defined, no other form counts.
     equated = tuple(each for each in found if each.other in counted)
@@ -267,8 +353,8 @@ def equate(search: Search, tools: Tools) -> Search:
 def plain_runs(text: str) -> Iterator[list[str]]:
     """Yield the words that stand together, folded; quoted phrases, code and punctuation part them."""
     plain = _CODE.sub(" | ", QUOTED.sub(" | ", text))
-    tokens = ("|" if is_identifier(token.strip(".,;:!?")) else token for token in plain.split()[:_MOST_EQUATED])
-    yield from (run for part in _BREAK.split(" ".join(tokens)) if (run := words(part)))
+    parts = ("|" if is_identifier(token.strip(".,;:!?")) else token for token in plain.split()[:_MOST_EQUATED])
+    yield from (run for part in _BREAK.split(" ".join(parts)) if (run := words(part)))
 
 
 # ------------------------------------------------------------------ abbreviations
@@ -318,39 +404,39 @@ def spelled_out(text: str, found: Sequence[Equal], embedder: Embedder | None) ->
 # ------------------------------------------------------------------ compounds
 
 
-def joined(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings, stops: Mapping[str, float]) -> Iterator[Equal]:
+def joined_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
     """Yield neighbors that texts write as one word at least as often: side bar, sidebar; rarer ones are names in code, as electronApp is."""
     for left, right in dict.fromkeys(pair for run in runs for pair in pairwise(run)):
-        if is_half(left, settings.half, stops) and is_half(right, settings.half, stops):
+        if is_half(left, stops) and is_half(right, stops):
             often = keyword.frequency(left + right)
             if often and keyword.adjacent(f"{left} {right}") <= often:
                 yield Equal(f"{left} {right}", left + right)
 
 
-def split(runs: Sequence[Sequence[str]], keyword: KeywordIndex, settings: EquateSettings, stops: Mapping[str, float]) -> Iterator[Equal]:
+def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
     """Yield words that no text holds and that some write as two; `correct` has left those alone that the model knows: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) >= 2 * settings.half and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, FIELDS).any():
-            cuts = ((word[:at], word[at:]) for at in range(settings.half, len(word) - settings.half + 1))
-            halves = (f"{left} {right}" for left, right in cuts if is_half(left, settings.half, stops) and is_half(right, settings.half, stops))
+        if len(word) >= 2 * _LEAST_HALF and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, KEYWORD_FIELDS).any():
+            cuts = ((word[:at], word[at:]) for at in range(_LEAST_HALF, len(word) - _LEAST_HALF + 1))
+            halves = (f"{left} {right}" for left, right in cuts if is_half(left, stops) and is_half(right, stops))
             known = (both for both in halves if all(map(keyword.frequency, both.split())))
             found = next((both for both in known if keyword.adjacent(both)), None)
             if found:
                 yield Equal(word, found)
 
 
-def is_half(word: str, least: int, stops: Mapping[str, float]) -> bool:
+def is_half(word: str, stops: Mapping[str, float]) -> bool:
     """Tell whether a word may be a half of a compound; `stops` are the query's own function words, in its language."""
-    return len(word) >= least and word.isalpha() and word not in STOP_WORDS and bool(stops.get(word, 1.0))
+    return len(word) >= _LEAST_HALF and word.isalpha() and word not in STOP_WORDS and bool(stops.get(word, 1.0))
 
 
 # ------------------------------------------------------------------ what becomes of it
 
 
-def with_others(term: Term, found: Sequence[Equal], weight: float) -> Term:
+def with_others(term: Term, found: Sequence[Equal]) -> Term:
     """Return a term with the forms that count as it: those of itself, and of the phrase that it is a word of."""
     others = [each.other for each in found if not term.phrase and term.text in each.asked.split()]
-    return replace(term, others=tuple(Term(other, weight, " " in other) for other in dict.fromkeys(others))) if others else term
+    return replace(term, others=tuple(Term(other, OTHER_FORM, " " in other) for other in dict.fromkeys(others))) if others else term
 
 
 def as_searched(search: Search, passages: Sequence[Passage] | None = None) -> str | None:

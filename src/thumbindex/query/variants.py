@@ -1,26 +1,178 @@
-"""Stage variants: pages that exist in several versions or languages become one hit; found by their paths and outlines."""
+"""The stages that make one of several places: versions and languages of a page, told by paths and outlines, and copies that the index knows."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import combinations, groupby
+from typing import Literal
 
 import numpy as np
 
 from thumbindex.compare.differences import differing, disagreement
 from thumbindex.compare.likeness import similarity
-from thumbindex.compare.paths import difference, kinship, path_keys, version_of
 from thumbindex.compare.tokens import DATE, NUMBER, reading, without_code
 from thumbindex.language import language_of
-from thumbindex.model import BlockKind, Candidate, Chunk, ChunkId, Document, DocumentId
+from thumbindex.model import BlockKind, Candidate, Chunk, ChunkId, Document, DocumentId, day_of
 from thumbindex.ports import Catalog
-from thumbindex.query.copies import Group, gather, near_copies, newness, told_apart
+from thumbindex.query.copies import dropped_for, near_copies, told_apart, with_places
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.terms import QUOTED, is_identifier, tokens
+from thumbindex.query.understand import QUOTED, is_identifier, tokens
 from thumbindex.text import STOP_WORDS, looks_like_code, words
+
+Kinship = Literal["version", "language", "name", "place"]
+"""What parallel paths differ in: folders with a version on either side, two languages, versions in the file's name, or any other folder."""
+
+_VERSION = re.compile(r"(?<![^\W_])[vV]?(?:\d+(?:\.(?:\d+|x))+|(?<=[vV])\d+)(?![^\W_])")
+_DATE = re.compile(r"(?:19|20)\d\d([-._])\d{1,2}\1\d{1,2}")
+_LANGUAGE = re.compile(r"[a-z]{2}(?:[-_][A-Za-z]{2,4})?")
+_ANY = "\0"
+"""What stands for the part in which parallel paths differ: no path has it."""
+
+
+@lru_cache(maxsize=4096)
+def path_keys(path: str) -> frozenset[str]:
+    """Return what a path has in common with each path that is parallel to it: two paths are when they share a key."""
+    parts = path.split("/")
+    replaced = {"/".join([*parts[:at], _ANY, *parts[at + 1 :]]) for at in range(len(parts) - 1)}
+    named = _without_version(parts[-1])
+    versions = {"/".join([*parts[:-1], named])} if named != parts[-1] else set()
+    left_out = {"/".join([*parts[:at], *parts[at + 1 :]]) for at in range(len(parts) - 1) if is_version(parts[at]) or _LANGUAGE.fullmatch(parts[at])}
+    return frozenset({path, *replaced, *versions, *left_out})
+
+
+def kinship(first: str, second: str) -> Kinship | None:
+    """Return what two paths differ in; None where they are not parallel."""
+    if first == second or not path_keys(first) & path_keys(second):
+        return None
+    mine, yours = difference(first, second)
+    if first.endswith(f"/{mine}") or first == mine:
+        return "name"
+    if is_version(mine) or is_version(yours):
+        return "version"
+    return "language" if all(not part or _LANGUAGE.fullmatch(part) for part in (mine, yours)) else "place"
+
+
+def difference(first: str, second: str) -> tuple[str, str]:
+    """Return the part of each of two parallel paths in which they differ; empty for the one that lacks it."""
+    mine, yours = first.split("/"), second.split("/")
+    at = next((n for n, (a, b) in enumerate(zip(mine, yours, strict=False)) if a != b), min(len(mine), len(yours)))
+    if len(mine) == len(yours):
+        return mine[at], yours[at]
+    return (mine[at], "") if len(mine) > len(yours) else ("", yours[at])
+
+
+def is_version(part: str) -> bool:
+    """Tell whether a part of a path holds a version, as 5.1, v2 and guide-7.x do; a date is none."""
+    return bool(_VERSION.search(_DATE.sub("", part)))
+
+
+def version_of(part: str) -> tuple[int, ...]:
+    """Return the version in a part of a path as numbers that can be compared; empty where there is none."""
+    found = _VERSION.search(_DATE.sub("", part))
+    return tuple(int(number) for number in re.findall(r"\d+", found[0])) if found else ()
+
+
+def _without_version(name: str) -> str:
+    stem, dot, suffix = name.rpartition(".")
+    bare = _VERSION.sub(_ANY, stem)
+    return f"{bare}{dot}{suffix}" if re.search(r"[^\W\d_]", bare) and not _DATE.search(name) else name  # what is but a version is its release's note
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateGroup:
+    """Candidates that become one: where they stand, which text is shown, in whose place, and what makes them one."""
+
+    members: tuple[int, ...]  # positions, ascending: what is shown takes the place and the score of the first
+    shown: Candidate  # one of them, or a chunk that was no candidate
+    why: str
+    beside: tuple[ChunkId, ...] = ()  # places that are named, too, though they are no candidates
+
+
+def gather(search: Search, tools: Tools, groups: Sequence[CandidateGroup]) -> Search:
+    """Make one candidate of each group: at its best member's place, with that one's score and all members' ranks."""
+    candidates = search.candidates
+    shown = {group.members[0]: _shown(group, candidates) for group in groups}
+    members = {at: group for group in groups for at in group.members}
+    kept = tuple(shown.get(at, each) for at, each in enumerate(candidates) if at in shown or at not in members)
+    gone = (
+        dropped_for(candidates[at], group.shown, group.why, tools) for at, group in sorted(members.items()) if candidates[at].id != group.shown.id
+    )
+    return replace(search, candidates=kept, dropped=(*search.dropped, *gone))
+
+
+def _shown(group: CandidateGroup, candidates: Sequence[Candidate]) -> Candidate:
+    members = [candidates[at] for at in group.members]
+    sources = {name: min(each.sources[name] for each in members if name in each.sources) for each in members for name in each.sources}
+    first = replace(group.shown, score=members[0].score, sources=sources)
+    return with_places(first, (n for each in members for n in (each.id, *each.also_in)), group.beside)
+
+
+def newness(document: Document) -> tuple[int, float]:
+    """Return what the newer of two documents has more of: its own date, else the time of its file."""
+    return day_of(document).toordinal(), 0.0 if document.date else document.modified
+
+
+MOST_COMPARED = 500
+"""Copies of one text whose dates are compared: a footer that stands in thousands of notes is no news in any of them."""
+
+
+def dedup_known(search: Search, tools: Tools) -> Search:
+    """Make one of known copies, in the best one's place; all their places are named, those that were not found, too."""
+    known = {each.id: tools.snapshot.duplicates.copies(each.id) for each in search.candidates}
+    if not any(known.values()):
+        return search
+    groups = [
+        CandidateGroup(members, _newest(members, others, search, tools), "a known copy", others)
+        for members in copies_of_first([each.id for each in search.candidates], known)
+        if (others := _beside(members, known, search.candidates)) or len(members) > 1
+    ]
+    return gather(search, tools, groups)
+
+
+def copies_of_first(ids: Sequence[ChunkId], known: Mapping[ChunkId, tuple[ChunkId, ...]]) -> Iterator[tuple[int, ...]]:
+    """Yield positions that are one: the first and what it is known to be a copy of; a copy of a copy may say something else."""
+    taken: set[int] = set()
+    for at, first in enumerate(ids):
+        if at not in taken:
+            copies = set(known[first])
+            same = [n for n in range(at + 1, len(ids)) if n not in taken and (ids[n] in copies or first in known[ids[n]])]
+            taken.update(same)
+            yield at, *same
+
+
+def _beside(members: Sequence[int], known: Mapping[ChunkId, tuple[ChunkId, ...]], candidates: Sequence[Candidate]) -> tuple[ChunkId, ...]:
+    """Return the first one's copies that are no candidates."""
+    held = {candidates[at].id for at in members}
+    return tuple(n for n in known[candidates[members[0]].id] if n not in held)
+
+
+def _newest(members: Sequence[int], others: Sequence[ChunkId], search: Search, tools: Tools) -> Candidate:
+    """Return the newest text that may be shown, of equals the best; it may be one that was not found."""
+    documents, mine = tools.snapshot.catalog.documents, [search.candidates[at] for at in members]
+    best = max(mine, key=lambda each: newness(documents[each.document]))  # of equals the first
+    found, of = {n for each in search.candidates for n in (each.id, *each.also_in)}, tools.snapshot.catalog.document_of
+    newer = [n for n in others[:MOST_COMPARED] if n not in found and newness(documents[of(n)]) > newness(documents[best.document])]
+    by_age = sorted(newer, key=lambda n: newness(documents[of(n)]), reverse=True)
+    newest = next((n for n in by_age if _may_be_shown(n, best, search, tools)), None)
+    if newest is None:
+        return best
+    chunk = tools.snapshot.catalog.chunks([newest]).get(newest)
+    return best if chunk is None else Candidate(newest, tools.snapshot.catalog.document_of(newest), chunk, best.score)
+
+
+def _may_be_shown(chunk: ChunkId, best: Candidate, search: Search, tools: Tools) -> bool:
+    """Tell whether a chunk that was not found may stand for one that was: let through by filters, and no other version of the page."""
+    catalog = tools.snapshot.catalog
+    if search.mask is not None and not search.mask[chunk]:
+        return False
+    mine, other = catalog.documents[best.document], catalog.documents[catalog.document_of(chunk)]
+    return mine is not other and kinship(mine.path, other.path) not in {"version", "language"}
+
 
 MOST_CHUNKS = 200
 """Chunks of a page: one with more is not read for this."""
@@ -37,12 +189,12 @@ BARE_HEADINGS = 3
 _READ = 4000
 """Characters by which a page's language is told."""
 
-Pair = tuple[ChunkId, ChunkId]
+ChunkPair = tuple[ChunkId, ChunkId]
 
 _Shape = tuple[int, tuple[BlockKind, ...]]
 
 
-def translations(first: DocumentId, second: DocumentId, catalog: Catalog) -> frozenset[Pair]:
+def translations(first: DocumentId, second: DocumentId, catalog: Catalog) -> frozenset[ChunkPair]:
     """Return the chunks that stand in the same place of two pages; none where they are in one language or one is no translation of the other."""
     ranges = [catalog.chunk_ids(each) for each in (first, second)]
     if max(map(len, ranges)) > MOST_CHUNKS:
@@ -97,6 +249,9 @@ def _places(runs: Sequence[Sequence[ChunkId]], page: Mapping[ChunkId, Chunk]) ->
     return found
 
 
+LEAST_SHARE = 0.5
+"""The least share of the shorter page's chunks that stand in the other, too."""
+
 MOST_BY_LETTERS = 2500
 """Pairs of chunks that are compared by letters while vectors are missing: two pages of fifty chunks."""
 
@@ -112,10 +267,10 @@ def variants(search: Search, tools: Tools) -> Search:
     documents, candidates = tools.snapshot.catalog.documents, search.candidates
     pairs = near_copies(candidates, tools)
     near = {tuple(sorted((candidates[a].document, candidates[b].document))) for a, b in pairs}
-    same, translated = frozenset[Pair](), frozenset[Pair]()
-    for pair in parallel_documents({each.document: place_of(documents[each.document]) for each in candidates}):
+    same, translated = frozenset[ChunkPair](), frozenset[ChunkPair]()
+    for pair in parallel_documents({each.document: full_path(documents[each.document]) for each in candidates}):
         own = counterparts(*pair, tools) if pair in near else frozenset()
-        if not own and kinship(*(place_of(documents[each]) for each in pair)) == "language":
+        if not own and kinship(*(full_path(documents[each]) for each in pair)) == "language":
             own = translations(*pair, tools.snapshot.catalog)
             translated |= own
         same |= own
@@ -124,11 +279,11 @@ def variants(search: Search, tools: Tools) -> Search:
         found = [candidates[at] for at in members]
         shown = first_of(found, search.text, tools.snapshot.catalog)
         otherwise = tuple((each.id, differs) for each in found if (differs := disagreement(shown.chunk.text, each.chunk.text)))
-        groups.append(Group(members, replace(shown, variants=(*shown.variants, *otherwise)), "a variant"))
+        groups.append(CandidateGroup(members, replace(shown, variants=(*shown.variants, *otherwise)), "a variant"))
     return gather(search, tools, groups) if groups else search
 
 
-def place_of(document: Document) -> str:
+def full_path(document: Document) -> str:
     """Return where a document is, by its folder's name, too: two folders have files of one path."""
     return f"{document.folder.replace('/', _SLASH)}/{document.path}"
 
@@ -142,7 +297,7 @@ def parallel_documents(paths: dict[DocumentId, str]) -> list[tuple[DocumentId, D
     return sorted({pair for documents in sharing.values() for pair in combinations(documents, 2)})
 
 
-def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozenset[Pair]:
+def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozenset[ChunkPair]:
     """Return which chunks of two pages are nearest to each other; none where too little of the shorter page stands in the other.
 
     By stored vectors, by letters where one has none.
@@ -158,14 +313,14 @@ def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozens
         ids = [[n for n in own if n in chunks] for own in ids]
         rows = [[similarity(chunks[a].text, chunks[b].text) for b in ids[1]] for a in ids[0]]
         similar, least = np.array(rows, dtype=np.float64).reshape(len(ids[0]), len(ids[1])), settings.dedup_ngram.similarity
-    if not similar.size or (similar >= least).any(axis=int(len(ids[0]) <= len(ids[1]))).mean() < settings.variants.share:
+    if not similar.size or (similar >= least).any(axis=int(len(ids[0]) <= len(ids[1]))).mean() < LEAST_SHARE:
         return frozenset()
     nearest = (similar >= similar.max(axis=0, keepdims=True) - _EQUAL) & (similar >= similar.max(axis=1, keepdims=True) - _EQUAL)
     return frozenset((ids[0][a], ids[1][b]) for a, b in np.argwhere(nearest))
 
 
 def grouped(
-    candidates: Sequence[Candidate], near: Sequence[tuple[int, int]], same: frozenset[Pair], translated: frozenset[Pair], tools: Tools
+    candidates: Sequence[Candidate], near: Sequence[tuple[int, int]], same: frozenset[ChunkPair], translated: frozenset[ChunkPair], tools: Tools
 ) -> list[tuple[int, ...]]:
     """Return the positions of chunks that are variants of the first of them, near copies or translations; of one document only its best."""
     position = {each.id: at for at, each in enumerate(candidates)}
@@ -191,7 +346,7 @@ def are_variants(first: Candidate, second: Candidate, tools: Tools) -> bool:
     documents, duplicates = tools.snapshot.catalog.documents, tools.snapshot.duplicates
     if duplicates.verdict(first.id, second.id) == "apart":
         return False
-    kind = kinship(place_of(documents[first.document]), place_of(documents[second.document]))
+    kind = kinship(full_path(documents[first.document]), full_path(documents[second.document]))
     texts = first.chunk.text, second.chunk.text
     if kind == "language":
         return numbers(texts[0]) == numbers(texts[1]) and not disagreement(*texts)
@@ -217,7 +372,7 @@ def first_of(candidates: Sequence[Candidate], query: str, catalog: Catalog) -> C
     The one that the query names, that holds what it asks for to the letter, that is in its words, the highest version, the newest.
     """
     documents = [catalog.documents[each.document] for each in candidates]
-    places = [place_of(each) for each in documents]
+    places = [full_path(each) for each in documents]
     parts = parts_of(places)
     asked, exact = set(words(query)), exact_in(query)
     in_languages = any(kinship(a, b) == "language" for a, b in combinations(places, 2))

@@ -343,7 +343,7 @@ class Live:
         """Read the index whole, and repair it where that is due."""
         each.scrub_at = time.monotonic() + SCRUB_SECONDS
         try:
-            mended = self._library.repair([each.folder.name], progress=self._told)
+            mended = self._library.repair([each.folder.name])
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
         else:

@@ -272,7 +272,7 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
         return ask()
     except IndexDamagedError:
         with ProgressDisplay() as show:
-            library.repair(progress=show)
+            library.repair()
         _make_ready(library, wait)
         return ask()
 

@@ -84,13 +84,13 @@ def evaluate_queries(
 
 def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_ablation: bool, off_topic: Path | None) -> Findings:
     """Ask the sources and compare: with an earlier run, and with each setting changed."""
-    from thumbindex.study.compare import ablate, compare_with, variants
+    from thumbindex.study.compare import ablate, ablation_variants, compare_with
     from thumbindex.study.evaluate import ask_off_topic
     from thumbindex.study.report import Findings
 
     with ProgressDisplay() as show:
         evaluations = evaluate_all(sources, limit, show)
-        effects = ablate(sources, evaluations, variants(sources[0].library.config.query), limit, show) if with_ablation else ()
+        effects = ablate(sources, evaluations, ablation_variants(sources[0].library.config.query), limit, show) if with_ablation else ()
     settings = {each.name: _of_interest(each.library) for each in sources}
     refusals = {each.name: ask_off_topic(each.library, each.queries, off_topic) for each in sources} if off_topic else {}
     return Findings(evaluations, settings, compare_with(earlier, evaluations) if earlier else (), effects, refusals)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thumbindex.config import load_config
-from thumbindex.settings import Config
+from thumbindex.settings import Config, QuerySettings
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -49,7 +49,7 @@ class Opening:
         return load_config(config_file=self.config, overrides=self.overrides)
 
 
-WITH_VOCABULARY = Opening(overrides=("query.expand.enabled=true",))
+WITH_VOCABULARY = Opening(overrides=(f"query.skip={','.join(QuerySettings().with_stages('expand').skip)}",))
 """An index holds the vocabulary that `expand` needs only where it was opened with `expand` on."""
 
 

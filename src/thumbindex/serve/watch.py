@@ -75,7 +75,7 @@ class Watch:
         wake: Callable[[], None],
         make_observer: Callable[[], BaseObserver] = Observer,
     ) -> None:
-        self.quiet = Quiet(settings.quiet_ms / 1000, settings.longest_ms / 1000)
+        self.quiet = Quiet(settings.quiet_ms / 1000, max(settings.quiet_ms, settings.longest_ms) / 1000)
         self.is_there = True
         self.failure = ""  # why the folder is not watched; empty where it is
         self._root, self._spare, self._settings, self._corpus = root, spare, settings, corpus

@@ -212,7 +212,7 @@ def tuned(status: FolderStatus) -> str:
 
 def as_written(value: object) -> str:
     """Return a setting's value as a configuration file has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(list(value) if isinstance(value, tuple) else value)
 
 
 _FATES = {

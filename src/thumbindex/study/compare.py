@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.config import Key, Setting, settings
+from thumbindex.config import settings
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import Progress
-from thumbindex.settings import QuerySettings
+from thumbindex.settings import STAGE_NAMES, QuerySettings
 from thumbindex.study.evaluate import RANKED_PASSAGES, Evaluation, Show, Source, evaluate_all
 from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import QuerySet, digest_of
@@ -58,7 +58,7 @@ class Difference:
     queries: int
 
 
-def compare(name: str, before: Sequence[float], after: Sequence[float]) -> Difference:
+def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> Difference:
     """Compare two runs query by query: values in the same order of queries, at least one."""
     changes = [b - a for a, b in zip(before, after, strict=True)]
     means = (sum(before) / len(before), sum(after) / len(after))
@@ -75,13 +75,13 @@ def interval_of(values: Sequence[float], resamples: int = RESAMPLES) -> Interval
     return Interval(float(sample.mean()), float(low), float(high))
 
 
-_RETRIEVER = "search_"
-"""What the names of the stages that look something up begin with."""
+_CONSTANTS = {"search_graph.direction": ("out", "in", "both")}
+"""The choices of a constant that no user sets, and that is measured all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A configuration with one thing changed, and what it takes for that: settings below `query`, as `fuse.method`."""
+    """A configuration with one thing changed, and what it takes for that: settings below `query`, as `fuse.method` or `skip`."""
 
     name: str
     changes: Mapping[str, Any]
@@ -89,13 +89,13 @@ class Variant:
     def applied(self, query: QuerySettings) -> QuerySettings:
         """Return the settings with the changes made."""
         for key, value in self.changes.items():
-            table, _, name = key.partition(".")
-            query = replace(query, **{table: replace(getattr(query, table), **{name: value})})
+            table, _, name = key.rpartition(".")
+            query = replace(query, **{table: replace(getattr(query, table), **{name: value})} if table else {name: value})
         return query
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class Ablation:
     """What a variant does, against the configuration as it is; where it cannot be asked, why not."""
 
     variant: Variant
@@ -104,19 +104,24 @@ class Effect:
     refusal: str = ""
 
 
-def variants(query: QuerySettings) -> tuple[Variant, ...]:
-    """Return every stage switched, every retriever alone, and every alternative of a setting that has choices, as the settings declare them."""
-    known = {Key(key.removeprefix("query.")): each for key, each in settings().items() if key.startswith("query.") and key.count(".") == 2}
-    switched = [_switched(key, query) for key in known if key.endswith(".enabled")]
-    retrievers = [key.partition(".")[0] for key in known if key.startswith(_RETRIEVER) and key.endswith(".enabled")]
-    alone = [Variant(f"{one} alone", {f"{each}.enabled": each == one for each in retrievers}) for one in retrievers]
-    chosen = chain.from_iterable(_alternatives(key, each, query) for key, each in known.items() if each.choices)
+def ablation_variants(query: QuerySettings) -> tuple[Variant, ...]:
+    """Return every stage switched, every retriever alone, and every alternative of what has choices, as the settings declare them."""
+    switched = [
+        Variant(f"without {each}", {"skip": query.without_stages(each).skip})
+        if query.runs(each)
+        else Variant(f"with {each}", {"skip": query.with_stages(each).skip})
+        for each in STAGE_NAMES
+    ]
+    retrievers = [each for each in STAGE_NAMES if each.startswith("search_")]
+    alone = [Variant(f"{one} alone", {"skip": query.without_stages(*retrievers).with_stages(one).skip}) for one in retrievers]
+    declared = {key.removeprefix("query."): each.choices for key, each in settings().items() if key.startswith("query.") and key.count(".") == 2}
+    chosen = chain.from_iterable(_alternatives(key, choices, query) for key, choices in {**_CONSTANTS, **declared}.items() if choices)
     return (*switched, *alone, *chosen)
 
 
 def ablate(
     sources: Sequence[Source], evaluations: Sequence[Evaluation], chosen: Sequence[Variant], limit: int = RANKED_PASSAGES, show: Show = lambda _: None
-) -> tuple[Effect, ...]:
+) -> tuple[Ablation, ...]:
     """Ask the queries again with each variant; `evaluations` are those of the configuration as it is."""
     effects = []
     for number, variant in enumerate(chosen):
@@ -126,28 +131,21 @@ def ablate(
     return tuple(effects)
 
 
-def _switched(key: str, query: QuerySettings) -> Variant:
-    table = key.partition(".")[0]
-    on = getattr(query, table).enabled
-    return Variant(f"{'without' if on else 'with'} {table}", {key: not on})
-
-
-def _alternatives(key: str, setting: Setting, query: QuerySettings) -> list[Variant]:
+def _alternatives(key: str, choices: Sequence[str], query: QuerySettings) -> list[Variant]:
     """Return a variant a choice that is not the present one; a stage that is off is switched on for it."""
     table, _, name = key.partition(".")
-    now = getattr(query, table)
-    others = [choice for choice in setting.choices if choice != getattr(now, name)]
-    if now.enabled:
+    others = [choice for choice in choices if choice != getattr(getattr(query, table), name)]
+    if query.runs(table):
         return [Variant(f"{key}={choice}", {key: choice}) for choice in others]
-    return [Variant(f"with {table}, {name}={choice}", {f"{table}.enabled": True, key: choice}) for choice in others]
+    return [Variant(f"with {table}, {name}={choice}", {"skip": query.with_stages(table).skip, key: choice}) for choice in others]
 
 
-def _effect(variant: Variant, sources: Sequence[Source], before: Sequence[Evaluation], limit: int) -> Effect:
+def _effect(variant: Variant, sources: Sequence[Source], before: Sequence[Evaluation], limit: int) -> Ablation:
     try:
         after = evaluate_all([_varied(each, variant) for each in sources], limit)
     except ThumbindexError as error:
-        return Effect(variant, refusal=str(error))
-    return Effect(variant, after, compare("ALL", main_values(before), main_values(after)))
+        return Ablation(variant, refusal=str(error))
+    return Ablation(variant, after, compare_runs("ALL", main_values(before), main_values(after)))
 
 
 def _varied(source: Source, variant: Variant) -> Source:
@@ -195,5 +193,5 @@ def compare_with(baseline: Baseline, evaluations: Sequence[Evaluation]) -> tuple
     """Compare sets query by query with what the baseline holds, all of them together first where there are several."""
     before = [[baseline.values[each.name][query.id] for query in each.queries] for each in evaluations]
     after = [main_values([each]) for each in evaluations]
-    apart = tuple(compare(each.name, *pair) for each, *pair in zip(evaluations, before, after, strict=True))
-    return apart if len(apart) == 1 else (compare("ALL", [*chain(*before)], [*chain(*after)]), *apart)
+    apart = tuple(compare_runs(each.name, *pair) for each, *pair in zip(evaluations, before, after, strict=True))
+    return apart if len(apart) == 1 else (compare_runs("ALL", [*chain(*before)], [*chain(*after)]), *apart)

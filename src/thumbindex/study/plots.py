@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.study.compare import Effect, interval_of
+from thumbindex.study.compare import Ablation, interval_of
 from thumbindex.study.evaluate import Evaluation, pooled
 from thumbindex.study.measures import MAIN
 from thumbindex.study.report import Findings, cost_of
@@ -110,10 +110,10 @@ def _point(name: str, evaluations: Sequence[Evaluation]) -> Point:
     return name, cost_of(evaluations).p50, pooled(evaluations)[0]["ALL"][MAIN]
 
 
-def _shown(findings: Findings) -> list[Effect]:
+def _shown(findings: Findings) -> list[Ablation]:
     """Return the variants that found anything: one that found nothing would squeeze all others into a corner."""
     return [each for each in findings.effects if each.difference and each.difference.after > 0]
 
 
-def _change(effect: Effect) -> float:
+def _change(effect: Ablation) -> float:
     return effect.difference.interval.mean if effect.difference else 0.0

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from thumbindex.errors import UsageError
-from thumbindex.study.compare import Difference, Effect
+from thumbindex.study.compare import Ablation, Difference
 from thumbindex.study.evaluate import Abstention, Evaluation, pooled
 from thumbindex.study.measures import MAIN, MEASURES
 from thumbindex.study.queries import digest_of
@@ -24,7 +24,7 @@ class Findings:
     evaluations: tuple[Evaluation, ...]
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by set: those that are not at their defaults
     baseline: tuple[Difference, ...] = ()  # `ALL` first where there are several sets
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[Ablation, ...] = ()
     abstention: Mapping[str, Abstention] = field(default_factory=dict)  # by set
 
 
@@ -87,7 +87,7 @@ def _difference(each: Difference) -> dict[str, Any]:
     return {"name": each.name, "queries": each.queries, **means, **interval, "better": each.better, "worse": each.worse}
 
 
-def _effect(each: Effect) -> dict[str, Any]:
+def _effect(each: Ablation) -> dict[str, Any]:
     told = {"name": each.variant.name, "settings": {f"query.{key}": value for key, value in each.variant.changes.items()}}
     if each.difference is None:
         return {**told, "refusal": each.refusal}

@@ -49,8 +49,11 @@ def _weight(name: str, stage: str, weight: float) -> Choice:
     return Choice(f"{name} {weight}", {f"query.{stage}.weight": weight})
 
 
+_SKIP = "query.skip"
+
+
 def _reranked(weight: float) -> Choice:
-    return Choice(f"reranked, {weight}", {"query.rerank.enabled": True, "query.rerank.weight": weight})
+    return Choice(f"reranked, {weight}", {_SKIP: QuerySettings().with_stages("rerank").skip, "query.rerank.weight": weight})
 
 
 GRID: tuple[tuple[Choice, ...], ...] = (
@@ -58,7 +61,7 @@ GRID: tuple[tuple[Choice, ...], ...] = (
     (_ranks(10), _ranks(30), _ranks(60)),
     (_weight("links", "search_graph", 0.0), _weight("links", "search_graph", 0.1)),
     (_weight("identifiers", "search_code", 0.0), _weight("identifiers", "search_code", 0.2)),
-    (Choice("expanded", {"query.expand.enabled": True}),),
+    (Choice("expanded", {_SKIP: QuerySettings().with_stages("expand").skip}),),
     (_reranked(0.1), _reranked(0.2)),
 )
 """The axes in the order in which they are decided, the default of each left out: what is decided first is the ground for what comes after."""
@@ -75,8 +78,7 @@ def open_axes(config: Config) -> tuple[tuple[Choice, ...], ...]:
 
 def settings_of(config: Config, values: Values) -> QuerySettings:
     """Return the query settings with some values of the grid, ranking alone: as what is found is shown makes no difference to what is first."""
-    query = with_tuned(config, values, "the grid").query
-    return replace(query, **{name: replace(getattr(query, name), enabled=False) for name in _BESIDE_RANKING})
+    return with_tuned(config, values, "the grid").query.without_stages(*_BESIDE_RANKING)
 
 
 Scores = npt.NDArray[np.float64]
@@ -129,8 +131,8 @@ def choose(axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups, r
     """Take on each axis in turn the best choice, where its gain over what is taken so far is more than one standard error (Breiman et al. 1984)."""
     taken: tuple[Choice, ...] = ()
     for axis in axes:
-        before = measure(together(taken))
-        gains = {choice.name: (measure(together((*taken, choice))) - before)[rows] for choice in axis}
+        before = measure(joint_values(taken))
+        gains = {choice.name: (measure(joint_values((*taken, choice))) - before)[rows] for choice in axis}
         best = max(axis, key=lambda choice: float(gains[choice.name].mean()), default=None)
         if best is not None and gains[best.name].mean() > max(standard_error(gains[best.name], groups[rows]), LEAST_GAIN):
             taken = (*taken, best)
@@ -143,13 +145,17 @@ def cross_validate(axes: Sequence[Sequence[Choice]], measure: Measure, groups: G
     for fold in range(FOLDS):
         held_out = folds == fold
         taken = choose(axes, measure, groups, ~held_out)
-        gains[held_out] = (measure(together(taken)) - measure({}))[held_out]
+        gains[held_out] = (measure(joint_values(taken)) - measure({}))[held_out]
     return gains
 
 
-def together(choices: Sequence[Choice]) -> Mapping[str, Any]:
-    """Return the values of several choices, of different axes."""
-    return {key: value for choice in choices for key, value in choice.values.items()}
+def joint_values(choices: Sequence[Choice]) -> Mapping[str, Any]:
+    """Return the values of several choices, of different axes; a stage that one of them runs is not left out."""
+    values = {key: value for choice in choices for key, value in choice.values.items()}
+    if _SKIP in values:
+        skips = [choice.values[_SKIP] for choice in choices if _SKIP in choice.values]
+        values[_SKIP] = tuple(stage for stage in skips[0] if all(stage in each for each in skips))
+    return values
 
 
 def standard_error(differences: Scores, groups: Groups) -> float:
@@ -179,7 +185,7 @@ LEAST_QUERIES = 30
 MOST_TELLING, MOST_NAMES = 200, 80
 """Queries that decide, and names that are only watched: enough for ±0.02, and asked in minutes."""
 
-TOLERANCE = 0.005
+MOST_LOST = 0.005
 """What a kind of query may lose, in the mean: less than one place of one query in a hundred."""
 
 LEAST_OF_A_KIND = 10
@@ -265,11 +271,11 @@ def tune(library: Library, config: Config, given: Sequence[LabeledQuery] = (), p
     model = library.status()[0].state.model
     if reason := _nothing_to_tune(config, deciding):
         return Tuning({}, reason, len(deciding), len(set(group_by_document(deciding).tolist())), model, seconds=perf_counter() - began)
-    patient = library.answering_with(replace(library.config.query, rerank=replace(library.config.query.rerank, enabled=True))).remembering()
+    patient = library.answering_with(library.config.query.with_stages("rerank")).remembering()
     names = queries_from_links(notes, MOST_NAMES, tuple(kind for kind in KINDS if kind not in TELLING))
     measure, watch = (Asker(patient, config, queries, progress) for queries in (deciding, names))
     measure.rounds = 1 + sum(map(len, open_axes(config)))
-    return replace(decide(measure, watch, config, deciding, names), model=model, seconds=perf_counter() - began)
+    return replace(decide_tuning(measure, watch, config, deciding, names), model=model, seconds=perf_counter() - began)
 
 
 def _nothing_to_tune(config: Config, deciding: Sequence[LabeledQuery]) -> str:
@@ -284,18 +290,18 @@ def _nothing_to_tune(config: Config, deciding: Sequence[LabeledQuery]) -> str:
     return "" if any(open_axes(config)) else "The configuration itself states all that the grid would change: nothing is left to tune."
 
 
-def decide(measure: Measure, watch: Measure, config: Config, deciding: Sequence[LabeledQuery], names: Sequence[LabeledQuery]) -> Tuning:
+def decide_tuning(measure: Measure, watch: Measure, config: Config, deciding: Sequence[LabeledQuery], names: Sequence[LabeledQuery]) -> Tuning:
     """Choose by what `measure` says of the queries that decide; `watch` is asked of names only where there is something to take."""
     axes, groups = open_axes(config), group_by_document(deciding)
     tried = tuple(Tried(choice, interval(measure(choice.values) - measure({}), groups)) for axis in axes for choice in axis)
     gain = interval(cross_validate(axes, measure, groups), groups)
     chosen = choose(axes, measure, groups, np.ones(len(groups), dtype=np.bool_))
-    values, choices = together(chosen), tuple(choice.name for choice in chosen)
+    values, choices = joint_values(chosen), tuple(choice.name for choice in chosen)
     kinds = _by_kind(deciding, measure({}), measure(values), decides=True)
     better = bool(chosen) and gain.low > 0
     if better:
         kinds |= _by_kind(names, watch({}), watch(values), decides=False)
-    losing = {kind: each for kind, each in kinds.items() if each.queries >= LEAST_OF_A_KIND and each.after < each.before - TOLERANCE}
+    losing = {kind: each for kind, each in kinds.items() if each.queries >= LEAST_OF_A_KIND and each.after < each.before - MOST_LOST}
     reason = _reason(choices, gain, losing, better, len(deciding))
     return Tuning(values if better and not losing else {}, reason, len(deciding), len(set(groups.tolist())), "", choices, gain, kinds, tried)
 

@@ -105,7 +105,7 @@ def told_to_child(server: int) -> set[bytes]:
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_a_signal_ends_it_gently(tmp_path: Path) -> None:
     """A request that is under way is answered, a stream ends at once, and nothing more is printed."""
-    with process(tmp_path, "--json", "--set", "serve.watch.enabled=false", "--set", "serve.http.drain_seconds=20") as running:
+    with process(tmp_path, "--json", "--set", "serve.watch.enabled=false") as running:
         assert running.stdout is not None
         url = json.loads(running.stdout.readline())["url"]
         wait_until_ready(url)

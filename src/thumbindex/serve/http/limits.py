@@ -413,7 +413,7 @@ class Gate:
     async def _body(self, scope: Scope, receive: Receive) -> bytes | Response:
         """Receive a request whole, or say why it is not taken."""
         most, read = self._settings.max_body_bytes, bytearray()
-        too_large = refusal(413, f"A request has at most {most:,} bytes (`serve.http.max_body_bytes`).", {"Connection": "close"})
+        too_large = refusal(413, f"A request has at most {most:,} bytes.", {"Connection": "close"})
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isascii() and declared.isdigit() and len(declared) < 20 and int(declared) > most:
             return too_large
