@@ -18,8 +18,7 @@ from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.early import answer_initialize
 from thumbindex.serve.mcp import build_server
-from thumbindex.serve.opening import Opening
-from thumbindex.serve.stdio import names_allowed
+from thumbindex.serve.opening import Opening, names_allowed
 from thumbindex.serve.subscriptions import Seats
 
 # resources/subscribe is what the clients of an earlier era have

@@ -25,8 +25,7 @@ from thumbindex.model import IndexReport, Pause, Progress
 from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread, take_short_turns
 from thumbindex.serve.child_handle import NOTED, OVER, PROGRESS, REPAIR
 from thumbindex.serve.child_handle import about as line_about
-from thumbindex.serve.opening import Opening, open_library
-from thumbindex.serve.outcome import FOUND, outcome
+from thumbindex.serve.opening import FOUND, Opening, open_library, outcome
 from thumbindex.serve.watch import Watch
 
 TOLD_SECONDS = 0.5

@@ -13,20 +13,18 @@ import typer
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer, Filters
-from thumbindex.serve.as_json import answer_payload, report_payload, status_payload
+from thumbindex.serve.as_json import answer_payload, report_payload, status_payload, why_payload
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries
 from thumbindex.serve.http.access import add_token
-from thumbindex.serve.opening import Opening, open_everywhere
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import JsonOption, check_limit, open_for, read_since, takes_opening
-from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
 from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.tuning import tune
-from thumbindex.serve.wording import why_payload
 
 if TYPE_CHECKING:
     from thumbindex.library import Library

@@ -13,8 +13,9 @@ from pathlib import Path
 from queue import Queue
 from typing import IO, Any
 
+from thumbindex.serve.opening import MayName
 from thumbindex.serve.tools import TOOLS
-from thumbindex.serve.wording import one_line
+from thumbindex.text import one_line
 
 NAME = "thumbindex"
 
@@ -33,9 +34,6 @@ CAPABILITIES: Mapping[str, Any] = {
 }
 
 ANNOTATIONS: Mapping[str, bool] = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
-
-MayName = Mapping[Path, Callable[[str], bool]]
-"""By folder, what tells whether a directory of its first level may be named."""
 
 _TOP_SHOWN = 12
 """Directories of a folder that the instructions name."""

@@ -11,9 +11,8 @@ import typer
 
 from thumbindex.config import changed
 from thumbindex.errors import UsageError
-from thumbindex.serve.opening import WITH_VOCABULARY, Opening
+from thumbindex.serve.opening import FOUND, WITH_VOCABULARY, Opening, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
-from thumbindex.serve.outcome import FOUND, reported, say_error
 from thumbindex.serve.terminal import ProgressDisplay, print_json, print_tables
 from thumbindex.study.evaluate import RANKED_PASSAGES, Source, check_labels, evaluate_all
 from thumbindex.study.from_links import check_source, held_queries, write_queries

@@ -24,12 +24,23 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
 from thumbindex.model import Progress
 from thumbindex.serve.background import ROOTS_SECONDS, Background
-from thumbindex.serve.budget import Reply
-from thumbindex.serve.early import NAME, WITHOUT_LINKS, Ahead, MayName, instructions, tools
+from thumbindex.serve.early import NAME, WITHOUT_LINKS, Ahead, instructions, tools
 from thumbindex.serve.http.scope import Sight
-from thumbindex.serve.outcome import unforeseen
-from thumbindex.serve.replies import ask, reply_outline, reply_read, reply_related, reply_status
-from thumbindex.serve.resources import MIME, TEMPLATE, complete, list_page, parse_uri, resource_uri
+from thumbindex.serve.opening import MayName, unforeseen
+from thumbindex.serve.replies import (
+    MIME,
+    TEMPLATE,
+    Reply,
+    ask,
+    complete,
+    list_page,
+    parse_uri,
+    reply_outline,
+    reply_read,
+    reply_related,
+    reply_status,
+    resource_uri,
+)
 from thumbindex.serve.subscriptions import Seat, Seats, seated
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import how_far, indexing

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from thumbindex.errors import UsageError
-from thumbindex.serve.opening import Opening
+from thumbindex.serve.opening import Opening, reported
 from thumbindex.serve.options import takes_opening
-from thumbindex.serve.outcome import reported
 from thumbindex.serve.stdio import serve_stdio
 
 ABOUT = "Answer questions from folders of Markdown with the right passages, cited to the line."

@@ -18,7 +18,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.model import Changes
 from thumbindex.serve.background import Follower, Following
-from thumbindex.serve.resources import parse_uri
+from thumbindex.serve.replies import parse_uri
 
 Address = tuple[str, str]
 

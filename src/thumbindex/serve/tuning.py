@@ -11,9 +11,8 @@ import typer
 
 from thumbindex.errors import UsageError
 from thumbindex.model import Tuned
-from thumbindex.serve.opening import WITH_VOCABULARY, Opening
+from thumbindex.serve.opening import FOUND, NOT_FOUND, WITH_VOCABULARY, Opening, reported
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
-from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported
 from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json
 from thumbindex.serve.wording import as_written
 from thumbindex.study.queries import LabeledQuery, load_queries
