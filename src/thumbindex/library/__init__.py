@@ -17,7 +17,7 @@ from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
-from thumbindex.index.locks import is_held, locked
+from thumbindex.index.locks import LOOK_SECONDS, is_held, locked
 from thumbindex.index.repair import looks_whole, mend
 from thumbindex.index.writer import Writer, delete_index
 from thumbindex.library.answering import Turns, answer, checked, folder_state
@@ -50,7 +50,7 @@ from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
 
-__all__ = ["Folder", "Library", "Note"]
+__all__ = ["LOOK_SECONDS", "Folder", "Library", "Note", "Sizes"]
 
 _LOG = logging.getLogger(__name__)
 
