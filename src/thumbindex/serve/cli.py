@@ -17,14 +17,13 @@ from thumbindex.serve.as_json import answer_payload, report_payload, status_payl
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
-from thumbindex.serve.evaluation import evaluate_queries
+from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.http.access import add_token
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import JsonOption, check_limit, open_for, read_since, takes_opening
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
 from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
-from thumbindex.serve.tuning import tune
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -247,7 +246,7 @@ def forget(
 app.command()(why)
 app.command("doctor")(doctor)
 app.add_typer(duplicates, name="duplicates")
-app.command("tune")(tune)
+app.command("tune")(tune_folder)
 app.command("eval")(evaluate_queries)
 app.command("token")(token)
 
