@@ -23,7 +23,7 @@ from thumbindex.model import (
     TermFields,
     Why,
 )
-from thumbindex.serve.wording import deduplicated, is_much, passage_flags, ratio
+from thumbindex.serve.wording import dedup_share, deduplicated, is_much, passage_flags
 
 _NAMES: Mapping[type, Mapping[str, str]] = {
     Effect: {"size": "of"},
@@ -104,7 +104,7 @@ def disagreement_payload(other: Disagreement) -> dict[str, Any]:
 def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
     """Return how many candidates came to deduplication and were left, and whether it took out too many."""
     came, left = deduplicated(trace)
-    return {"in": came, "out": left, "ratio": round(ratio(trace), _USUAL_DIGITS), "warning": is_much(trace)}
+    return {"in": came, "out": left, "ratio": round(dedup_share(trace), _USUAL_DIGITS), "warning": is_much(trace)}
 
 
 def freshness_payload(found: Freshness | None) -> dict[str, Any]:

@@ -243,7 +243,7 @@ def _read_note(line: str, kind: str) -> tuple[str, str] | None:
 
 # ------------------------------------------------------------------ what goes on behind the answers
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 WORDS_SECONDS = 20.0
 """The longest that a query waits for the first words, or for a repair: clients give up after 30 to 60 s."""
@@ -392,7 +392,7 @@ class Background:
         while time.monotonic() < self._model_until and not self._model_note and not interrupted() and _within(library, only).awaits_model:
             time.sleep(_SHORT_POLL_SECONDS)
 
-    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> Result:
+    def mended(self, ask: Callable[[], _Result], interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> _Result:
         """Ask; where that meets damage, have the child repair it and ask again, as long as one waits for words. Raises what was met last."""
         until = time.monotonic() + WORDS_SECONDS
         damaged = False

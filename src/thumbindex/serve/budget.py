@@ -14,7 +14,7 @@ from thumbindex.model import Passage
 _WORTH_SHOWING = 50
 """Tokens below which a part of an overlong match says too little to stand in an answer."""
 
-MOST_CHARACTERS = 6
+MOST_TOKEN_CHARACTERS = 6
 """A token stands for no more of them (`encode.embed`), so that of a text without line ends no more than this is ever looked at."""
 
 _ELLIPSIS = "…"
@@ -185,13 +185,13 @@ def _match_within(passage: Passage) -> str:
 def _cut_inside(text: str, match: str, room: int, size: Size) -> str:
     """Return as much of an overlong match as fits, from its beginning, which may stand far inside a line."""
     begin = max(0, text.find(match))
-    shown = beginning(text[begin:], room - size(_ELLIPSIS * 2), size)
+    shown = beginning_within(text[begin:], room - size(_ELLIPSIS * 2), size)
     return f"{_ELLIPSIS if begin else ''}{shown}{_ELLIPSIS if begin + len(shown) < len(text) else ''}"
 
 
-def beginning(text: str, room: int, size: Size) -> str:
+def beginning_within(text: str, room: int, size: Size) -> str:
     """Return as much of a text's beginning as fits."""
-    low, high = 0, min(len(text), MOST_CHARACTERS * max(room, 0))
+    low, high = 0, min(len(text), MOST_TOKEN_CHARACTERS * max(room, 0))
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if size(text[:middle]) <= room else (low, middle - 1)

@@ -54,7 +54,7 @@ def token(
 
 @reported
 @takes_opening
-def why(
+def why_note(
     ctx: typer.Context,
     opening: Opening,
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
@@ -132,7 +132,7 @@ def _print_version(asked: bool) -> None:
 
 
 @app.callback()
-def program(
+def _program(
     _: Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and end.")] = False,
 ) -> None:
     """Answer questions from folders of Markdown with the right passages, cited to the line."""
@@ -243,7 +243,7 @@ def forget(
     return FOUND
 
 
-app.command()(why)
+app.command("why")(why_note)
 app.command("doctor")(doctor)
 app.add_typer(duplicates, name="duplicates")
 app.command("tune")(tune_folder)

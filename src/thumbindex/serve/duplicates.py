@@ -149,10 +149,10 @@ def _list(ctx: typer.Context, opening: Opening, grey: bool, as_json: bool) -> in
     return FOUND if found.clusters else NOT_FOUND
 
 
-@duplicates.command()
+@duplicates.command("decide")
 @reported
 @takes_opening
-def decide(
+def decide_cluster(
     ctx: typer.Context,
     opening: Opening,
     cluster: ClusterArgument,
@@ -239,10 +239,10 @@ def review(
     return FOUND
 
 
-@duplicates.command()
+@duplicates.command("judge")
 @reported
 @takes_opening
-def judge(
+def judge_pairs(
     ctx: typer.Context,
     opening: Opening,
     pairs: Annotated[Path, typer.Argument(metavar="PAIRS.jsonl", help='Pairs of texts, {"id", "a", "b"} a line.')],

@@ -17,7 +17,7 @@ from thumbindex.serve.opening import MayName
 from thumbindex.serve.tools import TOOLS
 from thumbindex.text import one_line
 
-NAME = "thumbindex"
+SERVER_NAME = "thumbindex"
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Of the protocol, those in which a client shakes hands."""
@@ -56,7 +56,7 @@ def answer_initialize(
     if not known or asked.get("protocolVersion") not in VERSIONS or not isinstance(asked.get("capabilities"), dict):
         return None
     folders = () if takes_roots and "roots" in asked["capabilities"] else folders
-    about = {"name": NAME, "title": NAME, "version": version("thumbindex")}
+    about = {"name": SERVER_NAME, "title": SERVER_NAME, "version": version("thumbindex")}
     greeting = {"capabilities": CAPABILITIES, "serverInfo": about, "instructions": instructions(folders, may_name)}
     return {"protocolVersion": asked["protocolVersion"], **greeting}
 

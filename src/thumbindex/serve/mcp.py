@@ -24,7 +24,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
 from thumbindex.model import Progress
 from thumbindex.serve.background import ROOTS_SECONDS, Background
-from thumbindex.serve.early import NAME, WITHOUT_LINKS, Ahead, instructions, tools
+from thumbindex.serve.early import SERVER_NAME, WITHOUT_LINKS, Ahead, instructions, tools
 from thumbindex.serve.http.scope import Sight
 from thumbindex.serve.opening import MayName, unforeseen
 from thumbindex.serve.replies import (
@@ -46,7 +46,7 @@ from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import how_far, indexing
 from thumbindex.settings import LONGEST_QUERY
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 _REPORT_SECONDS = 0.3
 """Between two reports of progress: about three a second, and none for what is answered at once."""
@@ -91,7 +91,7 @@ class Waiting:
         return self._value, self._before + latest.total, how_far(latest)
 
 
-async def in_thread(work: Callable[[Waiting], Result], session: ServerSession) -> Result:
+async def in_thread(work: Callable[[Waiting], _Result], session: ServerSession) -> _Result:
     """Do work in a thread while its progress is reported; whoever cancels is answered at once, and the thread is told."""
     waiting = Waiting()
     failure: Exception | None = None
@@ -195,9 +195,9 @@ def build_server(background: Background | Sight, folders: Sequence[tuple[str, Pa
         return seated(background.follower, lambda: background.names or names, background.notes)
 
     server = NotesServer(
-        NAME,
+        SERVER_NAME,
         version=version("thumbindex"),
-        title=NAME,
+        title=SERVER_NAME,
         instructions=instructions(folders, may_name),
         lifespan=lifespan,
         on_list_tools=desk.list_tools,
@@ -360,7 +360,7 @@ class _Desk:
         folder, path = parse_uri(uri)
         return self._background.library().read(path, folder=folder).text
 
-    async def _ask(self, ctx: Any, question: Callable[[], Result]) -> Result:
+    async def _ask(self, ctx: Any, question: Callable[[], _Result]) -> _Result:
         """Ask in a worker thread; outside of tools an error is the protocol's own."""
         self._began(ctx)
         try:

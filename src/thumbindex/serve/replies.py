@@ -21,12 +21,12 @@ from thumbindex.serve.as_json import (
     why_payload,
 )
 from thumbindex.serve.background import Background, never, tell_nobody
-from thumbindex.serve.budget import MOST_CHARACTERS, Shown, Size, beginning, dump, fit_passages, line_sizer
+from thumbindex.serve.budget import MOST_TOKEN_CHARACTERS, Shown, Size, beginning_within, dump, fit_passages, line_sizer
 from thumbindex.serve.early import WITHOUT_LINKS
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
     beside,
-    confidence,
+    confidence_words,
     deduplication,
     explanation_lines,
     flagged,
@@ -222,7 +222,7 @@ class Frame:
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected and not self.is_bare else ""
         advice = "" if answer.answerable else " Say so, or try other words."
         lacking = f" {self.lacking}" if self.lacking and not self.is_bare else ""
-        return f"{corrected}{confidence(answer, self.narrowed)}{advice}{lacking}"
+        return f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}"
 
     def _foot(self) -> list[str]:
         if self.is_bare:
@@ -401,11 +401,11 @@ def _cut_lines(text: str, room: int, size: Size) -> str:
         after = text.find("\n", end)
         after = len(text) if after < 0 else after
         # A line that is much too long is not even counted.
-        room -= of(text[end:after]) if after - end <= MOST_CHARACTERS * room else room + 1
+        room -= of(text[end:after]) if after - end <= MOST_TOKEN_CHARACTERS * room else room + 1
         if room < 0:
             break
         end = after + 1
-    return text[: end - 1] if end else beginning(text.partition("\n")[0], whole, of)
+    return text[: end - 1] if end else beginning_within(text.partition("\n")[0], whole, of)
 
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:

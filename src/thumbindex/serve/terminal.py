@@ -22,7 +22,7 @@ from thumbindex.serve.budget import match_lines
 from thumbindex.serve.opening import library_class
 from thumbindex.serve.wording import (
     beside,
-    confidence,
+    confidence_words,
     deduplication,
     explanation_rest,
     fate,
@@ -104,7 +104,7 @@ def print_answer(answer: Answer, explain: bool = False, several: bool = False, n
     """Print the passages, best first, with the lines that matched marked by `>`, and what the answer stood on; `several` folders are named."""
     if answer.corrected:
         print_line(f"Searched for: {answer.corrected}", "italic")
-    print_line(f"{confidence(answer, narrowed)}\n", "dim" if answer.answerable else "bold")
+    print_line(f"{confidence_words(answer, narrowed)}\n", "dim" if answer.answerable else "bold")
     for passage in answer.passages:
         _print_passage(passage, several)
     if explain:

@@ -57,7 +57,7 @@ _DOING = {
 }
 
 
-def confidence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
+def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     """Say how many passages there are and how sure the answer is; where there are none, by which filters the search was `narrowed`."""
     if not answer.answerable:
         less = f" Searched was only what {' and '.join(narrowed)} let through." if narrowed else ""
@@ -138,7 +138,7 @@ def deduplicated(trace: Sequence[Step]) -> tuple[int, int]:
     return (steps[0].size_in, steps[-1].size_out) if steps else (0, 0)
 
 
-def ratio(trace: Sequence[Step]) -> float:
+def dedup_share(trace: Sequence[Step]) -> float:
     """Return the share of candidates that deduplication took out, 0 to 1."""
     came, left = deduplicated(trace)
     return (came - left) / came if came else 0.0
@@ -146,14 +146,14 @@ def ratio(trace: Sequence[Step]) -> float:
 
 def is_much(trace: Sequence[Step]) -> bool:
     """Tell whether deduplication took out so much that the notes repeat themselves; a share of a few candidates says nothing."""
-    return ratio(trace) > HIGH_RATIO and deduplicated(trace)[0] >= FEWEST_CANDIDATES
+    return dedup_share(trace) > HIGH_RATIO and deduplicated(trace)[0] >= FEWEST_CANDIDATES
 
 
 def deduplication(trace: Sequence[Step]) -> str:
     """Say what deduplication took out, and warn where that is much."""
     came, left = deduplicated(trace)
     much = " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them" if is_much(trace) else ""
-    return f"deduplication: {came:,} → {left:,} candidates ({ratio(trace):.0%}){much}"
+    return f"deduplication: {came:,} → {left:,} candidates ({dedup_share(trace):.0%}){much}"
 
 
 def how_far(progress: Progress) -> str:
