@@ -115,7 +115,7 @@ LINES_READ = 64
 """Messages that are read before somebody takes them: a client that sends more is kept waiting."""
 
 
-class Ahead:
+class EarlyLines:
     """Standard input and output, a line a message, as the package is given them. Its writer is one thread's, its reader another one's."""
 
     def __init__(self, incoming: IO[bytes], outgoing: IO[str], answers: Answers, answer_call: CallAnswer = lambda *_: None) -> None:

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background
-from thumbindex.serve.early import Ahead, answer_initialize, answer_list
+from thumbindex.serve.early import EarlyLines, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening, named_folders, names_allowed
 
 
@@ -29,7 +29,7 @@ def serve_stdio(opening: Opening) -> int:
     takes_roots = not opening.folder and not opening.load().folders
     greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots)
     background = Background(opening, takes_roots=takes_roots)
-    ahead = Ahead(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
+    ahead = EarlyLines(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
     give_memory_back()
     ahead.await_call()
     # Imported here: no client waits for the protocol's package with its first requests (`test_a_server_is_started_without_the_other_commands`).
