@@ -93,7 +93,7 @@ def _swapped(library: Library, path: str, text: str) -> UsageError | None:
 
 
 def _load_models(library: Library) -> None:
-    """Load the models where there are vectors to search, as `query` does."""
+    """Load the models where there are vectors to search."""
     try:
         if any(each.state.vectors for each in library.status()):
             library.load_models()
@@ -286,8 +286,4 @@ def _make_ready(library: Library, wait: bool) -> None:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
         say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
-    try:
-        if any(each.state.vectors for each in library.status()):
-            library.load_models()
-    except ModelError as error:
-        say_error(f"{error} Going on without it.")
+    _load_models(library)
