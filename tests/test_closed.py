@@ -17,8 +17,9 @@ from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.serve.replies import reply_query, reply_read
 from thumbindex.serve.tools import LONGEST_ARGUMENT, MOST_VALUES, check_arguments
-from thumbindex.serve.wording import one_line, quoted
+from thumbindex.serve.wording import quoted
 from thumbindex.testing import FakeEmbedder
+from thumbindex.text import one_line
 
 SOURCE = Path(thumbindex.__file__).parent
 

@@ -29,7 +29,7 @@ DOORS = {
     "markdown_it": {"corpus/markdown.py"},
     "yaml": {"corpus/front_matter.py"},
     "watchdog": {"serve/watch.py"},
-    "matplotlib": {"study/plots.py"},
+    "matplotlib": {"study/report.py"},
     "uvicorn": {"serve/http/app.py"},
     "sse_starlette": {"serve/http/app.py"},
     "jwt": {"serve/http/access.py"},
@@ -75,9 +75,15 @@ def test_rooms_never_import_each_other():
     assert wrong == []
 
 
+def test_the_study_and_the_server_see_the_librarys_front_door_only():
+    inner = [(path, name) for path, names in modules() for name in names if name.startswith("thumbindex.library.")]
+    outside = [(path, name) for path, name in inner if path.startswith(("serve/", "study/")) and not path.startswith("serve/clients/")]
+    assert outside == []
+
+
 def test_only_the_command_line_sees_the_study():
     seeing = {path for path, names in modules() if "study" in own(names) and not path.startswith("study/")}
-    assert seeing <= {"serve/evaluation.py", "serve/terminal.py", "serve/tuning.py"}
+    assert seeing <= {"serve/evaluation.py", "serve/terminal.py"}
 
 
 @pytest.mark.parametrize("engine", sorted(DOORS))

@@ -14,7 +14,7 @@ from thumbindex.corpus.markdown import Block, read_outline
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.read import read_bytes
 from thumbindex.errors import UsageError
-from thumbindex.serve.resources import parse_uri
+from thumbindex.serve.replies import parse_uri
 from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import CorpusSettings
 

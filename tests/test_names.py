@@ -10,7 +10,7 @@ from typer.main import get_command
 from thumbindex.config import settings
 from thumbindex.library import Library
 from thumbindex.serve.cli import app
-from thumbindex.serve.resources import TEMPLATE
+from thumbindex.serve.replies import TEMPLATE
 from thumbindex.serve.tools import TOOLS
 from thumbindex.settings import Config
 

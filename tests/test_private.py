@@ -23,7 +23,7 @@ from thumbindex.library import Library
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import find_document, outline_headings, read_excerpt
 from thumbindex.serve.as_json import status_payload
-from thumbindex.serve.resources import complete, list_page
+from thumbindex.serve.replies import complete, list_page
 from thumbindex.settings import CorpusSettings
 from thumbindex.testing import FakeEmbedder
 

@@ -15,9 +15,9 @@ def main() -> None:
     collect_rarely()
     stays = sys.argv[1:2] == [STAYING]
     try:
-        # Imported here: an interruption while modules are being read is one, too.
+        # Imported here: an interruption while modules are being read is one, too; and a server does without the other commands.
         if stays:
-            from thumbindex.serve.server import app
+            from thumbindex.serve.server import server_app as app
         else:
             from thumbindex.serve.cli import app
     except KeyboardInterrupt:

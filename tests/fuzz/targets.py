@@ -15,8 +15,7 @@ from thumbindex.corpus.parse import headings_of, parse_document
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
 from thumbindex.query.understand import read_terms
-from thumbindex.serve.budget import count_reply
-from thumbindex.serve.replies import reply_outline, reply_query, reply_read, reply_related, reply_status
+from thumbindex.serve.replies import count_reply, reply_outline, reply_query, reply_read, reply_related, reply_status
 from thumbindex.serve.tools import check_arguments
 from thumbindex.settings import CorpusSettings
 

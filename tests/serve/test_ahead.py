@@ -17,7 +17,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
-from thumbindex.serve.early import VERSIONS, Ahead, answer_initialize, answer_list
+from thumbindex.serve.early import VERSIONS, EarlyLines, answer_initialize, answer_list
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.replies import answer_first
 
@@ -44,7 +44,7 @@ class Pipes:
         self.answers = os.fdopen(answers)
         answered = {"initialize": partial(answer_initialize, folders=folders), "tools/list": answer_list}
         self._outgoing = os.fdopen(outgoing, "w")
-        self.ahead = Ahead(os.fdopen(incoming, "rb"), self._outgoing, answered, answer_call)
+        self.ahead = EarlyLines(os.fdopen(incoming, "rb"), self._outgoing, answered, answer_call)
         self._is_here = True
 
     def tell(self, *messages: Any) -> None:

@@ -8,7 +8,7 @@ from thumbindex.encode.embed import token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.errors import UsageError
 from thumbindex.model import Answer, IndexState, Passage, QueryKind
-from thumbindex.serve.budget import Frame, PassageForm, count_reply, within
+from thumbindex.serve.replies import Frame, PassageForm, count_reply, within
 
 COUNT = token_counter(cache_folder(""))
 

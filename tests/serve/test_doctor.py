@@ -168,7 +168,7 @@ def test_a_flipped_byte_in_the_index_is_found(vault: Path, open_fake: Callable[[
         content[content.rindex(b"green button")] ^= 1
         store.write_bytes(content)
         check = check_index(library.status()[0], lambda: is_whole(library.opened[0]), SCHEMA)
-    assert (check.state, check.found) == ("fail", f"{store.parent}: damaged")
+    assert (check.state, check.found) == ("fail", f"{store.parent.parent}: damaged")
 
 
 def test_notes_with_text_that_is_hidden_or_speaks_to_a_model_are_listed(open_fake: Callable[[Opening], Library], tmp_path: Path) -> None:

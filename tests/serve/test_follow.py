@@ -24,7 +24,7 @@ from thumbindex.model import Changes
 from thumbindex.serve.background import Background, Follower
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.subscriptions import MOST_SUBSCRIBED, Seat
+from thumbindex.serve.subscriptions import MOST_SUBSCRIBED, Subscriber
 from thumbindex.testing import FakeEmbedder
 
 # resources/subscribe is what the clients of an earlier era have
@@ -41,7 +41,7 @@ class Vault:
         self.root.mkdir()
         self.change({"apples.md": "Apples grow on trees.", "my pears.md": "Pears ripen off the tree."})
         self.background = Background(Opening(), lambda opening: self.open(), command=[])
-        self.server: Server[Seat] = build_server(self.background, [("vault", self.root)])
+        self.server: Server[Subscriber] = build_server(self.background, [("vault", self.root)])
 
     def open(self) -> Library:
         return Library.open([self.root], index=self.index, config=load_config(user_file=self.root / "none"), embedder=FakeEmbedder())
@@ -69,7 +69,7 @@ def vault(tmp_path: Path) -> Iterator[Vault]:
 class Legacy:
     """A client of 2025 that keeps what it is told."""
 
-    def __init__(self, server: Server[Seat]) -> None:
+    def __init__(self, server: Server[Subscriber]) -> None:
         self.told: list[str] = []
         self.client = Client(server, mode="legacy", message_handler=self._hear)
 
@@ -207,19 +207,19 @@ class Deaf:
 
 
 async def test_a_client_that_stopped_reading_holds_up_nobody_and_nothing_piles_up() -> None:
-    seat, other, session, heard = Seat(lambda: ["vault"]), Seat(lambda: ["vault"]), Deaf(), list[object]()
-    seat.subscribe("thumbindex://vault/a.md", session)  # type: ignore[arg-type]
+    subscriber, other, session, heard = Subscriber(lambda: ["vault"]), Subscriber(lambda: ["vault"]), Deaf(), list[object]()
+    subscriber.subscribe("thumbindex://vault/a.md", session)  # type: ignore[arg-type]
     other._bus.subscribe(heard.append)
     other._listened.update(["thumbindex://vault/a.md"])
     async with anyio.create_task_group() as group:
-        group.start_soon(seat.tell)
+        group.start_soon(subscriber.tell)
         group.start_soon(other.tell)
         for _ in range(3):
-            seat.take({"vault": Changes(changed=("a.md",))})
+            subscriber.take({"vault": Changes(changed=("a.md",))})
             other.take({"vault": Changes(changed=("a.md",))})
             await anyio.sleep(0.02)
         group.cancel_scope.cancel()
-    assert (session.asked, len(seat._updated), len(heard)) == (1, 1, 3)
+    assert (session.asked, len(subscriber._updated), len(heard)) == (1, 1, 3)
 
 
 async def test_a_client_that_has_left_is_forgotten(vault: Vault) -> None:
@@ -230,15 +230,15 @@ async def test_a_client_that_has_left_is_forgotten(vault: Vault) -> None:
 
 
 async def test_a_client_subscribes_to_so_many_documents() -> None:
-    seat, session = Seat(lambda: ["vault"]), Deaf()
+    subscriber, session = Subscriber(lambda: ["vault"]), Deaf()
     for number in range(MOST_SUBSCRIBED):
-        seat.subscribe(f"thumbindex://vault/{number}.md", session)  # type: ignore[arg-type]
+        subscriber.subscribe(f"thumbindex://vault/{number}.md", session)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="1,000 documents at most"):
-        seat.subscribe("thumbindex://vault/more.md", session)  # type: ignore[arg-type]
-    seat.subscribe("thumbindex://vault/1.md", session)  # type: ignore[arg-type]  # again
-    seat.unsubscribe("thumbindex://vault/1.md")
-    seat.subscribe("thumbindex://vault/more.md", session)  # type: ignore[arg-type]
-    assert len(seat._subscribed) == MOST_SUBSCRIBED
+        subscriber.subscribe("thumbindex://vault/more.md", session)  # type: ignore[arg-type]
+    subscriber.subscribe("thumbindex://vault/1.md", session)  # type: ignore[arg-type]  # again
+    subscriber.unsubscribe("thumbindex://vault/1.md")
+    subscriber.subscribe("thumbindex://vault/more.md", session)  # type: ignore[arg-type]
+    assert len(subscriber._subscribed) == MOST_SUBSCRIBED
 
 
 async def test_a_stream_is_told_which_documents_it_has(vault: Vault) -> None:
@@ -249,13 +249,13 @@ async def test_a_stream_is_told_which_documents_it_has(vault: Vault) -> None:
 
 async def test_what_changed_often_while_one_was_busy_is_told_once() -> None:
     told: list[object] = []
-    seat = Seat(lambda: ["vault"])
-    seat._bus.subscribe(told.append)
-    seat._listened.update(["thumbindex://vault/a.md"])
+    subscriber = Subscriber(lambda: ["vault"])
+    subscriber._bus.subscribe(told.append)
+    subscriber._listened.update(["thumbindex://vault/a.md"])
     for _ in range(5):
-        seat.take({"vault": Changes(added=("b.md",), changed=("a.md", "c.md"))})
+        subscriber.take({"vault": Changes(added=("b.md",), changed=("a.md", "c.md"))})
     async with anyio.create_task_group() as group:
-        group.start_soon(seat.tell)
+        group.start_soon(subscriber.tell)
         await anyio.sleep(0.05)
         group.cancel_scope.cancel()
     assert told == [ResourcesListChanged(), ResourceUpdated("thumbindex://vault/a.md")]

@@ -27,7 +27,7 @@ from thumbindex.serve.background import Background
 from thumbindex.serve.cli import app
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.resources import complete, list_page
+from thumbindex.serve.replies import complete, list_page
 from thumbindex.settings import CorpusSettings
 
 SECRET = "Xylographique"

@@ -18,9 +18,8 @@ from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.early import answer_initialize
 from thumbindex.serve.mcp import build_server
-from thumbindex.serve.opening import Opening
-from thumbindex.serve.stdio import names_allowed
-from thumbindex.serve.subscriptions import Seats
+from thumbindex.serve.opening import Opening, names_allowed
+from thumbindex.serve.subscriptions import Subscribers
 
 # resources/subscribe is what the clients of an earlier era have
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")]
@@ -52,7 +51,7 @@ class Vault:
         self.folders = (("vault", self.root),)
         self.server = self.serve()
 
-    def serve(self) -> Server[Seats]:
+    def serve(self) -> Server[Subscribers]:
         """Return a server, which names in its instructions what is there as it starts."""
         return build_server(self.background, self.folders, names_allowed(self.opening, self.folders))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from thumbindex.model import Progress
-from thumbindex.serve.child import Share, Told, Turn
+from thumbindex.serve.child import ProgressLines, Share, Turn
 
 
 class Clock:
@@ -56,7 +56,7 @@ def test_words_that_become_due_end_a_pause():
 
 def test_progress_is_told_at_most_twice_a_second_and_its_end_where_its_middle_was():
     clock, said = Clock(), list[str]()
-    told = Told(said.append, lambda: clock.now)
+    told = ProgressLines(said.append, lambda: clock.now)
     for done in range(1, 101):
         told(Progress("notes", "words", done, 100))
         clock.work(wall=0.02, used=0)

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.model import Dropped, Edge, Effect, Evidence, Explanation, Standpoint, TermFields
-from thumbindex.serve.budget import Reply, count_reply
+from thumbindex.serve.as_json import explanation_payload
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.replies import reply_query
+from thumbindex.serve.replies import Reply, count_reply, reply_query
 from thumbindex.serve.tools import TOOLS, check_arguments
-from thumbindex.serve.wording import explanation_lines, explanation_payload, of_effect, until_lost
+from thumbindex.serve.wording import explanation_lines, of_effect, until_lost
 from thumbindex.testing import FakeEmbedder
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"

@@ -14,8 +14,8 @@ from thumbindex.study.from_links import (
     ask_unseen,
     heading_of,
     held_queries,
+    names_subject,
     queries_from_links,
-    says_something,
     shares,
     write_queries,
 )
@@ -74,12 +74,12 @@ def test_a_text_that_is_another_pages_name_is_left_out(library: Library) -> None
 
 @pytest.mark.parametrize("text", ["here", "click here", "this page", "Read more…", "https://example.org/a", "www.example.org", "2024", "to", "[1]"])
 def test_what_only_points_somewhere_says_nothing(text: str) -> None:
-    assert not says_something(text)
+    assert not names_subject(text)
 
 
 @pytest.mark.parametrize("text", ["here be dragons", "vim", "C++ linking", "設定"])
 def test_what_names_a_subject_says_something(text: str) -> None:
-    assert says_something(text)
+    assert names_subject(text)
 
 
 @pytest.mark.parametrize("fragment", ["Feeding the starter", "feeding-the-starter", "Bread#Feeding the starter"])

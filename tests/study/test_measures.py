@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.study.measures import Found, by_kind, measure_run, plain_heading, score_query, write_run
+from thumbindex.study.measures import RankedPassage, by_kind, measure_run, plain_heading, score_query, write_run
 from thumbindex.study.queries import Label, LabeledQuery, load_queries
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "eval"
@@ -18,8 +18,10 @@ def asked(*relevant: Label, ignore: tuple[str, ...] = ()) -> LabeledQuery:
     return LabeledQuery("q", "text", "question", relevant, ignore)
 
 
-def ranked(*places: str) -> tuple[Found, ...]:
-    return tuple(Found(path, tuple(headings.split(" > ")) if headings else ()) for path, _, headings in (place.partition("#") for place in places))
+def ranked(*places: str) -> tuple[RankedPassage, ...]:
+    return tuple(
+        RankedPassage(path, tuple(headings.split(" > ")) if headings else ()) for path, _, headings in (place.partition("#") for place in places)
+    )
 
 
 def test_the_right_document_first_is_perfect() -> None:
@@ -78,11 +80,11 @@ def test_our_measures_are_those_of_the_shared_scorer(tmp_path: Path, with_headin
     assert {kind: {"n": counts[kind], **{m: round(v, 4) for m, v in means.items()}} for kind, means in scores.items()} == theirs
 
 
-def _random_run(queries: tuple[LabeledQuery, ...], with_headings: bool) -> dict[str, tuple[Found, ...]]:
+def _random_run(queries: tuple[LabeledQuery, ...], with_headings: bool) -> dict[str, tuple[RankedPassage, ...]]:
     chance = random.Random(7)
     labels = [label for query in queries for label in query.relevant]
     run = {}
     for query in queries[:-3]:
         places = chance.sample([*query.relevant, *chance.sample(labels, 12)], 9)
-        run[query.id] = tuple(Found(each.path, ("Title", each.heading or "Other") if with_headings else ()) for each in places)
+        run[query.id] = tuple(RankedPassage(each.path, ("Title", each.heading or "Other") if with_headings else ()) for each in places)
     return run

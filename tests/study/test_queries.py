@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.study.queries import Label, LabeledQuery, digest_of, load_queries, load_set
+from thumbindex.study.queries import Label, LabeledQuery, load_queries, load_set, set_digest
 
 FIRST = LabeledQuery("1", "green", "keyword", (Label("a.md", None, 2),))
 SECOND = LabeledQuery("2", "red", "keyword", (Label("b.md", "Red", 1),))
@@ -54,5 +54,5 @@ def test_an_id_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 
 def test_a_digest_knows_queries_and_labels_in_any_order() -> None:
     relabeled = replace(SECOND, relevant=(Label("b.md", None, 1),))
-    assert digest_of([FIRST, SECOND]) == digest_of([SECOND, FIRST])
-    assert len({digest_of([FIRST]), digest_of([SECOND]), digest_of([relabeled]), digest_of([replace(FIRST, query="blue")])}) == 4
+    assert set_digest([FIRST, SECOND]) == set_digest([SECOND, FIRST])
+    assert len({set_digest([FIRST]), set_digest([SECOND]), set_digest([relabeled]), set_digest([replace(FIRST, query="blue")])}) == 4

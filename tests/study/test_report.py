@@ -9,8 +9,7 @@ import pytest
 from thumbindex.errors import UsageError
 from thumbindex.study.compare import Ablation, Variant, ablate, compare_runs
 from thumbindex.study.evaluate import Evaluation, Source
-from thumbindex.study.plots import draw, undominated
-from thumbindex.study.report import Findings, render_markdown, tables, verdict, write_report
+from thumbindex.study.report import Findings, draw, render_markdown, tables, undominated, verdict_of, write_report
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def test_a_page_names_what_was_asked_and_what_could_not_be(findings: Findings) -
 
 def test_a_difference_is_said_in_words() -> None:
     runs = {"better": [0.6, 0.7], "worse": [0.4, 0.3], "within the noise": [0.6, 0.3], "no change": [0.5, 0.5]}
-    assert [verdict(compare_runs("", [0.5, 0.5], after)) for after in runs.values()] == list(runs)
+    assert [verdict_of(compare_runs("", [0.5, 0.5], after)) for after in runs.values()] == list(runs)
 
 
 def test_a_report_that_cannot_be_written_is_said_in_one_sentence(findings: Findings, tmp_path: Path) -> None:

@@ -17,14 +17,14 @@ from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
-from thumbindex.index.locks import is_held
+from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer, delete_index, mend
 from thumbindex.library.answering import Turns, answer, checked, folder_state
-from thumbindex.library.duplicates import Duplicated
+from thumbindex.library.duplicates import Duplicated, in_words, total, warnings
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
-from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder
+from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
-from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_folders
+from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_folders, open_directories
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import Note, find_document, note_tokens, outline_documents, outline_headings, read_excerpt, read_notes, related_to
 from thumbindex.library.status import status_of
@@ -42,17 +42,24 @@ from thumbindex.model import (
     Progress,
     Query,
     Related,
+    Tuned,
     Why,
 )
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
 
+__all__ = ["LOOK_SECONDS", "Folder", "Library", "Note", "Sizes"]
+
 _LOG = logging.getLogger(__name__)
 
 
 class Library(Duplicated):
     """Some folders of Markdown, indexed and asked as one. Cheap to open; safe to ask from several threads."""
+
+    find_folders = staticmethod(find_folders)
+    open_directories = staticmethod(open_directories)
+    ingestion_total, ingestion_in_words, ingestion_warnings = staticmethod(total), staticmethod(in_words), staticmethod(warnings)
 
     def __init__(
         self,
@@ -401,6 +408,15 @@ class Library(Duplicated):
         for sentence in filter(None, done):
             _LOG.warning(sentence)
         return tuple(filter(None, done))
+
+    def keep_tuned(self, tuned: Tuned) -> None:
+        """Keep what tuning found beside the index of each of these folders, in place of what was found before."""
+        for folder in self.opened:
+            write_tuned(folder.places, tuned)
+
+    def undo_tuned(self) -> dict[str, bool]:
+        """Delete what tuning found; tell for each folder whether there was anything."""
+        return {folder.name: undo_tuned(folder.places) for folder in self.opened}
 
     def watched(self) -> tuple[str, ...]:
         """Return the names of the folders that a server watches, and whose indexes it keeps."""

@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
-from thumbindex.model import Answer, Disagreement, FolderStatus, Freshness, IndexReport, IndexState, Passage, Place, Problem, Progress, Step, Tuned
-from thumbindex.serve.wording import deduplicated, explanation_payload, is_much, passage_flags, ratio
+from thumbindex.model import (
+    Answer,
+    Disagreement,
+    Effect,
+    Evidence,
+    Explanation,
+    FolderStatus,
+    Freshness,
+    IndexReport,
+    IngestionCounts,
+    Passage,
+    Progress,
+    Standpoint,
+    Step,
+    TermFields,
+    Why,
+)
+from thumbindex.serve.wording import dedup_share, deduplicated, is_much, passage_flags
 
-_PATHS_SHOWN = 20
+_NAMES: Mapping[type, Mapping[str, str]] = {
+    Effect: {"size": "of"},
+    Evidence: {"found": "of"},
+    Standpoint: {"size": "of"},
+    Step: {"size_in": "in", "size_out": "out"},
+    Why: {"standpoints": "stages", "reaches": "retrievers"},
+}
+"""Fields that have another name in JSON than in `model`."""
+
+_LEFT_OUT: Mapping[type, Collection[str]] = {Progress: ("pid",), Step: ("moved",)}
+
+_DIGITS: Mapping[type, int | None] = {Step: 6, IngestionCounts: None}
+"""Decimals of numbers; None leaves them as they are."""
+
+_USUAL_DIGITS = 4
+
+_UNINDEXED_LISTED = 20
 """Files that are not indexed yet, as far as they are listed: all are counted."""
+
+
+def as_json(value: Any, digits: int | None = _USUAL_DIGITS) -> Any:
+    """Return a record of `model` as JSON has it, with all that is in it: tuples as lists, numbers rounded."""
+    if is_dataclass(value):
+        kind = type(value)
+        names, left_out, digits = _NAMES.get(kind, {}), _LEFT_OUT.get(kind, ()), _DIGITS.get(kind, _USUAL_DIGITS)
+        shown = [each.name for each in fields(value) if each.name not in left_out]
+        return {names.get(name, name): as_json(getattr(value, name), digits) for name in shown}
+    if isinstance(value, Mapping):
+        return {name: as_json(each, None) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return [as_json(each, digits) for each in value]
+    return round(value, digits) if isinstance(value, float) and digits is not None else value
 
 
 def answer_payload(answer: Answer) -> dict[str, Any]:
@@ -20,33 +66,24 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
         "corrected": answer.corrected,
         "kind": str(answer.kind),
         "answerable": answer.answerable,
-        "confidence": round(answer.confidence, 4),
+        "confidence": round(answer.confidence, _USUAL_DIGITS),
         "confidence_level": answer.confidence_level,
         "results": [passage_payload(each) for each in answer.passages],
-        "trace": [step_payload(each) for each in answer.trace],
+        "trace": as_json(answer.trace),
         "deduplication": deduplication_payload(answer.trace),
-        "index": state_payload(answer.index) | freshness_payload(answer.freshness),
+        "index": as_json(answer.index) | freshness_payload(answer.freshness),
     }
 
 
 def passage_payload(passage: Passage) -> dict[str, Any]:
     """Return one result."""
+    place = ("rank", "folder", "path", "title", "heading_path", "start_line", "end_line", "match_start", "match_end", "score", "text")
     return {
-        "rank": passage.rank,
-        "folder": passage.folder,
-        "path": passage.path,
-        "title": passage.title,
-        "heading_path": list(passage.heading_path),
-        "start_line": passage.start_line,
-        "end_line": passage.end_line,
-        "match_start": passage.match_start,
-        "match_end": passage.match_end,
-        "score": round(passage.score, 4),
-        "text": passage.text,
+        **{name: as_json(getattr(passage, name)) for name in place},
         "flagged": passage_flags(passage),
         "sources": dict(passage.sources),
         "dedup": dedup_payload(passage),
-        "also_in": [place_payload(each) for each in passage.also_in],
+        "also_in": as_json(passage.also_in),
         "disagrees": [disagreement_payload(each) for each in passage.disagrees],
         "created": passage.created,
         "status": passage.status,
@@ -61,67 +98,44 @@ def dedup_payload(passage: Passage) -> dict[str, Any]:
 
 def disagreement_payload(other: Disagreement) -> dict[str, Any]:
     """Return a place that says otherwise, its date, and in which words."""
-    return place_payload(other.place) | {"date": other.date, "differs": other.differs}
+    return {**as_json(other.place), "date": other.date, "differs": other.differs}
 
 
 def deduplication_payload(trace: Sequence[Step]) -> dict[str, Any]:
     """Return how many candidates came to deduplication and were left, and whether it took out too many."""
     came, left = deduplicated(trace)
-    return {"in": came, "out": left, "ratio": round(ratio(trace), 4), "warning": is_much(trace)}
-
-
-def step_payload(step: Step) -> dict[str, Any]:
-    """Return one stage of a trace."""
-    return {
-        "stage": step.stage,
-        "in": step.size_in,
-        "out": step.size_out,
-        "seconds": round(step.seconds, 6),
-        "dropped": [{"path": each.path, "line": each.line, "reason": each.reason} for each in step.dropped],
-    }
-
-
-def state_payload(state: IndexState) -> dict[str, Any]:
-    """Return how far an index is."""
-    return {
-        "documents": state.documents,
-        "chunks": state.chunks,
-        "vectors": state.vectors,
-        "pending": state.pending,
-        "model": state.model,
-        "generation": state.generation,
-    }
+    return {"in": came, "out": left, "ratio": round(dedup_share(trace), _USUAL_DIGITS), "warning": is_much(trace)}
 
 
 def freshness_payload(found: Freshness | None) -> dict[str, Any]:
     """Return whether an answer knows what is on disk; nothing where that was not asked."""
     if found is None:
         return {}
-    listed = [{"folder": folder, "path": path} for folder, path in found.unindexed[:_PATHS_SHOWN]]
+    listed = [{"folder": folder, "path": path} for folder, path in found.unindexed[:_UNINDEXED_LISTED]]
     unindexed = {"unindexed": listed, "unindexed_count": len(found.unindexed)}
     return {"fresh": found.fresh, **unindexed, "behind": list(found.behind), "gone": list(found.gone), "untended": list(found.untended)}
 
 
-def progress_payload(progress: Progress) -> dict[str, Any]:
-    """Return how far a run of indexing is."""
-    return {"folder": progress.folder, "phase": progress.phase, "done": progress.done, "total": progress.total}
+def explanation_payload(found: Explanation) -> dict[str, Any]:
+    """Return how a passage came to its place."""
+    copies = [{"stage": stage, **as_json(gone)} for stage, gone in found.copies]
+    return {**as_json(found), "terms": _terms(found.terms), "copies": copies}
 
 
-def place_payload(place: Place) -> dict[str, Any]:
-    """Return where a copy stands."""
-    return {"folder": place.folder, "path": place.path, "start_line": place.start_line, "end_line": place.end_line}
+def why_payload(found: Why) -> dict[str, Any]:
+    """Return what `why --json` prints."""
+    return {**as_json(found), "terms": _terms(found.terms)}
 
 
-def problem_payload(problem: Problem) -> dict[str, Any]:
-    """Return what was skipped and why."""
-    return {"path": problem.path, "line": problem.line, "reason": problem.reason}
+def _terms(found: Sequence[TermFields]) -> dict[str, list[str]]:
+    return {each.term: list(each.fields) for each in found}
 
 
 def report_payload(report: IndexReport) -> dict[str, Any]:
     """Return what `index --json` prints."""
     return {
-        "documents": {"added": report.added, "changed": report.changed, "removed": report.removed, "unchanged": report.unchanged},
-        "skipped": [problem_payload(each) for each in report.skipped],
+        "documents": {name: getattr(report, name) for name in ("added", "changed", "removed", "unchanged")},
+        "skipped": as_json(report.skipped),
         "links": {"resolved": report.links_resolved, "dangling": report.links_dangling},
         "chunks": report.chunks,
         "embedded": report.embedded,
@@ -132,32 +146,23 @@ def report_payload(report: IndexReport) -> dict[str, Any]:
 
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:
-    """Return what `status --json` and `forget --json` print."""
-    return {"folders": [folder_payload(each) for each in folders]}
+    """Return what `status --json` and `forget --json` print; what was measured for tuning stands in the file beside the index."""
+    return {"folders": [_folder(each) for each in folders]}
 
 
-def tuned_payload(tuned: Tuned) -> dict[str, Any]:
-    """Return what was decided for a folder; what was measured stands in the file beside its index."""
-    return {"made": tuned.made, "model": tuned.model, "settings": dict(tuned.settings), "reason": tuned.reason}
-
-
-def folder_payload(status: FolderStatus) -> dict[str, Any]:
-    """Return one folder's index."""
+def _folder(status: FolderStatus) -> dict[str, Any]:
+    tuned = status.tuned
     return {
-        "folder": status.folder,
-        "root": status.root,
-        "location": status.location,
-        "indexed": status.indexed,
-        "size_bytes": status.size_bytes,
-        "index": state_payload(status.state),
+        **{name: getattr(status, name) for name in ("folder", "root", "location", "indexed", "size_bytes")},
+        "index": as_json(status.state),
         "links": {"resolved": status.links_resolved, "dangling": status.links_dangling},
-        "skipped": [problem_payload(each) for each in status.problems],
+        "skipped": as_json(status.problems),
         "failure": status.failure,
         "writing": status.writing,
-        "progress": progress_payload(status.progress) if status.progress else None,
+        "progress": as_json(status.progress) if status.progress else None,
         "updated": status.updated,
-        "ingestion": [asdict(each) for each in status.ingestion],
-        "tuned": tuned_payload(status.tuned) if status.tuned else None,
-        "flagged": [problem_payload(each) for each in status.flagged],
+        "ingestion": as_json(status.ingestion),
+        "tuned": {"made": tuned.made, "model": tuned.model, "settings": dict(tuned.settings), "reason": tuned.reason} if tuned else None,
+        "flagged": as_json(status.flagged),
         "flagged_count": status.flagged_count,
     }

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError, UsageError
+from thumbindex.model import Changes, Progress
 from thumbindex.process import collect_as_usual
-from thumbindex.serve.child_handle import Child
 from thumbindex.serve.opening import Opening, open_library
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-    from thumbindex.model import Changes, Progress
 
+# ------------------------------------------------------------------ what is new in the indexes
 
 FOLLOW_SECONDS = 0.25
 """Between two looks at the indexes: a new generation is open well within a second. Where nothing is new a look is a few tiny reads."""
@@ -28,7 +32,7 @@ FOLLOW_SECONDS = 0.25
 _LONGEST_PAUSE = 4.0
 """Seconds: after an error the pause doubles up to this, so that an index under repair is not read to pieces."""
 
-Listener = Callable[[Mapping[str, "Changes"]], None]
+Listener = Callable[[Mapping[str, Changes]], None]
 """Takes by folder what came, went and changed; called in the follower's thread, so it returns at once."""
 
 
@@ -62,7 +66,9 @@ class Follower:
             began = time.monotonic()
             try:
                 library.refresh()
-                self._tell(news.look())
+                if found := news.look():
+                    for listener in list(self._listeners.values()):
+                        listener(found)
             except (ThumbindexError, OSError):
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
@@ -74,10 +80,6 @@ class Follower:
     def within(self, folders: Collection[str]) -> Following:
         """Return what tells of some folders alone."""
         return Following(self, folders)
-
-    def _tell(self, news: Mapping[str, Changes]) -> None:
-        for listener in list(self._listeners.values()) if news else ():
-            listener(news)
 
     def stop(self) -> None:
         """End `follow`, from another thread."""
@@ -94,13 +96,154 @@ class Following:
         """Tell a listener from now on; return how to end that."""
 
         def hear(news: Mapping[str, Changes]) -> None:
-            if known := {name: changes for name, changes in news.items() if name in self._folders}:
-                listener(known)
+            if own := {name: changes for name, changes in news.items() if name in self._folders}:
+                listener(own)
 
         return self._follower.listen(hear)
 
 
-Result = TypeVar("Result")
+# ------------------------------------------------------------------ the child that indexes
+
+NOTED, OVER, REPAIR = "note", "over", "repair"
+"""How a line of the child begins that says what the user should know, and that it holds no longer; the server's line that asks for a repair."""
+
+_PROGRESS = "progress: "
+
+_STOPPED = "Indexing stopped; answers come from what is indexed so far. It is started again in a while."
+"""For those who see some folders only: what it stopped of may name another one."""
+
+_REPAIR_SECONDS = 2.0
+"""Between two requests for a repair: many queries may meet the same damage."""
+
+_STALE_SECONDS = 30.0
+"""After this long without a word about it, work is taken to be over: the last step of one that failed is never said."""
+
+
+def note_line(kind: str, folder: str, sentence: str) -> str:
+    """Write a line of the child about a folder, as `note in "notes": It is away.`"""
+    return f"{kind} in {json.dumps(folder)}: {sentence}\n"
+
+
+def progress_line(progress: Progress) -> str:
+    """Write a line of the child about how far it is."""
+    facts = {name: value for name, value in asdict(progress).items() if name != "pid"}  # the server knows its child
+    return f"{_PROGRESS}{json.dumps(facts, ensure_ascii=False)}\n"
+
+
+def read_progress(line: str) -> Progress | None:
+    """Read what `progress_line` wrote; None for any other line."""
+    if not line.startswith(_PROGRESS):
+        return None
+    try:
+        return Progress(**json.loads(line.removeprefix(_PROGRESS)))
+    except (ValueError, TypeError):
+        return None  # cut off by the child's end
+
+
+class Child:
+    """A child process that indexes; where it cannot be started, it says so in its notes."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._lines: deque[str] = deque(maxlen=20)
+        self._notes: dict[tuple[str, str], None] = {}  # those that still hold, in order: folder and sentence
+        self._progress: dict[tuple[str, str], tuple[float, Progress]] = {}  # by folder and phase, with when it was said
+        self._repair_asked = float("-inf")
+        self._lock = threading.Lock()
+        self._failure = ""
+        self._process: subprocess.Popen[str] | None = None
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
+            )
+        except OSError as error:
+            self._failure = f"Indexing cannot be started ({error}); answers come from what is indexed so far. Run `thumbindex index`."
+            return
+        threading.Thread(target=self._listen, args=(self._process.stderr,), name="child's messages", daemon=True).start()
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether it is at work or waits for some."""
+        return self._process is not None and self._process.poll() is None
+
+    def notes(self, only: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return in words what is wrong with it, or what it said that still holds; with `only`, what concerns these folders and names no other."""
+        status = self._process.poll() if self._process is not None else None
+        if only is not None and (self._failure or status):
+            return (_STOPPED,)
+        if self._failure:
+            return (self._failure,)
+        if status:
+            last = f"ended by signal {-status}" if status < 0 else self._lines[-1] if self._lines else "it left no message"
+            return (f"Indexing stopped ({last}); answers come from what is indexed so far. It is started again in a while.",)
+        with self._lock:
+            return tuple(sentence for folder, sentence in self._notes if only is None or folder in only)
+
+    def progress(self) -> tuple[Progress, ...]:
+        """Return how far it is with what it is at; empty where it is at nothing, or another process does the work."""
+        if not self.is_running:
+            return ()
+        oldest = time.monotonic() - _STALE_SECONDS
+        with self._lock:
+            return tuple(each for said_at, each in self._progress.values() if each.done < each.total and said_at > oldest)
+
+    def repair(self) -> None:
+        """Ask it to repair what is damaged, and to index again at once."""
+        with self._lock:
+            if not self.is_running or time.monotonic() < self._repair_asked + _REPAIR_SECONDS:
+                return
+            self._repair_asked = time.monotonic()
+            with suppress(OSError, ValueError):  # it has just ended: the notes say so
+                if self._process and self._process.stdin:
+                    self._process.stdin.write(f"{REPAIR}\n")
+                    self._process.stdin.flush()
+
+    def wait(self) -> int | None:
+        """Wait for its end and return its exit status; None where it could not be started."""
+        return None if self._process is None else self._process.wait()
+
+    def stop(self) -> None:
+        """End it: what it has committed stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdin:
+                self._process.stdin.close()
+
+    def _listen(self, messages: IO[str]) -> None:
+        with messages:
+            for line in messages:
+                if line.startswith(_PROGRESS):
+                    if progress := read_progress(line):
+                        with self._lock:
+                            self._progress[progress.folder, progress.phase] = (time.monotonic(), progress)
+                    continue
+                if line.strip():
+                    self._lines.append(line.strip())
+                with self._lock:
+                    if (note := _read_note(line, NOTED)) is not None:
+                        self._notes[note] = None
+                    if (note := _read_note(line, OVER)) is not None:
+                        self._notes.pop(note, None)
+                with suppress(OSError, ValueError):  # who reads our messages may be gone; the child must not die of it
+                    sys.stderr.write(line)
+
+
+def _read_note(line: str, kind: str) -> tuple[str, str] | None:
+    """Read folder and sentence of such a line, or of `note: …`, which is about none; None for any other line."""
+    if line.startswith(f"{kind}: "):
+        return "", line.removeprefix(f"{kind}: ").strip()
+    if not line.startswith(f"{kind} in "):
+        return None
+    try:
+        folder, end = json.JSONDecoder().raw_decode(line, len(f"{kind} in "))
+    except ValueError:
+        return None
+    return str(folder), line[end:].removeprefix(":").strip()
+
+
+# ------------------------------------------------------------------ what goes on behind the answers
+
+_Result = TypeVar("_Result")
 
 WORDS_SECONDS = 20.0
 """The longest that a query waits for the first words, or for a repair: clients give up after 30 to 60 s."""
@@ -249,7 +392,7 @@ class Background:
         while time.monotonic() < self._model_until and not self._model_note and not interrupted() and _within(library, only).awaits_model:
             time.sleep(_SHORT_POLL_SECONDS)
 
-    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> Result:
+    def mended(self, ask: Callable[[], _Result], interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> _Result:
         """Ask; where that meets damage, have the child repair it and ask again, as long as one waits for words. Raises what was met last."""
         until = time.monotonic() + WORDS_SECONDS
         damaged = False
@@ -281,8 +424,8 @@ class Background:
 
     def progress(self, only: Collection[str] | None = None) -> tuple[Progress, ...]:
         """Return how far the child is with what it is at; empty where it is at nothing, or another process does the work."""
-        told = self._child.progress() if self._child else ()
-        return tuple(each for each in told if only is None or each.folder in only)
+        found = self._child.progress() if self._child else ()
+        return tuple(each for each in found if only is None or each.folder in only)
 
     def stop(self) -> None:
         """End the child and the follower."""

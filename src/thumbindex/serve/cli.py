@@ -13,20 +13,17 @@ import typer
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer, Filters
-from thumbindex.serve.as_json import answer_payload, report_payload, status_payload
+from thumbindex.serve.as_json import answer_payload, report_payload, status_payload, why_payload
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
-from thumbindex.serve.evaluation import evaluate_queries
+from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.http.access import add_token
-from thumbindex.serve.opening import Opening, open_everywhere
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import JsonOption, check_limit, open_for, read_since, takes_opening
-from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
 from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
-from thumbindex.serve.tuning import tune
-from thumbindex.serve.wording import why_payload
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -57,7 +54,7 @@ def token(
 
 @reported
 @takes_opening
-def why(
+def why_note(
     ctx: typer.Context,
     opening: Opening,
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
@@ -96,7 +93,7 @@ def _swapped(library: Library, path: str, text: str) -> UsageError | None:
 
 
 def _load_models(library: Library) -> None:
-    """Load the models where there are vectors to search, as `query` does."""
+    """Load the models where there are vectors to search."""
     try:
         if any(each.state.vectors for each in library.status()):
             library.load_models()
@@ -135,7 +132,7 @@ def _print_version(asked: bool) -> None:
 
 
 @app.callback()
-def program(
+def _program(
     _: Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and end.")] = False,
 ) -> None:
     """Answer questions from folders of Markdown with the right passages, cited to the line."""
@@ -246,10 +243,10 @@ def forget(
     return FOUND
 
 
-app.command()(why)
+app.command("why")(why_note)
 app.command("doctor")(doctor)
 app.add_typer(duplicates, name="duplicates")
-app.command("tune")(tune)
+app.command("tune")(tune_folder)
 app.command("eval")(evaluate_queries)
 app.command("token")(token)
 
@@ -271,8 +268,7 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
     try:
         return ask()
     except IndexDamagedError:
-        with ProgressDisplay() as show:
-            library.repair()
+        library.repair()
         _make_ready(library, wait)
         return ask()
 
@@ -289,8 +285,4 @@ def _make_ready(library: Library, wait: bool) -> None:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
         say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
-    try:
-        if any(each.state.vectors for each in library.status()):
-            library.load_models()
-    except ModelError as error:
-        say_error(f"{error} Going on without it.")
+    _load_models(library)

@@ -16,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from thumbindex.errors import ModelError, UsageError
-from thumbindex.model import Cluster, Decision, DuplicatesFound, Standing, Verdict
-from thumbindex.serve.opening import Opening, open_models
+from thumbindex.model import Cluster, DuplicatesFound, Verdict
+from thumbindex.serve.as_json import as_json
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_models, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
-from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported, say_error
-from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json
+from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -39,7 +39,10 @@ def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
     """Return what `duplicates --json` prints."""
     return {
         "clusters": [cluster_payload(each) for each in found.clusters],
-        "lapsed": [lapsed_payload(folder, each) for folder, each in found.lapsed],
+        "lapsed": [
+            {"folder": folder, "verdict": each.verdict, "note": each.note, "places": [each.first_place, each.second_place]}
+            for folder, each in found.lapsed
+        ],
         "chunks": found.chunks,
         "merged": found.merged,
         "flagged": found.flagged,
@@ -49,22 +52,10 @@ def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
 
 def cluster_payload(cluster: Cluster) -> dict[str, Any]:
     """Return one cluster."""
-    return {
-        "id": cluster.id,
-        "folder": cluster.folder,
-        "zone": cluster.zone,
-        "rule": cluster.rule,
-        "differs": cluster.differs,
-        "cosine": round(cluster.cosine, 4),
-        "verdict": cluster.verdict,
-        "note": cluster.note,
-        "texts": [_standing_payload(each) for each in cluster.standings],
-    }
-
-
-def lapsed_payload(folder: str, decision: Decision) -> dict[str, Any]:
-    """Return a decision of which a text is nowhere any more."""
-    return {"folder": folder, "verdict": decision.verdict, "note": decision.note, "places": [decision.first_place, decision.second_place]}
+    about = ("id", "folder", "zone", "rule", "differs", "cosine", "verdict", "note")
+    place, text = ("path", "start_line", "end_line"), ("heading_path", "date", "digest", "text")
+    texts = [{name: as_json(getattr(of, name)) for of, names in ((each.place, place), (each, text)) for name in names} for each in cluster.standings]
+    return {**{name: as_json(getattr(cluster, name)) for name in about}, "texts": texts}
 
 
 def print_found(found: DuplicatesFound, grey: bool) -> None:
@@ -85,7 +76,7 @@ def print_cluster(cluster: Cluster) -> None:
     print_summary(cluster)
     texts = list({each.digest: each for each in cluster.standings}.values())
     if len(texts) == 1:
-        _say(Text(_shortened(texts[0].text)))
+        output().print(Text(_shortened(texts[0].text)), soft_wrap=True)
     for other in texts[1:]:
         table = Table(show_header=False, expand=True, padding=(0, 1))
         table.add_column(ratio=1)
@@ -109,9 +100,9 @@ def print_summary(cluster: Cluster) -> None:
 def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text]:
     """Return two texts with the words marked that the other one has not: in color, or in brackets where there is none."""
     left, right = _PIECES.findall(first), _PIECES.findall(second)
-    matcher = SequenceMatcher(None, [_key(each) for each in left], [_key(each) for each in right], autojunk=False)
+    mine, other = ([" " if each.isspace() else each for each in pieces] for pieces in (left, right))  # all white space is one
     texts = (Text(), Text())
-    for operation, a, b, c, d in matcher.get_opcodes():
+    for operation, a, b, c, d in SequenceMatcher(None, mine, other, autojunk=False).get_opcodes():
         for text, piece in zip(texts, ("".join(left[a:b]), "".join(right[c:d])), strict=True):
             if operation == "equal" or not piece.strip():
                 text.append(piece)
@@ -122,36 +113,9 @@ def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text
     return texts
 
 
-def print_line(text: str, style: str = "") -> None:
-    """Print one line, without what could move a terminal's cursor."""
-    _say(Text(plain(text), style=style))
-
-
-def _say(text: Text) -> None:
-    output().print(text, soft_wrap=True)
-
-
-def _key(piece: str) -> str:
-    """Return what a piece is compared by: all white space is one."""
-    return " " if piece.isspace() else piece
-
-
 def _shortened(text: str) -> str:
     lines = plain(text.strip("\n")).split("\n")
     return "\n".join(lines[:_LINES_SHOWN]) + (f"\n… {len(lines) - _LINES_SHOWN} more lines" if len(lines) > _LINES_SHOWN else "")
-
-
-def _standing_payload(each: Standing) -> dict[str, Any]:
-    place = each.place
-    return {
-        "path": place.path,
-        "start_line": place.start_line,
-        "end_line": place.end_line,
-        "heading_path": list(each.heading_path),
-        "date": each.date,
-        "digest": each.digest,
-        "text": each.text,
-    }
 
 
 duplicates = typer.Typer(help="List what says the same, and decide what is to come once.", add_completion=False)
@@ -185,10 +149,10 @@ def _list(ctx: typer.Context, opening: Opening, grey: bool, as_json: bool) -> in
     return FOUND if found.clusters else NOT_FOUND
 
 
-@duplicates.command()
+@duplicates.command("decide")
 @reported
 @takes_opening
-def decide(
+def decide_cluster(
     ctx: typer.Context,
     opening: Opening,
     cluster: ClusterArgument,
@@ -275,10 +239,10 @@ def review(
     return FOUND
 
 
-@duplicates.command()
+@duplicates.command("judge")
 @reported
 @takes_opening
-def judge(
+def judge_pairs(
     ctx: typer.Context,
     opening: Opening,
     pairs: Annotated[Path, typer.Argument(metavar="PAIRS.jsonl", help='Pairs of texts, {"id", "a", "b"} a line.')],

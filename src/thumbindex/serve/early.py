@@ -13,10 +13,11 @@ from pathlib import Path
 from queue import Queue
 from typing import IO, Any
 
+from thumbindex.serve.opening import MayName
 from thumbindex.serve.tools import TOOLS
-from thumbindex.serve.wording import one_line
+from thumbindex.text import one_line
 
-NAME = "thumbindex"
+SERVER_NAME = "thumbindex"
 
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Of the protocol, those in which a client shakes hands."""
@@ -33,9 +34,6 @@ CAPABILITIES: Mapping[str, Any] = {
 }
 
 ANNOTATIONS: Mapping[str, bool] = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
-
-MayName = Mapping[Path, Callable[[str], bool]]
-"""By folder, what tells whether a directory of its first level may be named."""
 
 _TOP_SHOWN = 12
 """Directories of a folder that the instructions name."""
@@ -58,7 +56,7 @@ def answer_initialize(
     if not known or asked.get("protocolVersion") not in VERSIONS or not isinstance(asked.get("capabilities"), dict):
         return None
     folders = () if takes_roots and "roots" in asked["capabilities"] else folders
-    about = {"name": NAME, "title": NAME, "version": version("thumbindex")}
+    about = {"name": SERVER_NAME, "title": SERVER_NAME, "version": version("thumbindex")}
     greeting = {"capabilities": CAPABILITIES, "serverInfo": about, "instructions": instructions(folders, may_name)}
     return {"protocolVersion": asked["protocolVersion"], **greeting}
 
@@ -117,7 +115,7 @@ LINES_READ = 64
 """Messages that are read before somebody takes them: a client that sends more is kept waiting."""
 
 
-class Ahead:
+class EarlyLines:
     """Standard input and output, a line a message, as the package is given them. Its writer is one thread's, its reader another one's."""
 
     def __init__(self, incoming: IO[bytes], outgoing: IO[str], answers: Answers, answer_call: CallAnswer = lambda *_: None) -> None:

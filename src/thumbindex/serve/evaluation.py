@@ -1,29 +1,33 @@
-"""`thumbindex eval`: ask labeled queries and measure the answers, each setting alone and against an earlier run if that is wanted."""
+"""`thumbindex eval` and `thumbindex tune`: measure the answers to labeled queries, and choose settings by a folder's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
 from thumbindex.config import changed
 from thumbindex.errors import UsageError
-from thumbindex.serve.opening import WITH_VOCABULARY, Opening
+from thumbindex.model import Tuned
+from thumbindex.serve.opening import FOUND, NOT_FOUND, WITH_VOCABULARY, Opening, named_folders, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
-from thumbindex.serve.outcome import FOUND, reported, say_error
-from thumbindex.serve.terminal import ProgressDisplay, print_json, print_tables
-from thumbindex.study.evaluate import RANKED_PASSAGES, Source, check_labels, evaluate_all
+from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_tables
+from thumbindex.serve.wording import as_written
+from thumbindex.study.compare import Baseline, ablate, ablation_variants, check_baseline, compare_with, read_baseline
+from thumbindex.study.evaluate import RANKED_PASSAGES, Source, ask_off_topic, check_labels, evaluate_all
 from thumbindex.study.from_links import check_source, held_queries, write_queries
 from thumbindex.study.measures import check_ids, write_run
-from thumbindex.study.queries import QuerySet, load_set
+from thumbindex.study.queries import QuerySet, load_queries, load_set
+from thumbindex.study.report import Findings, draw, record, tables, write_report
 
 if TYPE_CHECKING:
-    from thumbindex.library import Library
-    from thumbindex.study.compare import Baseline
-    from thumbindex.study.report import Findings
+    from thumbindex.library import Folder, Library
+    from thumbindex.study.tune import Tuning
 
 _OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
 """Settings that change answers: a report names those, and not where things lie on the machine of whoever made it."""
@@ -48,15 +52,14 @@ def evaluate_queries(
     as_json: JsonOption = False,
 ) -> int:
     """Ask labeled queries and measure the answers: quality, latency and tokens."""
-    # Imported here: `--help` and the handshake must not pay for numpy.
-    from thumbindex.study.compare import check_baseline, read_baseline
-    from thumbindex.study.report import record, tables
-
     check_source(queries or (), from_links, keep)
     sets = _load_sets(queries or ())
     earlier = read_baseline(baseline) if baseline else None
     if report:
-        _make_folder(report)
+        try:
+            report.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{report}: the report's folder cannot be made ({error.strerror}): name another one with --report.") from error
 
     def check(sets: Sequence[QuerySet]) -> None:
         if run or keep:
@@ -74,7 +77,12 @@ def evaluate_queries(
     if run:
         write_run(run, {query: found for each in findings.evaluations for query, found in each.run.items()})
     if report:
-        _write(report, findings)
+        try:
+            plots = draw(report, findings)
+        except UsageError as error:
+            say_error(str(error))
+            plots = ()
+        write_report(report, findings, plots)
     if as_json:
         print_json(record(findings))
     else:
@@ -84,10 +92,6 @@ def evaluate_queries(
 
 def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_ablation: bool, off_topic: Path | None) -> Findings:
     """Ask the sources and compare: with an earlier run, and with each setting changed."""
-    from thumbindex.study.compare import ablate, ablation_variants, compare_with
-    from thumbindex.study.evaluate import ask_off_topic
-    from thumbindex.study.report import Findings
-
     with ProgressDisplay() as show:
         evaluations = evaluate_all(sources, limit, show)
         effects = ablate(sources, evaluations, ablation_variants(sources[0].library.config.query), limit, show) if with_ablation else ()
@@ -116,22 +120,25 @@ def _sources(
 
     Without a set each folder is asked what its own notes hold.
     """
-    # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.folders import find_folders
-
-    config = opening.load()
-    folders = dict(find_folders(config, opening.folder, str(opening.index or config.index.directory)))
+    folders = dict(named_folders(opening))
     with ExitStack() as opened:
+
+        def ready(which: Opening) -> Library:
+            """Open and bring up to date; the settings are the caller's, whatever the index needed to be opened with."""
+            own = opened.enter_context(open_it(which))
+            library = opened.enter_context(open_it(WITH_VOCABULARY.over(which))) if with_vocabulary else own
+            _make_ready(library)
+            return library.answering_with(own.config.query)
+
         libraries: dict[str, Library] = {}
         sources = []
         for name, root in () if sets else folders.items():
-            library = _open_ready(Opening((str(root),)).over(opening), open_it, opened, with_vocabulary)
+            library = ready(Opening((str(root),)).over(opening))
             sources.append(Source(f"{name}.from-links", library, held_queries(library), own=True))
         for each in sets:
             own = each.folder if each.folder in folders else ""
             if own not in libraries:
-                which = Opening((str(folders[own]),)).over(opening) if own else opening
-                libraries[own] = _open_ready(which, open_it, opened, with_vocabulary)
+                libraries[own] = ready(Opening((str(folders[own]),)).over(opening) if own else opening)
             sources.append(Source(each.name, libraries[own], each.queries))
         for source in sources:
             if missing := check_labels(source):
@@ -139,30 +146,103 @@ def _sources(
         yield tuple(sources)
 
 
-def _open_ready(opening: Opening, open_it: Callable[[Opening], Library], opened: ExitStack, with_vocabulary: bool) -> Library:
-    """Open, bring up to date and load the models; the settings are the caller's, whatever the index needed to be opened with."""
-    own = opened.enter_context(open_it(opening))
-    library = opened.enter_context(open_it(WITH_VOCABULARY.over(opening))) if with_vocabulary else own
+def _make_ready(library: Library) -> None:
     with ProgressDisplay() as show:
         library.index(progress=show, after_others=True)
     library.load_models()
-    return library.answering_with(own.config.query)
 
 
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path}: the report's folder cannot be made ({error.strerror}): name another one with --report.") from error
+# ------------------------------------------------------------------ tune
+
+_UNTUNED = Opening(overrides=("query.tuned=false",))
 
 
-def _write(folder: Path, findings: Findings) -> None:
-    from thumbindex.study.plots import draw
-    from thumbindex.study.report import write_report
+@reported
+@takes_opening
+def tune_folder(
+    ctx: typer.Context,
+    opening: Opening,
+    queries: Annotated[Path | None, typer.Option("--queries", metavar="FILE", help="Your own labeled queries, beside those in the notes.")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Go back to the defaults.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Decide from a folder's own links and descriptions how it is searched best; the defaults stay where nothing is clearly better."""
+    untuned = opening.over(_UNTUNED)
+    if undo:
+        with open_for(ctx, untuned) as library:
+            undone = library.undo_tuned()
+        if as_json:
+            print_json({"undone": undone})
+        else:
+            for name, there in undone.items():
+                output().print(plain(f"{name}: {'back to the defaults' if there else 'was not tuned'}"))
+        return FOUND if any(undone.values()) else NOT_FOUND
+    # Imported here: help is shown without numpy (`test_help_imports_nothing_heavy`).
+    from thumbindex.study.tune import tune
 
-    try:
-        plots = draw(folder, findings)
-    except UsageError as error:
-        say_error(str(error))
-        plots = ()
-    write_report(folder, findings, plots)
+    given = load_queries(queries) if queries else ()
+    with open_for(ctx, untuned) as library:
+        if len(library.opened) != 1:
+            raise UsageError("Folders are tuned one at a time: name one with --folder.")
+        folder = library.opened[0]
+    # what a --set says goes over ours: whoever switches expansion off has no vocabulary made
+    with open_for(ctx, untuned.over(WITH_VOCABULARY)) as library:
+        _make_ready(library)
+        with ProgressDisplay() as show:
+            found = tune(library, folder.config, given, show)
+        payload = tuning_payload(found)
+        if found.tried:  # else nothing was decided, and what was found before holds
+            made = datetime.now().astimezone().isoformat(timespec="seconds")
+            library.keep_tuned(Tuned(found.settings, found.reason, made, found.model, payload))
+    if as_json:
+        print_json({"folder": folder.name, "location": str(folder.places.tuned) if found.tried else None, **payload})
+    else:
+        print_tuning(found, folder)
+    return FOUND
+
+
+def tuning_payload(found: Tuning) -> dict[str, Any]:
+    """Return what `tune --json` prints, and what is kept as evidence."""
+    return {
+        "settings": dict(found.settings),
+        "reason": found.reason,
+        "queries": found.queries,
+        "documents": found.documents,
+        "choices": list(found.choices),
+        "gain": _rounded(found.gain.mean, found.gain.low, found.gain.high) if found.gain else None,
+        "kinds": {
+            kind: {"n": each.queries, "decides": each.decides, "before": round(each.before, 4), "after": round(each.after, 4)}
+            for kind, each in found.kinds.items()
+        },
+        "tried": [
+            {"name": each.choice.name, "settings": dict(each.choice.values), "gain": _rounded(each.gain.mean, each.gain.low, each.gain.high)}
+            for each in found.tried
+        ],
+        "seconds": round(found.seconds, 1),
+    }
+
+
+def _rounded(*numbers: float) -> list[float]:
+    return [round(number, 4) for number in numbers]
+
+
+def print_tuning(found: Tuning, folder: Folder) -> None:
+    """Print what was tried, what the choice does to each kind of query, and what was decided."""
+    console = output()
+    if found.tried:
+        table = Table("alone against the defaults", "nDCG@10", "95 %", box=None, pad_edge=False, header_style="bold")
+        for each in found.tried:
+            table.add_row(each.choice.name, f"{each.gain.mean:+.3f}", f"[{each.gain.low:+.3f}, {each.gain.high:+.3f}]")
+        console.print(table)
+    if found.choices:
+        table = Table(f"\n{'; '.join(found.choices)}", "\nn", "\nbefore", "\nafter", box=None, pad_edge=False, header_style="bold")
+        for kind, of in found.kinds.items():
+            table.add_row(kind if of.decides else f"{kind} (only watched)", str(of.queries), f"{of.before:.3f}", f"{of.after:.3f}")
+        console.print(table)
+    print_line(f"\n{found.reason}", "bold")
+    for key, value in found.settings.items():
+        console.print(plain(f"  {key} = {as_written(value)}"))
+    kept = f"kept in {folder.places.tuned}; `thumbindex tune --undo` deletes it; {found.seconds:.0f} s"
+    if not found.tried:
+        kept = f"nothing was decided: {'what was kept before stays' if folder.places.tuned.exists() else 'nothing is kept'}"
+    print_line(kept, "dim")

@@ -1,34 +1,247 @@
-"""What each tool answers: compact Markdown, and the same as structured content, within a token budget."""
+"""What each tool and resource answers: compact Markdown, and the same as structured content, within a token budget."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.model import OutlineEntry, Progress
-from thumbindex.serve.as_json import progress_payload, status_payload
+from thumbindex.model import Answer, OutlineEntry, Passage, Progress, Why
+from thumbindex.serve.as_json import (
+    as_json,
+    dedup_payload,
+    deduplication_payload,
+    disagreement_payload,
+    freshness_payload,
+    passage_payload,
+    status_payload,
+    why_payload,
+)
 from thumbindex.serve.background import Background, never, tell_nobody
-from thumbindex.serve.budget import MOST_CHARACTERS, Frame, PassageForm, Reply, Size, beginning, dump, line_sizer, why_within, within
+from thumbindex.serve.budget import MOST_TOKEN_CHARACTERS, Shown, Size, beginning_within, dump, fit_passages, line_sizer
 from thumbindex.serve.early import WITHOUT_LINKS
-from thumbindex.serve.resources import link
 from thumbindex.serve.tools import check_arguments
-from thumbindex.serve.wording import flagged, hold_hidden, indexing, not_there, one_line, quoted, stood_on, up_to_date, why_lines, why_payload
+from thumbindex.serve.wording import (
+    beside,
+    confidence_words,
+    deduplication,
+    explanation_lines,
+    flagged,
+    foot,
+    hold_hidden,
+    indexing,
+    not_there,
+    passage_flags,
+    quoted,
+    stood_on,
+    up_to_date,
+    why_lines,
+)
+from thumbindex.text import one_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
     from thumbindex.serve.http.scope import Sight
 
 
-_PROBLEMS_SHOWN = 5
-"""Of what is wrong with a folder's files: `thumbindex status --json` has all of it."""
+# ------------------------------------------------------------------ documents as resources
+
+SCHEME = "thumbindex://"
+
+TEMPLATE = SCHEME + "{folder}/{+path}"
+
+MIME = "text/markdown"
+
+LONGEST_URI = 16_384
+"""Characters: a path of 4,096, each of its bytes encoded."""
+
+PAGE = 200
+"""Resources listed at once: a page of a large vault stays near 40 KB."""
+
+MOST_COMPLETIONS = 100
+"""What the protocol allows in one answer."""
+
+
+def resource_uri(folder: str, path: str) -> str:
+    """Return a document's address: the folder as one part, the path with its slashes."""
+    return f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
+
+
+def parse_uri(uri: str) -> tuple[str, str]:
+    """Return folder and path of an address. Raises UsageError for what is none."""
+    if len(uri) > LONGEST_URI:
+        raise UsageError(f"An address of {len(uri):,} characters is not a resource of this server: the longest has {LONGEST_URI:,}.")
+    folder, _, path = uri.removeprefix(SCHEME).partition("/")
+    if not uri.startswith(SCHEME) or not folder or not path:
+        raise UsageError(f"{uri} is not a resource of this server: their addresses read {TEMPLATE}.")
+    return unquote(folder), unquote(path)
+
+
+def _resource_link(folder: str, path: str) -> dict[str, Any]:
+    """Return a link to a document, as the protocol writes it."""
+    return {"type": "resource_link", "uri": resource_uri(folder, path), "name": path, "mimeType": MIME}
+
+
+def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry, ...], str | None]:
+    """Return one page of documents and the cursor of the next; a cursor is the address of the last one listed."""
+    documents = library.outline()
+    start = 0
+    if cursor is not None:
+        after = parse_uri(cursor)
+        # By comparing, not by position: documents come and go between two pages.
+        start = sum((each.folder, each.path) <= after for each in documents)
+    page = documents[start : start + PAGE]
+    more = start + PAGE < len(documents)
+    return page, resource_uri(page[-1].folder, page[-1].path) if more else None
+
+
+def complete(library: Library, argument: str, value: str, folder: str | None = None) -> tuple[list[str], int]:
+    """Return values for the template's `folder` or `path` that match what is typed, and how many there are in all.
+
+    The best come first: a path that begins so, then one whose file name does.
+    """
+    folders = [name for name, _ in library.folders]
+    values = folders if argument == "folder" else []
+    if argument == "path":
+        values = [each.path for each in library.outline(folder=folder if folder in folders else None)]
+    typed = value.casefold()
+
+    def key(each: str) -> tuple[bool, bool, str]:
+        path = each.casefold()
+        begins = path.startswith(typed)
+        return not begins, not begins and not path.rpartition("/")[2].startswith(typed), each
+
+    ranked = sorted((each for each in dict.fromkeys(values) if typed in each.casefold()), key=key)
+    return ranked[:MOST_COMPLETIONS], len(ranked)
+
+
+# ------------------------------------------------------------------ the answer to a question
+
+_COPIES_LISTED = 20
+"""Of the places of copies: an answer has a budget, and `dedup.cluster_size` counts all of them."""
+
+_DROPPED_LISTED = 5
+"""Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
+
+_GIVES_WAY = ("query", "corrected", "terms", "stages", "retrievers", "notes")
+"""What is left out of why a note is no answer where it is too long, in this order: the caller knows what it asked."""
 
 _EXPLAINED = 4
 """How many times as long as any other an explained answer may be that was given no budget: who asks why wants to see the passages, too."""
 
-_ASKED = {"limit", "folder", "path", "tag", "since", "wait_fresh"}
+_LIBRARY_ARGUMENTS = {"limit", "folder", "path", "tag", "since", "wait_fresh"}
 """Arguments of `query` that are the library's; the others are about the answer's form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A tool's answer in both forms."""
+
+    text: str
+    structured: dict[str, Any]
+    links: tuple[dict[str, Any], ...] = ()  # to the documents that it speaks of
+
+
+@dataclass(frozen=True, slots=True)
+class PassageForm:
+    """How the passages of one answer are written."""
+
+    several: bool = False  # folders: then each is named
+    explain: bool = False
+    note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)  # about what each note costs to read, by folder and path
+
+    def as_text(self, shown: Shown) -> str:
+        """Return a passage under its citation; of one that the caller holds, where it stands."""
+        passage = shown.passage
+        folder = f"{passage.folder}: " if self.several else ""
+        head = f"## {passage.rank}. {one_line(folder + passage.citation)}"
+        if shown.is_held:
+            return f"{head}\n(you hold it: {shown.id})"
+        first, last = shown.section
+        cut = f"cut out of lines {first}-{last}, {shown.left_out:,} tokens more; " if shown.is_cut else ""
+        cost = f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens"
+        explained = explanation_lines(passage.explanation) if passage.explanation else []
+        lines = (*passage_flags(passage), *beside(passage), *explained, cost)
+        return "\n".join([head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)])
+
+    def as_payload(self, shown: Shown) -> dict[str, Any]:
+        """Return the same as structured content."""
+        passage = shown.passage
+        place = {"citation": passage.citation, "id": shown.id, "folder": passage.folder, "path": passage.path}
+        lines = {name: getattr(passage, name) for name in ("start_line", "end_line", "match_start", "match_end")}
+        if shown.is_held:
+            return {**place, **lines, "seen": True}
+        cost: dict[str, Any] = {"note_tokens": self._note_tokens(passage)}
+        if shown.is_cut:
+            cost["rest"] = {"start_line": shown.section[0], "end_line": shown.section[1], "tokens": shown.left_out}
+        if self.explain:
+            return {**place, **passage_payload(passage), **cost}
+        found = {**place, **lines, "text": passage.text, **cost, "dedup": dedup_payload(passage)}
+        if flags := passage_flags(passage):
+            found["flagged"] = flags
+        if passage.also_in:
+            found["also_in"] = as_json(passage.also_in[:_COPIES_LISTED])
+        if passage.disagrees:
+            found["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
+        if passage.also_in or passage.disagrees:
+            found |= {name: value for name in ("created", "status", "owner") if (value := getattr(passage, name))}
+        return found
+
+    def _note_tokens(self, passage: Passage) -> int:
+        return self.note_tokens.get((passage.folder, passage.path), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands around an answer's passages."""
+
+    answer: Answer
+    progress: tuple[Progress, ...] = ()
+    narrowed: Sequence[str] = ()  # the filters that were given
+    lacking: str = ""  # of what is on disk, in words
+    explain: bool = False
+    is_bare: bool = False
+
+    def barely(self) -> Frame:
+        """Return no more than has to be said, for the smallest budgets."""
+        return replace(self, progress=(), explain=False, is_bare=True)
+
+    def reply(self, shown: Sequence[Shown], form: PassageForm) -> Reply:
+        """Write the answer."""
+        left_out = len(self.answer.passages) - len(shown)
+        structured = self._structured() | {"results": [form.as_payload(each) for each in shown]} | ({"left_out": left_out} if left_out else {})
+        rest = [f"{left_out} more left out: raise `max_tokens` to see them."] if left_out else []
+        links = (_resource_link(*place) for place in dict.fromkeys((each.passage.folder, each.passage.path) for each in shown))
+        return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]), structured, tuple(links))
+
+    def _head(self) -> str:
+        answer = self.answer
+        corrected = f"Searched for: {answer.corrected}. " if answer.corrected and not self.is_bare else ""
+        advice = "" if answer.answerable else " Say so, or try other words."
+        lacking = f" {self.lacking}" if self.lacking and not self.is_bare else ""
+        return f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}"
+
+    def _foot(self) -> list[str]:
+        if self.is_bare:
+            return [stood_on(self.answer.index)]
+        trace = self.answer.trace
+        steps = [f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in trace]
+        return [*(["\n".join([*steps, deduplication(trace)])] if self.explain else []), foot(self.answer, self.progress)]
+
+    def _structured(self) -> dict[str, Any]:
+        answer = self.answer
+        sure = {"answerable": answer.answerable, "confidence": round(answer.confidence, 4), "confidence_level": answer.confidence_level}
+        if self.is_bare:
+            return sure | {"index": {"documents": answer.index.documents}}
+        index = as_json(answer.index) | freshness_payload(answer.freshness) | ({"progress": as_json(self.progress)} if self.progress else {})
+        frame: dict[str, Any] = {**sure, "kind": str(answer.kind), "results": [], "index": index}
+        if self.explain:
+            frame["trace"] = [as_json(replace(step, dropped=step.dropped[:_DROPPED_LISTED])) for step in answer.trace]
+            frame["deduplication"] = deduplication_payload(answer.trace)
+        return frame | ({"corrected": answer.corrected} if answer.corrected else {})
 
 
 def reply_query(
@@ -36,16 +249,16 @@ def reply_query(
     arguments: Mapping[str, Any],
     progress: Callable[[], Sequence[Progress]] = tuple,
     tell: Callable[[Progress], None] | None = None,
-    interrupted: Callable[[], bool] = lambda: False,
-    attended: Callable[[], bool] = lambda: False,
+    interrupted: Callable[[], bool] = never,
+    attended: Callable[[], bool] = never,
 ) -> Reply:
     """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is, `interrupted` ends one.
 
     `attended` says that somebody indexes, or is about to.
     """
     if "why" in arguments:
-        return reply_why(library, arguments)
-    asked = {name: value for name, value in arguments.items() if name in _ASKED}
+        return _reply_why(library, arguments)
+    asked = {name: value for name, value in arguments.items() if name in _LIBRARY_ARGUMENTS}
     explain = bool(arguments.get("explain"))
     answer = library.query(arguments["query"], explain=explain, progress=tell, interrupted=interrupted, attended=attended, **asked)
     several = len(library.folders) > 1
@@ -53,159 +266,67 @@ def reply_query(
     lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
     form = PassageForm(several, explain, library.note_tokens(answer.passages))
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
-    wholly = Frame(answer, tuple(progress()), narrowed, lacking, explain)
-    return within(tokens, library.count_tokens, (wholly, wholly.barely()), form, arguments.get("seen", ()))
+    frame = Frame(answer, tuple(progress()), narrowed, lacking, explain)
+    return within(tokens, library.count_tokens, (frame, frame.barely()), form, arguments.get("seen", ()))
 
 
-def reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
+def within(tokens: int, size: Size, frames: Sequence[Frame], form: PassageForm, held: Collection[str] = ()) -> Reply:
+    """Write an answer of at most so many tokens, in the first of the frames beside which a passage fits. Raises UsageError where none does."""
+    without_passages = None
+    for frame in frames:
+        room = tokens - count_reply(frame.reply((), form), size)
+        if room < 0:
+            continue
+        while True:
+            shown = fit_passages(frame.answer.passages, room, (form.as_text, form.as_payload), size, held)
+            reply = frame.reply(shown, form)
+            over = count_reply(reply, size) - tokens
+            if over <= 0:
+                break
+            room -= over  # a token may go over a seam: the whole is counted, and made smaller until it fits
+        if shown or not frame.answer.passages:
+            return reply
+        without_passages = without_passages or reply
+    if without_passages is None:
+        raise _too_few(tokens, "how sure the answer is")
+    return without_passages
+
+
+def count_reply(reply: Reply, size: Size) -> int:
+    """Return the tokens of a reply in the larger of its two forms: its text with the links, and its structured content."""
+    return max(size(reply.text) + sum(size(dump(each)) for each in reply.links), size(dump(reply.structured)))
+
+
+def _reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Tell why a note is, or is not, among the answers to a question."""
     filters = {name: arguments[name] for name in ("limit", "folder", "tag", "since") if name in arguments}
     found = library.why(arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters)
     loading = [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAINED
-    lines = [*map(one_line, why_lines(found, len(library.folders) > 1)), *loading]
-    return why_within(tokens, library.count_tokens, lines, why_payload(found))
+    return _why_within(tokens, library.count_tokens, [*map(one_line, why_lines(found, len(library.folders) > 1)), *loading], found)
 
 
-def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Read a document or a part of it."""
-    if "heading" in arguments and "lines" in arguments:
-        raise UsageError("`heading` and `lines` exclude each other: give one of them.")
-    excerpt = library.read(arguments["path"], folder=arguments.get("folder"), heading=arguments.get("heading"), lines=arguments.get("lines"))
-    text = _cut_lines(excerpt.text, library.config.serve.read_tokens, library.count_tokens)
-    end = excerpt.start_line + text.count("\n") if text != excerpt.text else excerpt.end_line
-    rest = f"\n\n(cut here: go on with lines {end + 1}-{excerpt.end_line})" if end < excerpt.end_line else ""
-    structured = {
-        "folder": excerpt.folder,
-        "path": excerpt.path,
-        "start_line": excerpt.start_line,
-        "end_line": end,
-        "total_lines": excerpt.total_lines,
-        "text": text,
-    }
-    if warnings := flagged(excerpt.flags, (excerpt.start_line, end)):
-        structured["flagged"] = warnings
-    head = f"{one_line(excerpt.path)} (lines {excerpt.start_line}-{end} of {excerpt.total_lines})"
-    warned = "".join(f"\n({one_line(line)})" for line in warnings)
-    return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured, (link(excerpt.folder, excerpt.path),))
-
-
-def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """List headings, or documents."""
-    directory = (arguments.get("path") or "").strip("/").removeprefix("./")
-    entries = _outline(library, directory, arguments.get("folder"))
-    room, size = library.config.serve.read_tokens, library.count_tokens
-    # A document's own entries begin with its title, at level 0 too.
-    if all(each.level == 0 for each in entries) and len(_first_that_fit(entries, room, size)) < len(entries):
-        entries = _directories(entries, f"{directory}/" if directory else "")
-    shown = _first_that_fit(entries, room, size)
-    structured: dict[str, Any] = {"entries": [_entry(each) for each in shown]}
-    text = "\n".join(_outline_line(each) for each in shown) or "Nothing is indexed here."
-    if left_out := len(entries) - len(shown):
-        structured["left_out"] = left_out
-        text += f"\n… {left_out} more: give a directory as `path`."
-    return Reply(text, structured)
-
-
-def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """List what stands near a document."""
-    limit = arguments.get("limit", 10)
-    related = library.related(arguments["path"], folder=arguments.get("folder"), limit=limit)
-    links, backlinks, dangling = related.links[:limit], related.backlinks[:limit], related.dangling[:limit]
-    structured = {
-        "path": related.path,
-        "links": list(links),
-        "backlinks": list(backlinks),
-        "dangling": list(dangling),
-        "similar": [{"path": path, "score": round(score, 4)} for path, score in related.similar],
-    }
-    groups = (
-        ("Links to", links, len(related.links)),
-        ("Linked from", backlinks, len(related.backlinks)),
-        ("Links that lead nowhere", dangling, len(related.dangling)),
-        ("Most similar", [f"{path} ({score:.2f})" for path, score in related.similar], len(related.similar)),
-    )
-    paths = dict.fromkeys((*links, *backlinks, *(path for path, _ in related.similar)))
-    return Reply(
-        "\n".join([one_line(related.path), *(_group(*group) for group in groups)]),
-        structured,
-        tuple(link(related.folder, path) for path in list(paths)[:limit]),
-    )
-
-
-def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:
-    """Tell how far the index is, with what the background has to say."""
-    folders = library.status()
-    structured = {**status_payload(folders), "notes": list(notes), "progress": [progress_payload(each) for each in progress]}
-    for each in structured["folders"]:
-        each["skipped"] = each["skipped"][:_PROBLEMS_SHOWN]
-        each["flagged"] = each["flagged"][:_PROBLEMS_SHOWN]
-    lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
-    lines += [one_line(f"{problem.path}: {problem.reason}") for each in folders for problem in each.problems[:_PROBLEMS_SHOWN]]
-    for each in folders:
-        lines += [f"{each.folder}: {hold_hidden(each.flagged_count)}"] if each.flagged_count else []
-        lines += [one_line(f"{flag.path}:{flag.line}: {flag.reason}") for flag in each.flagged[:_PROBLEMS_SHOWN]]
-    doing = progress or [each.progress for each in folders if each.progress and each.progress.total]
-    lines += [indexing(doing)] if doing else []
-    return Reply("\n".join([*lines, *notes]), structured)
-
-
-def _cut_lines(text: str, room: int, size: Size) -> str:
-    """Return as many lines as fit, of a first one that is too long its beginning."""
-    of, whole, end = line_sizer(size), room, 0
-    while end <= len(text):
-        after = text.find("\n", end)
-        after = len(text) if after < 0 else after
-        # A line that is much too long is not even counted.
-        room -= of(text[end:after]) if after - end <= MOST_CHARACTERS * room else room + 1
-        if room < 0:
+def _why_within(tokens: int, size: Size, lines: Sequence[str], found: Why) -> Reply:
+    """Write it in at most so many tokens: whole lines, the first ones. Raises UsageError where not even one fits."""
+    why = why_payload(found)
+    for left_out in range(len(_GIVES_WAY) + 1):
+        gone = list(_GIVES_WAY[:left_out])
+        kept = {name: value for name, value in why.items() if name not in gone} | ({"left_out": gone} if gone else {})
+        structured = {"answerable": found.answerable, "results": [], "index": {}, "why": kept}
+        if size(dump(structured)) <= tokens:
             break
-        end = after + 1
-    return text[: end - 1] if end else beginning(text.partition("\n")[0], whole, of)
+    else:
+        raise _too_few(tokens, "why the note is no answer")
+    for shown in range(len(lines), 0, -1):
+        rest = [f"(lines left out: {len(lines) - shown}; raise `max_tokens` to see them)"] if shown < len(lines) else []
+        text = "\n".join([*lines[:shown], *rest])
+        if size(text) <= tokens:
+            return Reply(text, structured)
+    raise _too_few(tokens, "why the note is no answer")
 
 
-def _outline(library: Library, path: str, folder: str | None) -> tuple[OutlineEntry, ...]:
-    """Return the documents of a directory, or a document's headings where no directory has that name."""
-    documents = library.outline(folder=folder)
-    if path in {"", "."}:
-        return documents
-    return tuple(each for each in documents if each.path.startswith(f"{path}/")) or library.outline(path, folder=folder)
-
-
-def _entry(entry: OutlineEntry) -> dict[str, Any]:
-    return {"folder": entry.folder, "path": entry.path, "level": entry.level, "heading": entry.heading, "line": entry.line}
-
-
-def _outline_line(entry: OutlineEntry) -> str:
-    if entry.level == 0:
-        return one_line(f"{entry.path} - {entry.heading}")
-    return one_line(f"{'  ' * (entry.level - 1)}- {entry.heading} (line {entry.line})")
-
-
-def _first_that_fit(entries: Sequence[OutlineEntry], room: int, size: Size) -> list[OutlineEntry]:
-    shown: list[OutlineEntry] = []
-    for entry in entries:
-        room -= size(dump(_entry(entry)) + ",")
-        if room < 0:
-            break
-        shown.append(entry)
-    return shown
-
-
-def _directories(entries: Sequence[OutlineEntry], inside: str) -> tuple[OutlineEntry, ...]:
-    """Return the directories below `inside` with how many documents each holds, in place of the documents."""
-    held = Counter((each.folder, _next_part(each.path, inside)) for each in entries)
-    return tuple(OutlineEntry(folder, part, 0, f"{count} document{'s' if count != 1 else ''}", 1) for (folder, part), count in held.items())
-
-
-def _next_part(path: str, inside: str) -> str:
-    name, slash, _ = path[len(inside) :].partition("/")
-    return inside + name + slash
-
-
-def _group(title: str, paths: Sequence[str], total: int) -> str:
-    more = f" … and {total - len(paths)} more" if total > len(paths) else ""
-    return f"{title}: {', '.join(map(one_line, paths)) or 'none'}{more}"
+def _too_few(tokens: int, what: str) -> UsageError:
+    return UsageError(f"`max_tokens` is {tokens}: not even {what} can be said in that. Give 2000, or leave it out.")
 
 
 def ask(
@@ -229,8 +350,10 @@ def answer_first(background: Background, asked: Mapping[str, Any], version: str)
 
     None is for what is better left to it: other tools, mistakes and damage, progress that somebody wants to hear of, and every long wait.
     """
-    is_plain = asked.get("name") == "query" and asked.keys() <= {"name", "arguments", "_meta"} and _asks_for_nothing(asked.get("_meta"))
-    if not is_plain or not background.is_settled:
+    meta = asked.get("_meta")
+    # What a client adds is its own business, such as an id; progress and the protocol's own names are the package's.
+    is_plain = meta is None or (isinstance(meta, dict) and not any(each == "progressToken" or each.startswith(_RESERVED) for each in meta))
+    if asked.get("name") != "query" or not asked.keys() <= {"name", "arguments", "_meta"} or not is_plain or not background.is_settled:
         return None
     try:
         arguments = check_arguments("query", asked.get("arguments"))
@@ -243,6 +366,121 @@ def answer_first(background: Background, asked: Mapping[str, Any], version: str)
     return {"content": [{"type": "text", "text": reply.text}, *links], "structuredContent": reply.structured, "isError": False}
 
 
-def _asks_for_nothing(meta: object) -> bool:
-    """Tell whether what a client adds to a call is its own business, such as an id: progress and the protocol's own names are the package's."""
-    return meta is None or (isinstance(meta, dict) and not any(each == "progressToken" or each.startswith(_RESERVED) for each in meta))
+# ------------------------------------------------------------------ the other tools
+
+_PROBLEMS_LISTED = 5
+"""Of what is wrong with a folder's files: `thumbindex status --json` has all of it."""
+
+
+def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """Read a document or a part of it."""
+    if "heading" in arguments and "lines" in arguments:
+        raise UsageError("`heading` and `lines` exclude each other: give one of them.")
+    excerpt = library.read(arguments["path"], folder=arguments.get("folder"), heading=arguments.get("heading"), lines=arguments.get("lines"))
+    text = _cut_lines(excerpt.text, library.config.serve.read_tokens, library.count_tokens)
+    end = excerpt.start_line + text.count("\n") if text != excerpt.text else excerpt.end_line
+    rest = f"\n\n(cut here: go on with lines {end + 1}-{excerpt.end_line})" if end < excerpt.end_line else ""
+    warnings = flagged(excerpt.flags, (excerpt.start_line, end))
+    structured = {
+        "folder": excerpt.folder,
+        "path": excerpt.path,
+        "start_line": excerpt.start_line,
+        "end_line": end,
+        "total_lines": excerpt.total_lines,
+        "text": text,
+    } | ({"flagged": warnings} if warnings else {})
+    head = f"{one_line(excerpt.path)} (lines {excerpt.start_line}-{end} of {excerpt.total_lines})"
+    warned = "".join(f"\n({one_line(line)})" for line in warnings)
+    return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured, (_resource_link(excerpt.folder, excerpt.path),))
+
+
+def _cut_lines(text: str, room: int, size: Size) -> str:
+    """Return as many lines as fit, of a first one that is too long its beginning."""
+    of, whole, end = line_sizer(size), room, 0
+    while end <= len(text):
+        after = text.find("\n", end)
+        after = len(text) if after < 0 else after
+        # A line that is much too long is not even counted.
+        room -= of(text[end:after]) if after - end <= MOST_TOKEN_CHARACTERS * room else room + 1
+        if room < 0:
+            break
+        end = after + 1
+    return text[: end - 1] if end else beginning_within(text.partition("\n")[0], whole, of)
+
+
+def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """List a document's headings, or the documents of a directory; directories with their counts where those are too many."""
+    directory, folder = (arguments.get("path") or "").strip("/").removeprefix("./"), arguments.get("folder")
+    entries = library.outline(folder=folder)
+    if directory not in {"", "."}:
+        entries = tuple(each for each in entries if each.path.startswith(f"{directory}/")) or library.outline(directory, folder=folder)
+    room, size = library.config.serve.read_tokens, library.count_tokens
+    # A document's own entries begin with its title, at level 0 too.
+    if all(each.level == 0 for each in entries) and len(_first_that_fit(entries, room, size)) < len(entries):
+        entries = _directories(entries, f"{directory}/" if directory else "")
+    shown = _first_that_fit(entries, room, size)
+    structured: dict[str, Any] = {"entries": as_json(shown)}
+    lines = [f"{e.path} - {e.heading}" if e.level == 0 else f"{'  ' * (e.level - 1)}- {e.heading} (line {e.line})" for e in shown]
+    text = "\n".join(map(one_line, lines)) or "Nothing is indexed here."
+    if left_out := len(entries) - len(shown):
+        structured["left_out"] = left_out
+        text += f"\n… {left_out} more: give a directory as `path`."
+    return Reply(text, structured)
+
+
+def _first_that_fit(entries: Sequence[OutlineEntry], room: int, size: Size) -> tuple[OutlineEntry, ...]:
+    for number, entry in enumerate(entries):
+        room -= size(dump(as_json(entry)) + ",")
+        if room < 0:
+            return tuple(entries[:number])
+    return tuple(entries)
+
+
+def _directories(entries: Sequence[OutlineEntry], inside: str) -> tuple[OutlineEntry, ...]:
+    """Return the directories below `inside` with how many documents each holds, in place of the documents."""
+    below = ((each.folder, each.path[len(inside) :].partition("/")) for each in entries)
+    counts = Counter((folder, inside + name + slash) for folder, (name, slash, _) in below)
+    return tuple(OutlineEntry(folder, path, 0, f"{count} document{'s' if count != 1 else ''}", 1) for (folder, path), count in counts.items())
+
+
+def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """List what stands near a document."""
+    limit = arguments.get("limit", 10)
+    related = library.related(arguments["path"], folder=arguments.get("folder"), limit=limit)
+    links, backlinks, dangling = related.links[:limit], related.backlinks[:limit], related.dangling[:limit]
+    structured = {
+        "path": related.path,
+        "links": list(links),
+        "backlinks": list(backlinks),
+        "dangling": list(dangling),
+        "similar": [{"path": path, "score": round(score, 4)} for path, score in related.similar],
+    }
+    groups: tuple[tuple[str, Sequence[str], int], ...] = (
+        ("Links to", links, len(related.links)),
+        ("Linked from", backlinks, len(related.backlinks)),
+        ("Links that lead nowhere", dangling, len(related.dangling)),
+        ("Most similar", [f"{path} ({score:.2f})" for path, score in related.similar], len(related.similar)),
+    )
+    lines = [one_line(related.path)]
+    for title, names, total in groups:
+        more = f" … and {total - len(names)} more" if total > len(names) else ""
+        lines.append(f"{title}: {', '.join(map(one_line, names)) or 'none'}{more}")
+    paths = list(dict.fromkeys((*links, *backlinks, *(path for path, _ in related.similar))))[:limit]
+    return Reply("\n".join(lines), structured, tuple(_resource_link(related.folder, path) for path in paths))
+
+
+def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:
+    """Tell how far the index is, with what the background has to say."""
+    folders = library.status()
+    structured = {**status_payload(folders), "notes": list(notes), "progress": as_json(tuple(progress))}
+    for each in structured["folders"]:
+        each["skipped"] = each["skipped"][:_PROBLEMS_LISTED]
+        each["flagged"] = each["flagged"][:_PROBLEMS_LISTED]
+    lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
+    lines += [one_line(f"{problem.path}: {problem.reason}") for each in folders for problem in each.problems[:_PROBLEMS_LISTED]]
+    for status in folders:
+        lines += [f"{status.folder}: {hold_hidden(status.flagged_count)}"] if status.flagged_count else []
+        lines += [one_line(f"{flag.path}:{flag.line}: {flag.reason}") for flag in status.flagged[:_PROBLEMS_LISTED]]
+    now = progress or [each.progress for each in folders if each.progress and each.progress.total]
+    lines += [indexing(now)] if now else []
+    return Reply("\n".join([*lines, *notes]), structured)

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from thumbindex.errors import UsageError
-from thumbindex.serve.opening import Opening
+from thumbindex.serve.opening import Opening, reported
 from thumbindex.serve.options import takes_opening
-from thumbindex.serve.outcome import reported
 from thumbindex.serve.stdio import serve_stdio
 
 ABOUT = "Answer questions from folders of Markdown with the right passages, cited to the line."
@@ -42,12 +41,12 @@ def serve(
     return serve_stdio(opening)
 
 
-app = typer.Typer(name="thumbindex", help=ABOUT, add_completion=False, context_settings=HELP_NAMES, pretty_exceptions_enable=False)
+server_app = typer.Typer(name="thumbindex", help=ABOUT, add_completion=False, context_settings=HELP_NAMES, pretty_exceptions_enable=False)
 """The program with this command alone."""
 
-app.command()(serve)
+server_app.command()(serve)
 
 
-@app.callback()
-def program() -> None:
+@server_app.callback()
+def _program() -> None:
     """Take commands by name: typer asks for no name where a program has but one command, unless something is said of the program itself."""

@@ -60,7 +60,7 @@ if __name__ == "__main__":
             sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(130)
-    # Imported here: it is what waiting does without.
-    from thumbindex.serve.child import main
+    # Imported here: it is what waiting does without (`test_a_child_that_waits_has_loaded_little…`).
+    from thumbindex.serve.child import index_for_server
 
-    sys.exit(main(sys.argv[at + 1 :]))
+    sys.exit(index_for_server(sys.argv[at + 1 :]))

@@ -8,15 +8,12 @@ import signal
 import sys
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import IO, Any
 
-from thumbindex.config import resolve_folders, with_folder_file
-from thumbindex.errors import UnknownFolderError
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background
-from thumbindex.serve.early import Ahead, MayName, answer_initialize, answer_list
-from thumbindex.serve.opening import Opening
+from thumbindex.serve.early import EarlyLines, answer_initialize, answer_list
+from thumbindex.serve.opening import Opening, named_folders, names_allowed
 
 
 def serve_stdio(opening: Opening) -> int:
@@ -32,10 +29,10 @@ def serve_stdio(opening: Opening) -> int:
     takes_roots = not opening.folder and not opening.load().folders
     greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots)
     background = Background(opening, takes_roots=takes_roots)
-    ahead = Ahead(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
+    ahead = EarlyLines(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
     give_memory_back()
     ahead.await_call()
-    # Imported here: it brings the protocol's package, for which no client has to wait with its first requests.
+    # Imported here: no client waits for the protocol's package with its first requests (`test_a_server_is_started_without_the_other_commands`).
     from thumbindex.serve.mcp import serve_client
 
     serve_client(background, folders, may_name, ahead)
@@ -46,33 +43,10 @@ def serve_stdio(opening: Opening) -> int:
 
 def answer_call(background: Background, asked: Mapping[str, Any], greeting: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the answer to a client's first call, where it need not wait for the protocol's package."""
-    # Imported here: the handshake must not pay for the forms of answers.
+    # Imported here: the handshake does without the forms of answers (`tests/handshake.py` counts the modules).
     from thumbindex.serve.replies import answer_first
 
     return answer_first(background, asked, greeting["protocolVersion"])
-
-
-def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
-    """Return name and path of each folder that an opening names; one that is away will do where it has an index."""
-    config = opening.load()
-    try:
-        return resolve_folders(config, opening.folder)
-    except UnknownFolderError:
-        # Imported here: only for a folder that is away; what has an index of it is answered, and it may come back.
-        from thumbindex.library.folders import find_folders
-
-        return find_folders(config, opening.folder, str(opening.index or config.index.directory))
-
-
-def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayName:
-    """Return which directories of the folders may be named: none that is private."""
-    config = opening.load()
-    if not any(own.closed or own.corpus.private.globs for own in (with_folder_file(config, root) for _, root in folders)):
-        return {}
-    # Imported here: only where something is private by its place.
-    from thumbindex.library.indexing import open_directories
-
-    return open_directories(folders, config)
 
 
 def claim_output() -> io.TextIOWrapper:

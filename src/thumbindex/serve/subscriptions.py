@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -18,22 +18,21 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.model import Changes
 from thumbindex.serve.background import Follower, Following
-from thumbindex.serve.resources import parse_uri
+from thumbindex.serve.replies import parse_uri
 
 Address = tuple[str, str]
-
+"""Folder and path."""
 
 LEVELS: tuple[types.LoggingLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _NOTES_SECONDS = 1.0
 """Between two looks at what is to be told in the client's log."""
 
-
 MOST_SUBSCRIBED = 1_000
 """Documents of which one client, or one of its streams, is told: each is looked at with each change, and nobody reads as many one by one."""
 
 
-class Seat:
+class Subscriber:
     """One client. All of it happens on the event loop; what is told late is told once, however often it has changed meanwhile."""
 
     def __init__(self, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple) -> None:
@@ -65,13 +64,13 @@ class Seat:
 
     async def log_notes(self) -> None:
         """Write what goes wrong behind the answers into the client's log, each thing once, without end."""
-        told: set[str] = set()
+        logged: set[str] = set()
         while True:
             now = list(self._notes()) if self._level <= LEVELS.index("warning") else []
             for note in now:
-                if note not in told:
+                if note not in logged:
                     await self.log("warning", note)
-            told = set(now)
+            logged = set(now)
             await anyio.sleep(_NOTES_SECONDS)
 
     def subscribe(self, uri: str, session: ServerSession) -> None:
@@ -85,8 +84,7 @@ class Seat:
     def unsubscribe(self, uri: str) -> None:
         """Tell it no longer; an address that is written otherwise is the same one."""
         address = self._checked(uri)
-        for each in [written for written, known in self._subscribed.items() if known == address]:
-            del self._subscribed[each]
+        self._subscribed = {each: other for each, other in self._subscribed.items() if other != address}
 
     async def listen(self, ctx: Any, asked: types.SubscriptionFilter) -> types.SubscriptionsListenResult:
         """Serve a stream of what was asked for until the client ends it; what never comes from here is not promised."""
@@ -102,7 +100,7 @@ class Seat:
     def take(self, news: Mapping[str, Changes]) -> None:
         """Take what is new in the indexes, to be told at the next opportunity."""
         watched = {**self._subscribed, **{uri: parse_uri(uri) for uri in self._listened}}
-        new = {(name, path) for name, changes in news.items() for path in _paths(changes)} if watched else set()
+        new = {(name, path) for name, each in news.items() for path in (*each.added, *each.changed, *each.removed)} if watched else set()
         self._updated |= dict.fromkeys(uri for uri, address in watched.items() if address in new)
         self._listed = self._listed or any(changes.added or changes.removed for changes in news.values())
         if self._updated or self._listed:
@@ -127,83 +125,76 @@ class Seat:
                     await self._session.send_resource_updated(uri)
 
     def _is_ours(self, uri: str) -> bool:
-        try:
-            self._checked(uri)
-        except UsageError:
-            return False
-        return True
+        with suppress(UsageError):
+            return bool(self._checked(uri))
+        return False
 
     def _checked(self, uri: str) -> Address:
         folder, path = parse_uri(uri)
-        if folder not in (known := self._folders()):
-            raise UnknownFolderError(f"{uri}: no folder {folder!r} here: there is {', '.join(known)}.")
+        if folder not in (folders := self._folders()):
+            raise UnknownFolderError(f"{uri}: no folder {folder!r} here: there is {', '.join(folders)}.")
         return folder, path
 
 
-class Seats:
-    """The seats of a server's clients, one a connection, taken when a client first wants to be told of something. None waits for another one."""
+class Subscribers:
+    """A server's clients, one a connection, known from when one first wants to be told of something. None waits for another one."""
 
     def __init__(self, folders: Callable[[], Collection[str]], group: TaskGroup, notes: Callable[[], Collection[str]] = tuple) -> None:
         self._folders, self._group, self._notes = folders, group, notes
-        self._seats: dict[Connection, Seat] = {}
+        self._subscribers: dict[Connection, Subscriber] = {}
 
     def __len__(self) -> int:
         """Return how many clients are told."""
-        return len(self._seats)
+        return len(self._subscribers)
 
-    def of(self, session: ServerSession) -> Seat:
-        """Return the seat of a session's client."""
+    def of(self, session: ServerSession) -> Subscriber:
+        """Return a session's client."""
         connection = session._connection  # the package shows it to nobody, and nothing else lasts as long as the client
-        if connection not in self._seats:
-            self._seats[connection] = seat = Seat(self._folders, self._notes)
-            scopes = (anyio.CancelScope(), anyio.CancelScope())
-            for scope, work in zip(scopes, (seat.tell, seat.log_notes), strict=True):
-                self._group.start_soon(_until_gone, work, scope)
-            connection.exit_stack.callback(self._leave, connection, scopes)
-        return self._seats[connection]
+        if connection not in self._subscribers:
+            self._subscribers[connection] = subscriber = Subscriber(self._folders, self._notes)
+            scope = anyio.CancelScope()
+            self._group.start_soon(_until_gone, subscriber, scope)
+
+            def leave() -> None:
+                self._subscribers.pop(connection, None)
+                scope.cancel()
+
+            connection.exit_stack.callback(leave)
+        return self._subscribers[connection]
 
     def take(self, news: Mapping[str, Changes]) -> None:
         """Take what is new in the indexes, for every client."""
-        for seat in self._seats.values():
-            seat.take(news)
-
-    def _leave(self, connection: Connection, scopes: Iterable[anyio.CancelScope]) -> None:
-        self._seats.pop(connection, None)
-        for scope in scopes:
-            scope.cancel()
+        for subscriber in self._subscribers.values():
+            subscriber.take(news)
 
 
-async def _until_gone(work: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
-    with scope, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # a client that is about to be gone
-        await work()
+async def _until_gone(subscriber: Subscriber, scope: anyio.CancelScope) -> None:
+    async def tell(work: Callable[[], Awaitable[None]]) -> None:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # a client that is about to be gone
+            await work()
+
+    with scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(tell, subscriber.tell)
+            group.start_soon(tell, subscriber.log_notes)
 
 
 @asynccontextmanager
-async def seated(
+async def follow_for_clients(
     follower: Follower | Following, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple
-) -> AsyncIterator[Seats]:
-    """Give each client a seat for as long as it stays."""
+) -> AsyncIterator[Subscribers]:
+    """Tell each client what changes, for as long as it stays."""
     async with BlockingPortal() as portal, anyio.create_task_group() as group:
-        seats = Seats(folders, group, notes)
-        leave = follower.listen(_handing_over(portal, seats.take))
+        subscribers = Subscribers(folders, group, notes)
+
+        def hand_over(news: Mapping[str, Changes]) -> None:
+            """Hand news over from the follower's thread to the event loop."""
+            with suppress(RuntimeError):  # the client has just left
+                portal.start_task_soon(subscribers.take, news)
+
+        leave = follower.listen(hand_over)
         try:
-            yield seats
+            yield subscribers
         finally:
             leave()
             group.cancel_scope.cancel()
-
-
-def _handing_over(portal: BlockingPortal, take: Callable[[Mapping[str, Changes]], None]) -> Callable[[Mapping[str, Changes]], None]:
-    """Return what takes news in the follower's thread and hands them to the event loop."""
-
-    def hand_over(news: Mapping[str, Changes]) -> None:
-        try:
-            portal.start_task_soon(take, news)
-        except RuntimeError:
-            return  # the client has just left
-
-    return hand_over
-
-
-def _paths(changes: Changes) -> Iterable[str]:
-    return (*changes.added, *changes.changed, *changes.removed)

@@ -19,10 +19,10 @@ from rich.text import Text
 from thumbindex import model
 from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step, Why
 from thumbindex.serve.budget import match_lines
+from thumbindex.serve.opening import library_class
 from thumbindex.serve.wording import (
-    as_rows,
     beside,
-    confidence,
+    confidence_words,
     deduplication,
     explanation_rest,
     fate,
@@ -55,7 +55,7 @@ class ProgressDisplay:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bars = Progress(*columns, console=self._console, transient=True) if self._console.is_terminal else None
         self._tasks: dict[str, TaskID] = {}
-        self._told: dict[str, float] = {}
+        self._printed: dict[str, float] = {}
         self._clock = clock
 
     def __enter__(self) -> ProgressDisplay:
@@ -71,32 +71,22 @@ class ProgressDisplay:
         """Show one step."""
         name = f"{progress.folder}: {progress.phase}"
         if progress.phase == "waiting":
-            if self._clock() - self._told.get(name, -_EVERY_SECONDS) >= _EVERY_SECONDS:
-                self._told[name] = self._clock()
-                self._console.print(f"{name} for {_whom(progress)}", markup=False)
+            if self._clock() - self._printed.get(name, -_EVERY_SECONDS) >= _EVERY_SECONDS:
+                self._printed[name] = self._clock()
+                whom = "another process that is writing"
+                if progress.pid:
+                    far = f", {progress.done:,} of {progress.total:,} so far" if progress.total else ""
+                    whom = f"another process (pid {progress.pid}) that is indexing this folder{far}; Ctrl-C ends the waiting and nothing else"
+                self._console.print(f"{name} for {whom}", markup=False)
         elif self._bars:
-            task = self._tasks.get(name)
-            if task is None:
-                task = self._tasks[name] = self._bars.add_task(name, total=progress.total)
-            self._bars.update(task, completed=progress.done, total=progress.total)
-        elif self._is_due(name, progress):
-            self._console.print(f"{name} {progress.done:,}/{progress.total:,}", markup=False)
-
-    def _is_due(self, name: str, progress: model.Progress) -> bool:
-        now = self._clock()
-        if not progress.total:
-            return False
-        if progress.done < progress.total and now - self._told.get(name, now - _EVERY_SECONDS) < _EVERY_SECONDS:
-            return False
-        self._told[name] = now
-        return True
-
-
-def _whom(progress: model.Progress) -> str:
-    if not progress.pid:
-        return "another process that is writing"
-    far = f", {progress.done:,} of {progress.total:,} so far" if progress.total else ""
-    return f"another process (pid {progress.pid}) that is indexing this folder{far}; Ctrl-C ends the waiting and nothing else"
+            if name not in self._tasks:
+                self._tasks[name] = self._bars.add_task(name, total=progress.total)
+            self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
+        elif progress.total:
+            now = self._clock()
+            if progress.done == progress.total or now - self._printed.get(name, now - _EVERY_SECONDS) >= _EVERY_SECONDS:
+                self._printed[name] = now
+                self._console.print(f"{name} {progress.done:,}/{progress.total:,}", markup=False)
 
 
 _PIPED_WIDTH = 160
@@ -113,19 +103,19 @@ _DROPPED_SHOWN = 5
 def print_answer(answer: Answer, explain: bool = False, several: bool = False, narrowed: Sequence[str] = (), has_model: bool = True) -> None:
     """Print the passages, best first, with the lines that matched marked by `>`, and what the answer stood on; `several` folders are named."""
     if answer.corrected:
-        _say(f"Searched for: {answer.corrected}", "italic")
-    _say(f"{confidence(answer, narrowed)}\n", "dim" if answer.answerable else "bold")
+        print_line(f"Searched for: {answer.corrected}", "italic")
+    print_line(f"{confidence_words(answer, narrowed)}\n", "dim" if answer.answerable else "bold")
     for passage in answer.passages:
         _print_passage(passage, several)
     if explain:
         print_trace(answer.trace)
     if answer.answerable and answer.confidence_level == "low":
-        _say("A score compares the passages of one answer with each other; how far to trust them is what confidence says.", "dim")
+        print_line("A score compares the passages of one answer with each other; how far to trust them is what confidence says.", "dim")
     if lacking := up_to_date(answer.freshness, several):
-        _say(lacking, "bold")
-    _say(foot(answer, model="loaded" if has_model else "none"), "dim")
+        print_line(lacking, "bold")
+    print_line(foot(answer, model="loaded" if has_model else "none"), "dim")
     if lacking := without_vectors(answer.index):
-        _say(lacking, "yellow")
+        print_line(lacking, "yellow")
 
 
 def print_trace(trace: Sequence[Step]) -> None:
@@ -133,88 +123,86 @@ def print_trace(trace: Sequence[Step]) -> None:
     table = _table("stage", "in", "out", "moved", "ms")
     for step in trace:
         table.add_row(step.stage, f"{step.size_in:,}", f"{step.size_out:,}", f"{step.moved:,}", f"{step.seconds * 1000:.1f}")
-    _console().print(table)
+    output().print(table)
     for step in trace:
         for each in step.dropped[:_DROPPED_SHOWN]:
-            _say(f"  {step.stage} dropped {each.path}:{each.line}: {each.reason}", "dim")
+            print_line(f"  {step.stage} dropped {each.path}:{each.line}: {each.reason}", "dim")
         if len(step.dropped) > _DROPPED_SHOWN:
-            _say(f"  {step.stage} dropped {len(step.dropped) - _DROPPED_SHOWN:,} more (--json lists all)", "dim")
-    _say(f"{deduplication(trace)}\n")
+            print_line(f"  {step.stage} dropped {len(step.dropped) - _DROPPED_SHOWN:,} more (--json lists all)", "dim")
+    print_line(f"{deduplication(trace)}\n")
 
 
 def print_report(report: IndexReport) -> None:
     """Print what a run of indexing did."""
-    _say(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
-    _say(f"links: {report.links_resolved:,} to a note, {report.links_dangling:,} to none")
-    _say(f"chunks: {report.chunks:,} in all; the model was asked for {report.embedded:,} texts, {report.reused:,} vectors were there already")
+    print_line(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
+    print_line(f"links: {report.links_resolved:,} to a note, {report.links_dangling:,} to none")
+    print_line(f"chunks: {report.chunks:,} in all; the model was asked for {report.embedded:,} texts, {report.reused:,} vectors were there already")
     if report.truncated:
-        _say(f"{report.truncated:,} chunks are longer than the model's window: the model saw only their beginning")
+        print_line(f"{report.truncated:,} chunks are longer than the model's window: the model saw only their beginning")
     if not report.chunks and not report.skipped:
-        _say("no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?", "yellow")
+        print_line("no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?", "yellow")
     _print_problems(report.skipped)
-    _say(f"{report.seconds:.1f} s", "dim")
+    print_line(f"{report.seconds:.1f} s", "dim")
 
 
 def print_status(folders: Sequence[FolderStatus]) -> None:
     """Print a table of indexes, and below it what could not be read."""
     if not folders:
-        _say("no index yet: `thumbindex index --folder DIR` makes one")
+        print_line("no index yet: `thumbindex index --folder DIR` makes one")
         return
     table = _table("folder", "documents", "chunks", "vectors", "model", "size", "state", right=("documents", "chunks", "vectors", "size"))
     for each in folders:
         state = each.state
         size = f"{each.size_bytes / 1e6:,.1f} MB"
         table.add_row(each.folder, f"{state.documents:,}", f"{state.chunks:,}", f"{state.vectors:,}", state.model or "-", size, _condition(each))
-    _console().print(table)
+    output().print(table)
     for each in folders:
-        _say(f"{each.folder}: {each.root} -> {each.location}", "dim")
+        print_line(f"{each.folder}: {each.root} -> {each.location}", "dim")
         if each.away:
-            _say(
+            print_line(
                 f"  the folder is not there now: `thumbindex forget --folder {shlex.quote(each.root)}` deletes its index, if it is gone for good",
                 "yellow",
             )
         _print_ingestion(each.ingestion)
         if said := tuned(each):
-            _say(said, "dim")
+            print_line(said, "dim")
         _print_problems(each.problems)
         if each.flagged_count:
-            _say(f"  {hold_hidden(each.flagged_count)}: look there before a model does", "yellow")
+            print_line(f"  {hold_hidden(each.flagged_count)}: look there before a model does", "yellow")
             _print_problems(each.flagged)
 
 
 def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
     """Say what was left out of the search as repeats, by type of document where there are several, and what of it is more than is healthy."""
-    # Imported here: who has a status to print has paid for the library.
-    from thumbindex.library.duplicates import in_words, total, warnings
-
+    library = library_class()
     if any(each.repeats for each in counts):
-        _say(in_words(total(counts)), "dim")
+        print_line(library.ingestion_in_words(library.ingestion_total(counts)), "dim")
     for each in counts if len(counts) > 1 else ():
         if each.repeats:
-            _say(f"  {each.type or 'no type'}: {in_words(each)}", "dim")
-    for sentence in (sentence for each in counts for sentence in warnings(each)):
-        _say(f"  {sentence}", "yellow")
+            print_line(f"  {each.type or 'no type'}: {library.ingestion_in_words(each)}", "dim")
+    for sentence in (sentence for each in counts for sentence in library.ingestion_warnings(each)):
+        print_line(f"  {sentence}", "yellow")
 
 
 def print_forgotten(folders: Sequence[FolderStatus]) -> None:
     """Say which indexes are gone."""
     for each in folders:
-        _say(f"forgotten: {each.folder} ({each.root}), {each.size_bytes / 1e6:,.1f} MB")
+        print_line(f"forgotten: {each.folder} ({each.root}), {each.size_bytes / 1e6:,.1f} MB")
     if not folders:
-        _say("nothing to forget: there is no index of this folder")
+        print_line("nothing to forget: there is no index of this folder")
 
 
 def print_tables(tables: Sequence[ReportTable]) -> None:
     """Print what an evaluation found, each table below its title."""
     for each in tables:
-        _say(each.title, "bold")
+        print_line(each.title, "bold")
         table = _table(*each.columns)
         for row in each.rows:
-            table.add_row(*map(_plain, row))
-        _console().print(table)
+            table.add_row(*map(plain, row))
+        output().print(table)
         for note in each.notes:
-            _say(note, "dim")
-        _say("")
+            print_line(note, "dim")
+        print_line("")
 
 
 def print_json(payload: Mapping[str, Any]) -> None:
@@ -225,59 +213,60 @@ def print_json(payload: Mapping[str, Any]) -> None:
 
 def _print_passage(passage: Passage, several: bool) -> None:
     heading = Text(f"{passage.rank}. {passage.folder}: " if several else f"{passage.rank}. ")
-    heading.append(_plain(one_line(passage.citation)), style="bold cyan")
+    heading.append(plain(one_line(passage.citation)), style="bold cyan")
     heading.append(f"  score {passage.score:.2f}", style="dim")
-    _console().print(heading)
+    output().print(heading)
     first, last = match_lines(passage) or (-1, -1)
     for number, line in enumerate(passage.text.split("\n")):
         matched = first <= number <= last
-        _say(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
+        print_line(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
     for line in passage_flags(passage):
-        _say(f"  {line}", "yellow")
+        print_line(f"  {line}", "yellow")
     for line in beside(passage):
-        _say(f"  {line}", "bold" if line.startswith("these two") else "dim")
+        print_line(f"  {line}", "bold" if line.startswith("these two") else "dim")
     if passage.explanation:
         _print_explanation(passage.explanation)
-    _say("")
+    print_line("")
 
 
 def _print_explanation(found: Explanation) -> None:
     """Print what each retriever said of a passage, where each stage left it, and the rest in words."""
     table = _table("  retriever", "rank", "score", "weight", "document")
-    for name, *cells in as_rows(found):
-        table.add_row(f"  {name}", *cells)
-    _console().print(table)
+    for evidence in found.evidence:
+        document = "-" if evidence.document_rank is None else f"{evidence.document_rank} ({evidence.document_score:.2f})"
+        table.add_row(f"  {evidence.retriever}", f"{evidence.rank} of {evidence.found}", f"{evidence.score:.3f}", f"{evidence.weight:.2f}", document)
+    output().print(table)
     table = _table("  stage", "rank", "score")
     for each in found.effects:
         table.add_row(f"  {each.stage}", f"{each.rank} of {each.size}", f"{each.score:.3f}")
-    _console().print(table)
+    output().print(table)
     for line in explanation_rest(found):
-        _say(f"  {line}", "dim")
+        print_line(f"  {line}", "dim")
 
 
 def print_why(found: Why, several: bool = False) -> None:
     """Print what became of a note, where it stood after each stage, and how far each retriever was from it."""
-    _say(one_line(fate(found, several)), "bold")
+    print_line(one_line(fate(found, several)), "bold")
     if found.standpoints:
-        _say("")
+        print_line("")
         table = _table("stage", "rank", "score", "line")
         reached = until_lost(found.standpoints)
         shown = of_effect(reached)
         for each in shown:
             rank = "-" if each.rank is None else f"{each.rank}"
             table.add_row(each.stage, f"{rank} of {each.size}", _number(each.score), "-" if each.line is None else str(each.line))
-        _console().print(table)
+        output().print(table)
         if len(shown) < len(reached):
-            _say(f"{len(reached) - len(shown)} stages that changed nothing for it are not shown (--json lists all)", "dim")
-        _say("")
+            print_line(f"{len(reached) - len(shown)} stages that changed nothing for it are not shown (--json lists all)", "dim")
+        print_line("")
         table = _table("without limits", "rank", "score", "taken", "the last one's score")
         for reach in found.reaches:
             table.add_row(
                 reach.retriever, "-" if reach.rank is None else str(reach.rank), _number(reach.score), str(reach.taken), _number(reach.last)
             )
-        _console().print(table)
+        output().print(table)
     for line in why_rest(found):
-        _say(one_line(line))
+        print_line(one_line(line))
 
 
 def _number(value: float | None) -> str:
@@ -287,9 +276,9 @@ def _number(value: float | None) -> str:
 def _print_problems(problems: Sequence[Problem]) -> None:
     for each in problems[:_PROBLEMS_SHOWN]:
         where = f"{each.path}:{each.line}" if each.line else each.path
-        _say(f"  {where}: {each.reason}", "yellow")
+        print_line(f"  {where}: {each.reason}", "yellow")
     if len(problems) > _PROBLEMS_SHOWN:
-        _say(f"  … and {len(problems) - _PROBLEMS_SHOWN:,} more (--json lists all)", "yellow")
+        print_line(f"  … and {len(problems) - _PROBLEMS_SHOWN:,} more (--json lists all)", "yellow")
 
 
 def _condition(status: FolderStatus) -> str:
@@ -320,24 +309,17 @@ class _Output(Console):
         raise BrokenPipeError
 
 
-def _console() -> Console:
+def output() -> Console:
+    """Return where everything is printed: as wide as the terminal, or as no terminal limits."""
     console = _Output(highlight=False, markup=False, emoji=False)
     return console if console.is_terminal else _Output(highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
 
 
-def output() -> Console:
-    """Return where everything is printed: as wide as the terminal, or as no terminal limits."""
-    return _console()
+def print_line(text: str, style: str = "") -> None:
+    """Print one line, without what could move a terminal's cursor."""
+    output().print(Text(plain(text), style=style), soft_wrap=True)
 
 
 def plain(text: str) -> str:
     """Return a text without what could move a terminal's cursor."""
-    return _plain(text)
-
-
-def _say(text: str, style: str = "") -> None:
-    _console().print(Text(_plain(text), style=style), soft_wrap=True)
-
-
-def _plain(text: str) -> str:
     return _CONTROL.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8"))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from thumbindex.model import (
     Answer,
-    Disagreement,
     Edge,
-    Evidence,
     Explanation,
     FolderStatus,
     Freshness,
@@ -20,15 +18,11 @@ from thumbindex.model import (
     Passage,
     Place,
     Progress,
-    Reach,
     Standpoint,
     Step,
     TermFields,
     Why,
 )
-from thumbindex.text import one_line
-
-__all__ = ["one_line", "quoted"]
 
 _TICKS = re.compile(r"`{3,}")
 
@@ -63,7 +57,7 @@ _DOING = {
 }
 
 
-def confidence(answer: Answer, narrowed: Sequence[str] = ()) -> str:
+def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     """Say how many passages there are and how sure the answer is; where there are none, by which filters the search was `narrowed`."""
     if not answer.answerable:
         less = f" Searched was only what {' and '.join(narrowed)} let through." if narrowed else ""
@@ -110,16 +104,10 @@ def also_in(places: Sequence[Place]) -> str:
     return ", ".join(f"{each.path} (lines {each.start_line}-{each.end_line})" for each in places[:_COPIES_SHOWN]) + more
 
 
-def disagrees(other: Disagreement) -> str:
-    """Say with which place a passage disagrees, of what date that is, and in which words."""
-    place = other.place
-    return f"these two disagree: {other.differs} in {place.path} (lines {place.start_line}-{place.end_line}, {other.date})"
-
-
 def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
     """Warn of what is flagged in some lines of a note, from the first to the last."""
-    held = [(int(line), reason) for line, _, reason in (flag.partition(": ") for flag in flags)]
-    return [f"flagged, line {line}: {reason}" for line, reason in held if lines[0] <= line <= lines[1]]
+    parts = (flag.partition(": ") for flag in flags)
+    return [f"flagged, line {line}: {reason}" for line, _, reason in parts if lines[0] <= int(line) <= lines[1]]
 
 
 def passage_flags(passage: Passage) -> list[str]:
@@ -133,11 +121,15 @@ def hold_hidden(notes: int) -> str:
 
 
 def beside(passage: Passage) -> list[str]:
-    """Say what is known of a passage that stands in several places or is disagreed with, a line each; nothing of any other."""
+    """Say of a passage that stands in several places, or is disagreed with, where and in which words, a line each; nothing of any other."""
     copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
-    known = {"created": passage.created, "status": passage.status, "owner": passage.owner}
-    facts = ", ".join(f"{name} {value}" for name, value in known.items() if value)
-    return [*copies, *([facts] if facts and (copies or passage.disagrees) else []), *map(disagrees, passage.disagrees)]
+    facts = ", ".join(f"{name} {value}" for name in ("created", "status", "owner") if (value := getattr(passage, name)))
+    others = [
+        f"these two disagree: {other.differs} in {place.path} (lines {place.start_line}-{place.end_line}, {other.date})"
+        for other in passage.disagrees
+        for place in (other.place,)
+    ]
+    return [*copies, *([facts] if facts and (copies or others) else []), *others]
 
 
 def deduplicated(trace: Sequence[Step]) -> tuple[int, int]:
@@ -146,7 +138,7 @@ def deduplicated(trace: Sequence[Step]) -> tuple[int, int]:
     return (steps[0].size_in, steps[-1].size_out) if steps else (0, 0)
 
 
-def ratio(trace: Sequence[Step]) -> float:
+def dedup_share(trace: Sequence[Step]) -> float:
     """Return the share of candidates that deduplication took out, 0 to 1."""
     came, left = deduplicated(trace)
     return (came - left) / came if came else 0.0
@@ -154,14 +146,14 @@ def ratio(trace: Sequence[Step]) -> float:
 
 def is_much(trace: Sequence[Step]) -> bool:
     """Tell whether deduplication took out so much that the notes repeat themselves; a share of a few candidates says nothing."""
-    return ratio(trace) > HIGH_RATIO and deduplicated(trace)[0] >= FEWEST_CANDIDATES
+    return dedup_share(trace) > HIGH_RATIO and deduplicated(trace)[0] >= FEWEST_CANDIDATES
 
 
 def deduplication(trace: Sequence[Step]) -> str:
     """Say what deduplication took out, and warn where that is much."""
     came, left = deduplicated(trace)
     much = " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them" if is_much(trace) else ""
-    return f"deduplication: {came:,} → {left:,} candidates ({ratio(trace):.0%}){much}"
+    return f"deduplication: {came:,} → {left:,} candidates ({dedup_share(trace):.0%}){much}"
 
 
 def how_far(progress: Progress) -> str:
@@ -228,18 +220,11 @@ _EDGES_SHOWN = 3
 """Of the links that led to a document: the first are of those that were found best."""
 
 
-# ------------------------------------------------------------------ sentences
-
-
 def explanation_lines(found: Explanation) -> list[str]:
     """Say in a few lines how a passage came to its place."""
     stages = " → ".join(f"{each.stage} {each.rank}" for each in found.effects)
-    said = [
-        "; ".join(map(_of_retriever, found.evidence)),
-        f"rank after {stages}" if stages else "",
-        *explanation_rest(found),
-    ]
-    return [each for each in said if each]
+    evidence = "; ".join(f"{each.retriever} rank {each.rank} ({each.score:.2f})" for each in found.evidence)
+    return [each for each in (evidence, f"rank after {stages}" if stages else "", *explanation_rest(found)) if each]
 
 
 def explanation_rest(found: Explanation) -> list[str]:
@@ -247,12 +232,8 @@ def explanation_rest(found: Explanation) -> list[str]:
     cosine = f"cosine {found.cosine:.2f}" if found.cosine is not None else ""
     reranked = f"reranker {found.reranked:.2f}" if found.reranked is not None else ""
     copies = [f"{stage} took out {gone.path}:{gone.line}: {gone.reason}" for stage, gone in found.copies]
-    known = [terms(found.terms), "; ".join(each for each in (cosine, reranked) if each), links(found.edges), *copies]
-    return [each for each in known if each]
-
-
-def _of_retriever(found: Evidence) -> str:
-    return f"{found.retriever} rank {found.rank} ({found.score:.2f})"
+    sentences = [terms(found.terms), "; ".join(each for each in (cosine, reranked) if each), links(found.edges), *copies]
+    return [each for each in sentences if each]
 
 
 def terms(found: Sequence[TermFields]) -> str:
@@ -278,28 +259,29 @@ def fate(found: Why, several: bool = False) -> str:
 
 
 def why_rest(found: Why) -> list[str]:
-    """Say what else is known of a note: its words, its cosine, its vectors, and how it is on disk."""
+    """Say what is no table: a note's words, its cosine, its vectors, and how it is on disk."""
     lacking = f"without a vector yet, found by words alone: {found.without_vector} of {found.chunks} chunks"
     cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
-    said = [
+    sentences = [
         f"searched for: {found.corrected}" if found.corrected else "",
         "; ".join(each for each in (terms(found.terms), cosine) if each),
         lacking if found.without_vector else "",
         *found.notes,
     ]
-    return [each for each in said if each]
+    return [each for each in sentences if each]
 
 
 def why_lines(found: Why, several: bool = False) -> list[str]:
     """Say in a few lines what became of a note."""
     stages = " → ".join(f"{each.stage} {each.rank if each.rank is not None else '-'}" for each in until_lost(found.standpoints))
-    reached = "; ".join(filter(None, map(_of_reach, found.reaches))) if found.fate in {"shown", "copy", "dropped"} else ""
-    said = [fate(found, several), f"rank after {stages}" if stages else "", f"without limits: {reached}" if reached else "", *why_rest(found)]
-    return [each for each in said if each]
-
-
-def _of_reach(found: Reach) -> str:
-    return "" if found.rank is None else f"{found.retriever} rank {found.rank} (of the {found.taken} taken the last has {found.last or 0:.2f})"
+    reaches = found.reaches if found.fate in {"shown", "copy", "dropped"} else ()
+    reached = "; ".join(
+        f"{each.retriever} rank {each.rank} (of the {each.taken} taken the last has {each.last or 0:.2f})"
+        for each in reaches
+        if each.rank is not None
+    )
+    sentences = [fate(found, several), f"rank after {stages}" if stages else "", f"without limits: {reached}" if reached else "", *why_rest(found)]
+    return [each for each in sentences if each]
 
 
 def until_lost(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
@@ -317,86 +299,3 @@ def of_effect(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
         if each.stage.startswith("search_") or each == found[-1] or replace(each, stage=before.stage) != before
     ]
     return [*found[:1], *moved]
-
-
-# ------------------------------------------------------------------ data
-
-
-def explanation_payload(found: Explanation) -> dict[str, Any]:
-    """Return an explanation as JSON has it."""
-    return {
-        "evidence": [_evidence(each) for each in found.evidence],
-        "terms": _terms(found.terms),
-        "cosine": found.cosine,
-        "edges": [{"path": each.path, "rank": each.rank, "backwards": each.backwards} for each in found.edges],
-        "effects": [{"stage": each.stage, "rank": each.rank, "of": each.size, "score": round(each.score, 4)} for each in found.effects],
-        "copies": [{"stage": stage, "path": gone.path, "line": gone.line, "reason": gone.reason} for stage, gone in found.copies],
-        "reranked": _rounded(found.reranked),
-    }
-
-
-def _evidence(found: Evidence) -> dict[str, Any]:
-    return {
-        "retriever": found.retriever,
-        "rank": found.rank,
-        "of": found.found,
-        "score": round(found.score, 4),
-        "line": found.line,
-        "weight": round(found.weight, 4),
-        "document_rank": found.document_rank,
-        "document_score": _rounded(found.document_score),
-        "coverage": round(found.coverage, 4),
-    }
-
-
-def why_payload(found: Why) -> dict[str, Any]:
-    """Return what `why --json` prints."""
-    return {
-        "query": found.query,
-        "corrected": found.corrected,
-        "folder": found.folder,
-        "path": found.path,
-        "heading": found.heading,
-        "fate": found.fate,
-        "stage": found.stage,
-        "reason": found.reason,
-        "rank": found.rank,
-        "chunks": found.chunks,
-        "without_vector": found.without_vector,
-        "cosine": found.cosine,
-        "stages": list(map(_standpoint, found.standpoints)),
-        "retrievers": [
-            {
-                "retriever": each.retriever,
-                "rank": each.rank,
-                "score": _rounded(each.score),
-                "line": each.line,
-                "taken": each.taken,
-                "last": _rounded(each.last),
-            }
-            for each in found.reaches
-        ],
-        "terms": _terms(found.terms),
-        "notes": list(found.notes),
-        "answerable": found.answerable,
-        "confidence": round(found.confidence, 4),
-    }
-
-
-def _standpoint(found: Standpoint) -> dict[str, Any]:
-    return {"stage": found.stage, "rank": found.rank, "of": found.size, "score": _rounded(found.score), "line": found.line}
-
-
-def _terms(found: Sequence[TermFields]) -> dict[str, list[str]]:
-    return {each.term: list(each.fields) for each in found}
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
-
-
-def as_rows(found: Explanation) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield what a table shows of each retriever: name, rank, score, share in fusion, and the document's rank and score."""
-    for each in found.evidence:
-        document = f"{each.document_rank} ({each.document_score:.2f})" if each.document_rank is not None else "-"
-        yield each.retriever, f"{each.rank} of {each.found}", f"{each.score:.3f}", f"{each.weight:.2f}", document

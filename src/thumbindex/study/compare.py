@@ -9,15 +9,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thumbindex.config import settings
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import Progress
 from thumbindex.settings import STAGE_NAMES, QuerySettings
 from thumbindex.study.evaluate import RANKED_PASSAGES, Evaluation, Show, Source, evaluate_all
 from thumbindex.study.measures import MAIN
-from thumbindex.study.queries import QuerySet, digest_of
+from thumbindex.study.queries import QuerySet, set_digest
 
 RESAMPLES = 10_000
 """Draws: the bounds of two seeds differ by less than the third decimal that is shown."""
@@ -67,6 +65,9 @@ def compare_runs(name: str, before: Sequence[float], after: Sequence[float]) -> 
 
 def interval_of(values: Sequence[float], resamples: int = RESAMPLES) -> Interval:
     """Return the mean of some values, at least one, and its 95 % percentile bootstrap interval (Efron 1979); seeded."""
+    # Imported here: the command line is shown without numpy.
+    import numpy as np
+
     sample = np.asarray(values, dtype=np.float64)
     chance = np.random.default_rng(_SEED)
     sizes = [min(_AT_ONCE, resamples - done) for done in range(0, resamples, _AT_ONCE)]
@@ -185,7 +186,7 @@ def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
         if each.name not in baseline.digests:
             held = ", ".join(baseline.digests) or "none"
             raise UsageError(f"{baseline.path}: the baseline holds no set {each.name}, only {held}: leave the set out, or make a baseline with it.")
-        if baseline.digests[each.name] != digest_of(each.queries) or baseline.values[each.name].keys() != {query.id for query in each.queries}:
+        if baseline.digests[each.name] != set_digest(each.queries) or baseline.values[each.name].keys() != {query.id for query in each.queries}:
             raise UsageError(f"{baseline.path}: {each.name} held other queries or labels when the baseline was made: make the baseline anew.")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from thumbindex.errors import UsageError
 from thumbindex.model import IndexState, Passage, Progress
 from thumbindex.study.from_links import unseen
-from thumbindex.study.measures import Found, Measured, by_kind, measure_run, plain_path
-from thumbindex.study.queries import LabeledQuery, lines_of, row_of
+from thumbindex.study.measures import Measured, RankedPassage, by_kind, measure_run, plain_path
+from thumbindex.study.queries import LabeledQuery, query_lines, row_of
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
-KINDS = ("off-topic", "near-miss")
+_KINDS = ("off-topic", "near-miss")
 """About something else altogether, or about the right subject, but nothing that the documents say."""
 
 THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7)
@@ -57,7 +57,12 @@ class Abstention:
 
 def load_unanswerable(path: Path, corpora: Sequence[str] = ()) -> tuple[Unanswerable, ...]:
     """Read queries without an answer, one JSON object a line; near misses only of the named corpora. Raises UsageError with path and line."""
-    found = [_read(line, where) for where, line in lines_of(path, "id, query and kind")]
+    found = []
+    for where, line in query_lines(path, "id, query and kind"):
+        row = row_of(line, where, {"id": "text or a number", "query": "text", "kind": "text"}, {"corpus": "text"})
+        if row["kind"] not in _KINDS:
+            raise UsageError(f"{where}: the kind {row['kind']!r} is none of {' and '.join(_KINDS)}: change it.")
+        found.append(Unanswerable(str(row["id"]), row["query"], row["kind"], row.get("corpus") or ""))
     return tuple(each for each in found if not each.corpus or each.corpus in corpora)
 
 
@@ -72,7 +77,7 @@ def measure_abstention(
         if progress:
             progress(number, len(texts))
     sure = [confidence[text] for text in answerable]
-    by_kind = {kind: [confidence[each.query] for each in unanswerable if each.kind == kind] for kind in KINDS}
+    by_kind = {kind: [confidence[each.query] for each in unanswerable if each.kind == kind] for kind in _KINDS}
     unsure = {kind: values for kind, values in by_kind.items() if values}
     return Abstention(
         {kind: auc(sure, values) for kind, values in unsure.items()},
@@ -100,22 +105,11 @@ def below(values: Sequence[float], threshold: float) -> float:
     return sum(value < threshold for value in values) / len(values)
 
 
-def _read(line: str, where: str) -> Unanswerable:
-    row = row_of(line, where, {"id": "text or a number", "query": "text", "kind": "text"}, {"corpus": "text"})
-    query = Unanswerable(str(row["id"]), row["query"], row["kind"], row.get("corpus") or "")
-    if query.kind not in KINDS:
-        raise UsageError(f"{where}: the kind {query.kind!r} is none of {' and '.join(KINDS)}: change it.")
-    return query
-
-
 LEAST_DOCUMENTS = 10
 """A run ranks at least so many documents where they exist: the measures look at the first ten."""
 
 RANKED_PASSAGES = 50
 """Passages that a query is asked for where nobody says otherwise: ten documents have few more."""
-
-CHARACTERS_A_TOKEN = 4
-"""As a server's budget counts them (`serve.max_tokens`)."""
 
 _MOST_PASSAGES = 100
 """What one query may return at most (`query.limit`)."""
@@ -137,12 +131,12 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Response:
     """What one query brought: a long ranking to measure, and what an answer as users get it costs."""
 
-    found: tuple[Found, ...]
+    found: tuple[RankedPassage, ...]
     seconds: float
-    tokens: float
+    tokens: int  # of its passages' texts, counted as a server's budget counts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +147,12 @@ class Evaluation:
     folders: tuple[str, ...]
     index: IndexState
     queries: tuple[LabeledQuery, ...]
-    asked: Mapping[str, Asked]  # by the query's id, like what follows
+    asked: Mapping[str, Response]  # by the query's id, like what follows
     measured: Mapping[str, Measured]
     seconds: float  # all in all
 
     @property
-    def run(self) -> dict[str, tuple[Found, ...]]:
+    def run(self) -> dict[str, tuple[RankedPassage, ...]]:
         """The rankings, best passage first."""
         return {query: each.found for query, each in self.asked.items()}
 
@@ -193,7 +187,7 @@ def evaluate(
     """
     long = to_the_end(library)
     index = library.query(queries[0].query).index
-    asked: dict[str, Asked] = {}
+    asked: dict[str, Response] = {}
     started = perf_counter()
     for number, query in enumerate(queries, start=1):
         asked[query.id] = _ask(library, long, query, limit, own)
@@ -234,28 +228,20 @@ def check_labels(source: Source) -> int:
     return len(wanted - known)
 
 
-def _ask(library: Library, long: Library, query: LabeledQuery, limit: int, own: bool) -> Asked:
+def _ask(library: Library, long: Library, query: LabeledQuery, limit: int, own: bool) -> Response:
     without: tuple[str, ...] = ()
     if own:
         (library, without), (long, _) = unseen(library, query), unseen(long, query)
     began = perf_counter()
     answer = library.query(query.query, without=without)
     seconds = perf_counter() - began
-    return Asked(_rank(long, query.query, limit, without), seconds, sum(len(each.text) for each in answer.passages) / CHARACTERS_A_TOKEN)
-
-
-def _rank(library: Library, text: str, limit: int, without: Sequence[str] = ()) -> tuple[Found, ...]:
-    """Return up to `limit` passages, and the best one of each further document while there are too few documents."""
-    passages = list(library.query(text, limit=limit, without=without).passages)
+    tokens = sum(library.count_tokens(each.text) for each in answer.passages)
+    passages = list(long.query(query.query, limit=limit, without=without).passages)
     documents = {each.path for each in passages}
     if len(passages) >= limit and len(documents) < LEAST_DOCUMENTS and limit < _MOST_PASSAGES:
-        passages += _further(library.query(text, limit=_MOST_PASSAGES, without=without).passages, documents)
-    return tuple(Found(each.path, each.heading_path) for each in passages)
-
-
-def _further(passages: Sequence[Passage], documents: Set[str]) -> list[Passage]:
-    first: dict[str, Passage] = {}
-    for each in passages:
-        if each.path not in documents:
-            first.setdefault(each.path, each)
-    return list(first.values())[: LEAST_DOCUMENTS - len(documents)]
+        further: dict[str, Passage] = {}  # the best passage of each document, while there are too few documents
+        for each in long.query(query.query, limit=_MOST_PASSAGES, without=without).passages:
+            if each.path not in documents:
+                further.setdefault(each.path, each)
+        passages += list(further.values())[: LEAST_DOCUMENTS - len(documents)]
+    return Response(tuple(RankedPassage(each.path, each.heading_path) for each in passages), seconds, tokens)

@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING
 from thumbindex.errors import UsageError
 from thumbindex.model import Link, LinkKind
 from thumbindex.settings import QuerySettings
-from thumbindex.study.measures import Found, write_rows
+from thumbindex.study.measures import RankedPassage, write_rows
 from thumbindex.study.queries import Label, LabeledQuery
 from thumbindex.text import STOP_WORDS, fold, visible, words
 
 if TYPE_CHECKING:
-    from thumbindex.library import Library
-    from thumbindex.library.reading import Note
+    from thumbindex.library import Library, Note
 
-KINDS = ("link", "description", "title", "heading")
+LINK_KINDS = ("link", "description", "title", "heading")
 """What a link calls a page in words of its own, what a page says of itself, and its names: those that a search can be tuned by come first."""
 
-TELLING = KINDS[:2]
+TELLING = LINK_KINDS[:2]
 """Kinds whose words are not the place's own name: to find a text by its name, any search will do."""
 
 MOST_QUERIES = 400
@@ -36,7 +35,7 @@ MOST_QUERIES = 400
 MOST_PLACES = 3
 """A text that leads to more pages says which is meant only where it stands."""
 
-SHORTEST_DESCRIPTION, LONGEST_QUERY = 4, 400
+_SHORTEST_DESCRIPTION, _LONGEST_TEXT = 4, 400
 """Words, and characters: a shorter description is a name, and a longer text is no question."""
 
 _POINTING = frozenset(
@@ -48,7 +47,7 @@ _POINTING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class _Mention:
     """A text with one place that it leads to, and the note that leads there by it."""
 
     kind: str
@@ -58,14 +57,14 @@ class Asked:
     source: str = ""
 
 
-def queries_from_links(notes: Sequence[Note], most: int = MOST_QUERIES, kinds: Sequence[str] = KINDS) -> tuple[LabeledQuery, ...]:
+def queries_from_links(notes: Sequence[Note], most: int = MOST_QUERIES, kinds: Sequence[str] = LINK_KINDS) -> tuple[LabeledQuery, ...]:
     """Return up to `most` labeled queries that the notes hold, balanced by kind, the same for the same notes.
 
     A link's query ignores every note that links by its text. A text that says nothing, that leads to many places, or that is another page's name is
     left out, and so is a description that stands in its page's text word for word.
     """
     pages = _pages_by_name(notes)
-    asked: dict[str, list[Asked]] = defaultdict(list)
+    asked: dict[str, list[_Mention]] = defaultdict(list)
     for each in (*_links(notes), *_descriptions(notes), *_headings(notes)):
         asked[fold_text(each.text)].append(each)
     found: dict[str, list[LabeledQuery]] = defaultdict(list)
@@ -97,10 +96,10 @@ def shares(counts: Mapping[str, int], most: int) -> dict[str, int]:
     return taken
 
 
-def says_something(text: str) -> bool:
+def names_subject(text: str) -> bool:
     """Tell whether a text names a subject: not a URL, a number, or words that only point somewhere."""
     shortest = 3 if text.isascii() else 2  # two characters of Chinese are a word
-    if "://" in text or text.startswith("www.") or not shortest <= len(text) <= LONGEST_QUERY:
+    if "://" in text or text.startswith("www.") or not shortest <= len(text) <= _LONGEST_TEXT:
         return False
     return any(word not in STOP_WORDS and word not in _POINTING and not word.isdigit() for word in words(text))
 
@@ -128,7 +127,7 @@ def write_queries(path: Path, queries: Iterable[LabeledQuery]) -> None:
 # ------------------------------------------------------------------ what the notes hold
 
 
-def _links(notes: Sequence[Note]) -> Iterator[Asked]:
+def _links(notes: Sequence[Note]) -> Iterator[_Mention]:
     """Yield what links call other pages; a page's link to itself, an embedded page and a name that nobody wrote tell nothing."""
     by_path = {(note.document.folder, note.document.path): note for note in notes}
     for note in notes:
@@ -139,7 +138,7 @@ def _links(notes: Sequence[Note]) -> Iterator[Asked]:
             heading = heading_of(link.fragment, target.headings)
             text = _called(link)
             kind = "title" if _is_named(text, target, heading) else "link"
-            yield Asked(kind, text, target.document.path, heading, note.document.path)
+            yield _Mention(kind, text, target.document.path, heading, note.document.path)
 
 
 def _called(link: Link) -> str:
@@ -172,20 +171,20 @@ def _letters(text: str) -> str:
     return "".join(c for c in fold(text) if c.isalnum())
 
 
-def _descriptions(notes: Sequence[Note]) -> Iterator[Asked]:
+def _descriptions(notes: Sequence[Note]) -> Iterator[_Mention]:
     """Yield what pages say of themselves in front matter, where their texts do not say it word for word."""
     for note in notes:
-        told = " ".join(visible(note.document.description).split())
-        if len(words(told)) >= SHORTEST_DESCRIPTION and fold_text(told) not in fold_text(visible("\n".join(note.texts))):
-            yield Asked("description", told, note.document.path)
+        text = " ".join(visible(note.document.description).split())
+        if len(words(text)) >= _SHORTEST_DESCRIPTION and fold_text(text) not in fold_text(visible("\n".join(note.texts))):
+            yield _Mention("description", text, note.document.path)
 
 
-def _headings(notes: Sequence[Note]) -> Iterator[Asked]:
+def _headings(notes: Sequence[Note]) -> Iterator[_Mention]:
     """Yield headings of two words or more that stand once in all notes and are no page's title."""
-    standing: dict[str, list[Asked]] = defaultdict(list)
+    standing: dict[str, list[_Mention]] = defaultdict(list)
     for note in notes:
         for each in note.headings:
-            standing[fold_text(each)].append(Asked("heading", visible(each), note.document.path, each))
+            standing[fold_text(each)].append(_Mention("heading", visible(each), note.document.path, each))
     titles = {fold_text(note.document.title) for note in notes}
     for text, places in standing.items():
         if len(places) == 1 and text not in titles and sum(word not in STOP_WORDS for word in text.split()) > 1:
@@ -195,12 +194,12 @@ def _headings(notes: Sequence[Note]) -> Iterator[Asked]:
 # ------------------------------------------------------------------ from texts to queries
 
 
-def _query(asked: Sequence[Asked]) -> LabeledQuery | None:
+def _query(asked: Sequence[_Mention]) -> LabeledQuery | None:
     """Make a query of all places that one text leads to; None where it says nothing or leads to many."""
     kind = min((each.kind for each in asked), key=_precedence)
     text = next(each.text for each in asked if each.kind == kind)
     labels = tuple(dict.fromkeys(Label(each.path, each.heading, 2) for each in asked))
-    if not says_something(text) or len({each.path for each in asked}) > MOST_PLACES:
+    if not names_subject(text) or len({each.path for each in asked}) > MOST_PLACES:
         return None
     ignored = {each.source for each in asked if each.source} - {each.path for each in asked}
     return LabeledQuery(f"{kind}-{_draw(text)[:8]}", text, kind, labels, tuple(sorted(ignored)))
@@ -236,10 +235,10 @@ def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, .
     return blind, tuple(sorted(set(query.ignore) - labeled))
 
 
-def ask_unseen(library: Library, query: LabeledQuery, limit: int) -> tuple[Found, ...]:
+def ask_unseen(library: Library, query: LabeledQuery, limit: int) -> tuple[RankedPassage, ...]:
     """Ask a query as if its links and descriptions had not been written."""
     blind, without = unseen(library, query)
-    return tuple(Found(each.path, each.heading_path) for each in blind.query(query.query, limit=limit, without=without).passages)
+    return tuple(RankedPassage(each.path, each.heading_path) for each in blind.query(query.query, limit=limit, without=without).passages)
 
 
 def held_queries(library: Library) -> tuple[LabeledQuery, ...]:

@@ -25,14 +25,14 @@ Measured = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedPassage:
     """One ranked passage of a run."""
 
     path: str
     heading_path: tuple[str, ...]
 
 
-def measure_run(run: Mapping[str, Sequence[Found]], queries: Sequence[LabeledQuery]) -> dict[str, Measured]:
+def measure_run(run: Mapping[str, Sequence[RankedPassage]], queries: Sequence[LabeledQuery]) -> dict[str, Measured]:
     """Return each query's measures by its id; a query that is missing in the run counts as 0."""
     with_sections = any(each.heading_path for found in run.values() for each in found)
     return {query.id: score_query(query, run.get(query.id, ()), with_sections) for query in queries}
@@ -48,7 +48,7 @@ def by_kind(measured: Sequence[tuple[str, Measured]]) -> tuple[dict[str, dict[st
     return {kind: _means(groups[kind]) for kind in order}, {kind: len(groups[kind]) for kind in order}
 
 
-def score_query(query: LabeledQuery, found: Sequence[Found], with_sections: bool = True) -> dict[str, float]:
+def score_query(query: LabeledQuery, found: Sequence[RankedPassage], with_sections: bool = True) -> dict[str, float]:
     """Measure one ranking: nDCG with gain 2^grade - 1 (Järvelin & Kekäläinen 2002), MRR, recall, success; sections where labels name headings."""
     grades: dict[str, int] = {}
     for label in query.relevant:
@@ -104,7 +104,7 @@ def _discounted(grades: Iterable[int]) -> float:
     return math.fsum((2**grade - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1))
 
 
-def _is_section_hit(path: str, found: Found, labels: Sequence[Label]) -> bool:
+def _is_section_hit(path: str, found: RankedPassage, labels: Sequence[Label]) -> bool:
     headings = {plain_heading(each) for each in found.heading_path}
     return any(
         path == plain_path(label.path) and (plain_heading(label.heading) in headings if label.heading else label.grade == 2) for label in labels
@@ -116,7 +116,7 @@ def _means(measured: Sequence[Measured]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in columns.items() if values}
 
 
-def write_run(path: Path, run: Mapping[str, Iterable[Found]]) -> None:
+def write_run(path: Path, run: Mapping[str, Iterable[RankedPassage]]) -> None:
     """Write a run as JSONL. Raises UsageError where that cannot be."""
     rows = [{"id": name, "results": [{"path": each.path, "heading_path": list(each.heading_path)} for each in found]} for name, found in run.items()]
     write_rows(path, rows, "run", "--run")

@@ -65,7 +65,7 @@ def load_set(path: Path) -> QuerySet:
 def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
     """Read labeled queries. Raises UsageError with path and line."""
     queries: dict[str, LabeledQuery] = {}
-    for where, line in lines_of(path, "id, query and relevant"):
+    for where, line in query_lines(path, "id, query and relevant"):
         query = _read_query(line, where)
         if query.id in queries:
             raise UsageError(f"{where}: the id {query.id!r} is there twice: give each query one of its own.")
@@ -73,7 +73,7 @@ def load_queries(path: Path) -> tuple[LabeledQuery, ...]:
     return tuple(queries.values())
 
 
-def lines_of(path: Path, keys: str) -> list[tuple[str, str]]:
+def query_lines(path: Path, keys: str) -> list[tuple[str, str]]:
     """Return the lines of a file of queries with where each stands. Raises UsageError, with the keys that are needed, where there are none."""
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -87,7 +87,7 @@ def lines_of(path: Path, keys: str) -> list[tuple[str, str]]:
     return held
 
 
-def digest_of(queries: Sequence[LabeledQuery]) -> str:
+def set_digest(queries: Sequence[LabeledQuery]) -> str:
     """Return a digest of what is asked and of what counts as an answer, in any order: runs with equal digests can be compared."""
     told = sorted((q.id, q.query, sorted((e.path, e.heading or "", e.grade) for e in q.relevant), sorted(q.ignore)) for q in queries)
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_SHOWN]

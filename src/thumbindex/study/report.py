@@ -1,20 +1,18 @@
-"""Report an evaluation: as JSON, as tables, as a Markdown page, and as plots; the adapter to matplotlib."""
+"""Report an evaluation: as JSON, as tables, as a Markdown page, and as plots; the door to matplotlib."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thumbindex.errors import UsageError
-from thumbindex.study.compare import Ablation, Difference
+from thumbindex.study.compare import Ablation, Difference, interval_of
 from thumbindex.study.evaluate import Abstention, Evaluation, pooled
 from thumbindex.study.measures import MAIN, MEASURES
-from thumbindex.study.queries import digest_of
+from thumbindex.study.queries import set_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,9 @@ class Cost:
 
 def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
     """Return what the queries of some sets cost."""
+    # Imported here: the command line is shown without numpy.
+    import numpy as np
+
     asked = [each for evaluation in evaluations for each in evaluation.asked.values()]
     p50, p95 = np.percentile([each.seconds * 1000 for each in asked], (50, 95))
     return Cost(float(p50), float(p95), sum(each.tokens for each in asked) / len(asked))
@@ -46,15 +47,15 @@ def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
 
 def record(findings: Findings) -> dict[str, Any]:
     """Return what `eval --json` prints (`docs/schema/eval.json`); the measures by kind are those of the scorer in `shared/eval`."""
-    told: dict[str, Any] = _measured(findings.evaluations)
-    told["sets"] = [_set(each, findings.settings.get(each.name, {})) for each in findings.evaluations]
+    found: dict[str, Any] = _measured(findings.evaluations)
+    found["sets"] = [_set(each, findings.settings.get(each.name, {})) for each in findings.evaluations]
     if findings.baseline:
-        told["baseline"] = [_difference(each) for each in findings.baseline]
+        found["baseline"] = [_difference(each) for each in findings.baseline]
     if findings.effects:
-        told["ablation"] = [_effect(each) for each in findings.effects]
+        found["ablation"] = [_effect(each) for each in findings.effects]
     if findings.abstention:
-        told["abstention"] = [{"name": name, **asdict(each)} for name, each in findings.abstention.items()]
-    return told
+        found["abstention"] = [{"name": name, **asdict(each)} for name, each in findings.abstention.items()]
+    return found
 
 
 def _measured(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def _cost(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
 def _set(evaluation: Evaluation, settings: Mapping[str, Any]) -> dict[str, Any]:
     index = {name: value for name, value in asdict(evaluation.index).items() if name != "generation"}
     by_query = {query: measured[MAIN] for query, measured in evaluation.measured.items()}
-    about = {"name": evaluation.name, "digest": digest_of(evaluation.queries), "folders": list(evaluation.folders), "index": index}
+    about = {"name": evaluation.name, "digest": set_digest(evaluation.queries), "folders": list(evaluation.folders), "index": index}
     about["settings"] = {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
     return {**about, **_measured([evaluation]), "by_query": by_query}
 
@@ -88,12 +89,12 @@ def _difference(each: Difference) -> dict[str, Any]:
 
 
 def _effect(each: Ablation) -> dict[str, Any]:
-    told = {"name": each.variant.name, "settings": {f"query.{key}": value for key, value in each.variant.changes.items()}}
+    effect = {"name": each.variant.name, "settings": {f"query.{key}": value for key, value in each.variant.changes.items()}}
     if each.difference is None:
-        return {**told, "refusal": each.refusal}
+        return {**effect, "refusal": each.refusal}
     sets = {one.name: round(one.scores["ALL"][MAIN], 4) for one in each.evaluations}
     scores = {name: round(value, 4) for name, value in pooled(each.evaluations)[0]["ALL"].items()}
-    return {**told, "scores": scores, "sets": sets, **_cost(each.evaluations), "difference": _difference(each.difference)}
+    return {**effect, "scores": scores, "sets": sets, **_cost(each.evaluations), "difference": _difference(each.difference)}
 
 
 _COST = ("p50 ms", "p95 ms", "tokens")
@@ -141,7 +142,7 @@ def write_report(folder: Path, findings: Findings, plots: Sequence[tuple[str, Pa
     return page, data
 
 
-def verdict(difference: Difference) -> str:
+def verdict_of(difference: Difference) -> str:
     """Say whether a difference is more than noise."""
     if not difference.interval.certain:
         return "within the noise" if difference.better or difference.worse else "no change"
@@ -231,7 +232,7 @@ def _cost_cells(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
 
 def _change(difference: Difference) -> tuple[str, ...]:
     interval = difference.interval
-    return (f"{interval.mean:+.3f}", f"[{interval.low:+.3f}, {interval.high:+.3f}]", verdict(difference))
+    return (f"{interval.mean:+.3f}", f"[{interval.low:+.3f}, {interval.high:+.3f}]", verdict_of(difference))
 
 
 def _about(each: Evaluation, settings: Mapping[str, Any]) -> str:
@@ -239,8 +240,8 @@ def _about(each: Evaluation, settings: Mapping[str, Any]) -> str:
     vectors = f", {index.pending:,} of them without vectors" if index.pending else ""
     held = f"{index.documents:,} documents, {index.chunks:,} chunks{vectors}; model {index.model or 'none'}"
     changed = ", ".join(f"`{key} = {json.dumps(value, ensure_ascii=False)}`" for key, value in settings.items())
-    told = f"settings that are not at their defaults: {changed}" if changed else "all settings at their defaults"
-    return f"{each.name} asked of {folders}: {held}; {told}"
+    given = f"settings that are not at their defaults: {changed}" if changed else "all settings at their defaults"
+    return f"{each.name} asked of {folders}: {held}; {given}"
 
 
 def _lines(table: ReportTable) -> Iterator[str]:
@@ -253,3 +254,109 @@ def _lines(table: ReportTable) -> Iterator[str]:
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+
+
+# ------------------------------------------------------------------ plots
+
+_DPI = 120
+
+_PLOT_WIDTH = 8.0  # inches, like what follows
+_PLOT_HEIGHT = 4.5
+_PLOT_ROW = 0.26
+
+BLUE, ORANGE, GREEN, GRAY = "#0072b2", "#d55e00", "#009e73", "#999999"
+"""Told apart by people who see colors in any way (Okabe & Ito 2008)."""
+
+Point = tuple[str, float, float]
+"""A name, milliseconds, and the main measure."""
+
+
+def draw(folder: Path, findings: Findings) -> tuple[tuple[str, Path], ...]:
+    """Draw what there is to draw into an existing folder; return titles and files. Raises UsageError where matplotlib is not installed."""
+    drawings: list[tuple[str, str, Callable[[Any, Findings], None]]] = [("Quality by kind", "by-kind.png", _plot_by_kind)]
+    if _shown(findings):
+        drawings.append(("What each setting does", "ablation.png", _waterfall))
+    drawings.append(("Quality against latency", "latency.png", _against_latency))
+    return tuple((title, _drawn(folder / name, title, findings, drawing)) for title, name, drawing in drawings)
+
+
+def _drawn(path: Path, title: str, findings: Findings, drawing: Callable[[Any, Findings], None]) -> Path:
+    try:
+        from matplotlib.figure import Figure  # an extra; not pyplot: it keeps a state for the whole process and looks for a screen
+    except ImportError as error:
+        raise UsageError("The plots are left out, since matplotlib is not installed: `pip install 'thumbindex[plots]'` brings it.") from error
+    rows = len(_shown(findings)) if drawing is _waterfall else 0
+    figure = Figure(figsize=(_PLOT_WIDTH, max(_PLOT_HEIGHT, _PLOT_ROW * rows)), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title)
+    drawing(axes, findings)
+    try:
+        figure.savefig(path, dpi=_DPI)
+    except OSError as error:
+        raise UsageError(f"{path}: the plot cannot be written ({error.strerror}): name another folder with --report.") from error
+    return path
+
+
+def _plot_by_kind(axes: Any, findings: Findings) -> None:
+    """Draw a bar a kind, with the interval of its mean: few queries say little."""
+    groups: dict[str, list[float]] = {}
+    for each in findings.evaluations:
+        for query in each.queries:
+            groups.setdefault(query.kind, []).append(each.measured[query.id][MAIN])
+    names = sorted(groups)
+    intervals = [interval_of(groups[name]) for name in names]
+    spans = [[each.mean - each.low for each in intervals], [each.high - each.mean for each in intervals]]
+    axes.bar(range(len(names)), [each.mean for each in intervals], yerr=spans, color=BLUE, ecolor=GRAY, capsize=3)
+    axes.set_xticks(range(len(names)), [f"{name}\nn = {len(groups[name])}" for name in names], rotation=30, ha="right")
+    axes.set_ylim(0, 1.05)
+    axes.set_ylabel(f"{MAIN}, with its 95 % interval")
+
+
+def _waterfall(axes: Any, findings: Findings) -> None:
+    """Draw a bar a variant, from the configuration as it is to where the variant gets, largest loss first; colored where it is no noise."""
+    shown = [(each, each.difference.interval) for each in _shown(findings) if each.difference]
+    shown.sort(key=lambda pair: pair[1].mean, reverse=True)
+    effects, intervals = [effect for effect, _ in shown], [interval for _, interval in shown]
+    start = pooled(findings.evaluations)[0]["ALL"][MAIN]
+    colors = [GRAY if not each.certain else GREEN if each.mean > 0 else ORANGE for each in intervals]
+    spans = [[each.mean - each.low for each in intervals], [each.high - each.mean for each in intervals]]
+    axes.barh(range(len(effects)), [each.mean for each in intervals], left=start, xerr=spans, color=colors, ecolor="#555555", capsize=2)
+    axes.axvline(start, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(effects)), [each.variant.name for each in effects], fontsize=8)
+    axes.set_ylim(-0.7, len(effects) - 0.3)
+    axes.set_xlabel(f"{MAIN}; the line is the configuration as it is, gray what lies within the noise")
+
+
+def _against_latency(axes: Any, findings: Findings) -> None:
+    """Draw a point a configuration, a point a set where there is one configuration; named where nothing is both better and faster."""
+    here = "as configured" if len(findings.evaluations) > 1 or findings.effects else findings.evaluations[0].name
+    points = [_point(here, findings.evaluations)]
+    points += [_point(each.variant.name, each.evaluations) for each in _shown(findings)]
+    if not findings.effects and len(findings.evaluations) > 1:
+        points += [_point(each.name, [each]) for each in findings.evaluations]
+    named = list(dict.fromkeys([points[0], *(undominated(points) if findings.effects else points)]))
+    axes.scatter([ms for _, ms, _ in points], [value for *_, value in points], color=[BLUE if each in named else GRAY for each in points], s=18)
+    axes.scatter(*points[0][1:], color=ORANGE, s=36)
+    for number, (name, ms, value) in enumerate(named):  # by turns above and below: neighbors on the front are often close
+        axes.annotate(name, (ms, value), xytext=(4, 5 if number % 2 else -11), textcoords="offset points", fontsize=8)
+    axes.margins(y=0.15)
+    axes.set_xlabel("p50 of an answer as users get it, milliseconds")
+    axes.set_ylabel(MAIN)
+
+
+def undominated(points: Sequence[Point]) -> list[Point]:
+    """Return the points than which none is both better and faster, the slowest of them first."""
+    best: list[Point] = []
+    for each in sorted(points, key=lambda point: (point[1], -point[2])):
+        if not best or each[2] > best[-1][2]:
+            best.append(each)
+    return best[::-1]
+
+
+def _point(name: str, evaluations: Sequence[Evaluation]) -> Point:
+    return name, cost_of(evaluations).p50, pooled(evaluations)[0]["ALL"][MAIN]
+
+
+def _shown(findings: Findings) -> list[Ablation]:
+    """Return the variants that found anything: one that found nothing would squeeze all others into a corner."""
+    return [each for each in findings.effects if each.difference and each.difference.after > 0]

@@ -16,7 +16,7 @@ from thumbindex.config import with_tuned
 from thumbindex.model import Progress
 from thumbindex.settings import Config, QuerySettings
 from thumbindex.study.compare import Interval
-from thumbindex.study.from_links import KINDS, TELLING, ask_unseen, queries_from_links
+from thumbindex.study.from_links import LINK_KINDS, TELLING, ask_unseen, queries_from_links
 from thumbindex.study.measures import score_query
 from thumbindex.study.queries import LabeledQuery
 
@@ -272,7 +272,7 @@ def tune(library: Library, config: Config, given: Sequence[LabeledQuery] = (), p
     if reason := _nothing_to_tune(config, deciding):
         return Tuning({}, reason, len(deciding), len(set(group_by_document(deciding).tolist())), model, seconds=perf_counter() - began)
     patient = library.answering_with(library.config.query.with_stages("rerank")).remembering()
-    names = queries_from_links(notes, MOST_NAMES, tuple(kind for kind in KINDS if kind not in TELLING))
+    names = queries_from_links(notes, MOST_NAMES, tuple(kind for kind in LINK_KINDS if kind not in TELLING))
     measure, watch = (Asker(patient, config, queries, progress) for queries in (deciding, names))
     measure.rounds = 1 + sum(map(len, open_axes(config)))
     return replace(decide_tuning(measure, watch, config, deciding, names), model=model, seconds=perf_counter() - began)

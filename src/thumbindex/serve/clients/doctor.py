@@ -26,12 +26,12 @@ from thumbindex.model import FolderStatus
 from thumbindex.process import offline
 from thumbindex.serve.clients.install import command_of, entry_spot, options_of, read_entry, surroundings
 from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
-from thumbindex.serve.opening import Opening
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
-from thumbindex.serve.outcome import FOUND, NOT_FOUND, reported
 from thumbindex.serve.terminal import print_json
-from thumbindex.serve.wording import hold_hidden, one_line
+from thumbindex.serve.wording import hold_hidden
 from thumbindex.settings import Config
+from thumbindex.text import one_line
 
 State = Literal["ok", "warn", "fail"]
 

@@ -37,9 +37,8 @@ from thumbindex.serve.clients.edit import (
     write_text,
 )
 from thumbindex.serve.clients.table import CLIENTS, NAME, Client, Surroundings
-from thumbindex.serve.opening import Opening
+from thumbindex.serve.opening import FOUND, Opening, reported
 from thumbindex.serve.options import JsonOption, takes_opening
-from thumbindex.serve.outcome import FOUND, reported
 from thumbindex.serve.terminal import print_json
 
 

@@ -41,7 +41,6 @@ from thumbindex.config import configured_roots
 from thumbindex.errors import ConfigError, UsageError
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background
-from thumbindex.serve.early import MayName
 from thumbindex.serve.http.access import EVERYONE, Issuer, Rights, TokenFile, checked_rights, nested
 from thumbindex.serve.http.limits import (
     CONTENT_TYPE,
@@ -59,9 +58,8 @@ from thumbindex.serve.http.limits import (
 )
 from thumbindex.serve.http.scope import Sight
 from thumbindex.serve.mcp import build_server
-from thumbindex.serve.opening import Opening
-from thumbindex.serve.outcome import say_error
-from thumbindex.serve.stdio import claim_output, named_folders, names_allowed
+from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
+from thumbindex.serve.stdio import claim_output
 from thumbindex.settings import Config, HttpSettings
 
 
