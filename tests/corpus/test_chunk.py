@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.corpus.chunk import _splitter, cut_children, cut_sentences, cut_span, split
-from thumbindex.corpus.markdown import read_outline
-from thumbindex.corpus.source import Source, line_starts
+from thumbindex.corpus.markdown import Source, line_starts, read_outline
 from thumbindex.model import BlockKind
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import dropwhile, groupby, pairwise
 from typing import Any
 
-from thumbindex.corpus.markdown import Block, Outline, Region, Shape
-from thumbindex.corpus.source import Source
-from thumbindex.model import BlockKind
+from thumbindex.corpus.markdown import Block, Outline, Region, Shape, Source
+from thumbindex.model import BlockKind, Chunk, Section
 from thumbindex.settings import ChunkSettings
 
 _KIND = {BlockKind.PROSE: 1.0, BlockKind.LIST: 0.95, BlockKind.TABLE: 0.9, BlockKind.CODE: 0.85, BlockKind.HEADING: 0.4}
@@ -338,3 +338,40 @@ def _merge(drafts: Sequence[Draft], runs: Sequence[Run], settings: ChunkSettings
 
 def _size_of_run(drafts: Sequence[Draft], run: Run) -> int:
     return drafts[run[1] - 1].piece.end - drafts[run[0]].reach
+
+
+def cut_document(source: Source, outline: Outline, title: str, settings: ChunkSettings) -> tuple[tuple[Section, ...], tuple[Chunk, ...]]:
+    """Cut a document into sections and their chunks; one without text has one of each, empty, at line 1."""
+    largest = min(settings.child_max, settings.parent_max)
+    settings = replace(settings, child_max=largest, child_min=min(settings.child_min, largest))
+    drafts = draft_chunks(source, outline, settings)
+    if not drafts:
+        return (Section(0, 1, 1, ""),), (Chunk(0, 0, BlockKind.PROSE, (title,), 1, 1, "", salience(BlockKind.PROSE, 0, 0, 0, 1, 0)),)
+    sections: list[Section] = []
+    chunks: list[Chunk] = []
+    for ordinal, run in enumerate(gather_sections(drafts, settings)):
+        start, end = section_start(drafts, run, settings), drafts[run[1] - 1].piece.end
+        sections.append(Section(ordinal, source.line_at(start), source.line_at(end - 1), source.show(start, end)))
+        chunks += [_chunk(source, drafts, position, ordinal, title) for position in range(*run)]
+    return tuple(sections), tuple(chunks)
+
+
+def _chunk(source: Source, drafts: Sequence[Draft], ordinal: int, section: int, title: str) -> Chunk:
+    draft, piece = drafts[ordinal], drafts[ordinal].piece
+    headings = tuple(dropwhile(lambda heading: _plain(heading) == _plain(title), draft.headings))
+    text = source.show(piece.start, piece.end)
+    return Chunk(
+        ordinal=ordinal,
+        section=section,
+        kind=piece.kind,
+        heading_path=(title, *headings),
+        start_line=source.line_at(piece.start),
+        end_line=source.line_at(piece.end - 1),
+        text=f"{piece.prefix}\n{text}" if piece.prefix else text,
+        salience=salience(piece.kind, len(headings), draft.place, ordinal, len(drafts), len(text)),
+        language=piece.language,
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
