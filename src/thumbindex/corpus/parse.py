@@ -36,19 +36,19 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
     # blank lines in place of the front matter keep every later line at its number
     source = read_source("\n" * front.lines + text[front.size :], path)
     outline = read_outline(source.text)
-    title = front.title or next((r.heading for r in outline.regions if r.level == 1 and r.heading), "") or PurePosixPath(path).stem
+    title = front.text("title") or next((r.heading for r in outline.regions if r.level == 1 and r.heading), "") or PurePosixPath(path).stem
     sections, chunks = cut_document(source, outline, title, settings.chunk)
     document = Document(
         path=path,
         title=title,
         front_matter=front.fields,
         tags=tuple(dict.fromkeys((*front.tags, *outline.tags))),
-        aliases=front.aliases,
-        keywords=front.keywords,
-        description=front.description,
-        author=front.author,
-        category=front.category,
-        type=front.type,
+        aliases=front.values("aliases", "alias"),
+        keywords=front.values("keywords", "keyword"),
+        description=front.text("description", "summary"),
+        author=", ".join(front.values("author", "authors", split="")),
+        category=", ".join(front.values("category", "categories", split="")),
+        type=front.text("type"),
         date=front.date,
         modified=modified,
         abbreviations=find_abbreviations(title, source, outline),
@@ -66,7 +66,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
 def _related(front: FrontMatter) -> list[Link]:
     """Read the front matter's `related`: wikilinks, Markdown links or bare paths."""
     links: list[Link | None] = []
-    for entry in front.related:
+    for entry in front.values("related", split=""):
         if entry.startswith("[["):
             links.append(parse_wikilink(entry.strip("[]"), LinkKind.RELATED, front.related_line))
         elif entry.startswith("[") and entry.endswith(")") and "](" in entry:
