@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.corpus.read import Listing, list_folder
+from thumbindex.corpus.read import FolderListing, list_folder
 from thumbindex.corpus.walk import FolderDigests, is_unchanged, walk
 from thumbindex.settings import CorpusSettings
 
@@ -152,9 +152,9 @@ def test_what_could_not_be_listed_is_looked_at_again(vault: Path) -> None:
         (vault / "sub").chmod(0o700)
 
 
-def file_with(inode: int, time_ns: int) -> Listing:
+def file_with(inode: int, time_ns: int) -> FolderListing:
     facts = os.stat_result((0o100644, inode, 0, 1, 0, 0, 4, 0, 0, 0), {"st_mtime_ns": time_ns, "st_ctime_ns": time_ns})
-    return Listing("/vault", ("a.md",), frozenset(), {}, {"a.md": facts})
+    return FolderListing("/vault", ("a.md",), frozenset(), {}, {"a.md": facts})
 
 
 def test_no_number_of_a_file_is_too_large_to_be_told_from_another() -> None:

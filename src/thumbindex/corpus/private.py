@@ -245,12 +245,11 @@ def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
 def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
     """Tell whether a decoded file with this front matter says of itself that it is private, by its head or by a tag."""
     wanted = tuple(filter(None, map(_tag, settings.private.tags)))
-    folded = _plain(_unescaped(text))
-    if not any(word in folded for word in ("private", *wanted)):
-        return False
     lines = text.split("\n")
     read = front.lines if front.size and not front.problems else 0
     block, rest = (_plain(_unescaped("\n".join(part))) for part in (lines[:read], lines[read:]))
+    if not any(word in part for word in ("private", *wanted) for part in (block, rest)):
+        return False
     heads = [*_heads(rest, late=bool(read))]
     if _is_field(front.fields) or _is_stated_at_its_top(block):
         return True

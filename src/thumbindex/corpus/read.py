@@ -38,7 +38,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class FolderListing:
     """What is in one folder. Names are as on disk; of folders only the name counts, since what is in them is listed by itself."""
 
     real: str
@@ -65,7 +65,7 @@ class Listing:
         return max((max(each.st_mtime_ns, each.st_ctime_ns) for each in facts if not stat.S_ISDIR(each.st_mode)), default=0)
 
 
-def list_folder(real: str, settings: CorpusSettings) -> Listing:
+def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
     """List a folder by its real path; raise OSError where that is refused."""
     place = os.open(real, _FOLDER_FLAGS) if _BY_DESCRIPTOR else real
     try:
@@ -75,7 +75,7 @@ def list_folder(real: str, settings: CorpusSettings) -> Listing:
         facts, failed = _facts(looked_at)
         folders = frozenset([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
         links = {entry.name: _target(os.path.join(real, entry.name)) for entry in entries if entry.is_symlink()}  # noqa: PTH118
-        return Listing(real, [entry.name for entry in entries], folders, links, facts, failed)
+        return FolderListing(real, [entry.name for entry in entries], folders, links, facts, failed)
     finally:
         if isinstance(place, int):
             os.close(place)

@@ -18,7 +18,7 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-from thumbindex.corpus.read import Listing, Target, inside, is_folder, list_folder, read_inside, too_large
+from thumbindex.corpus.read import FolderListing, Target, inside, is_folder, list_folder, read_inside, too_large
 from thumbindex.errors import UnknownFolderError
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
@@ -111,7 +111,7 @@ class FolderDigests:
     salt: str
     folders: dict[str, str]  # each folder that was listed, by a digest of its real path, with that of its listing
 
-    def add(self, listing: Listing) -> None:
+    def add(self, listing: FolderListing) -> None:
         """Keep what a folder's listing is known by; the listings of a large vault are not held until the walk's end."""
         salt = bytes.fromhex(self.salt)
         self.folders[_mark(listing.real, salt)] = listing.digest(salt).hex()
@@ -333,7 +333,7 @@ def _list(state: _State, prefix: str, real: str, rules: _Rules) -> None:
                 waiting.append((path + "/", f"{below}{name}", rules))
 
 
-def _listing(state: _State, prefix: str, real: str) -> Listing | None:
+def _listing(state: _State, prefix: str, real: str) -> FolderListing | None:
     """List one folder. Digests go where it could not be looked at, or something was written so shortly before that a second write may not show."""
     try:
         listing = list_folder(real, state.settings)
