@@ -67,7 +67,7 @@ class _YamlReader:
         # Imported here: neither a server that answers nor a child that finds nothing to index reads front matter.
         import yaml
 
-        self.yaml = yaml
+        self.yaml: Any = yaml
         self.keys: list[tuple[str, int]] = []  # of the outermost mapping, with their lines
         self._events = yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         self._anchors: dict[str, tuple[str | None, Any, int, int]] = {}  # with the values and characters that each stands for
@@ -82,6 +82,7 @@ class _YamlReader:
         next(self._events)  # the document ends
         last = next(self._events)
         if not isinstance(last, self.yaml.StreamEndEvent):
+            list(self._events)  # an error further down is reported first
             raise self.yaml.composer.ComposerError(None, None, "but found another document", last.start_mark)
         return found
 
