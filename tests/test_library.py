@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dump import logical_dump
 from thumbindex.config import load_config
-from thumbindex.corpus.changes import Comparison
+from thumbindex.corpus.walk import FolderChanges
 from thumbindex.errors import IndexDamagedError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library import Library
 from thumbindex.library.embedding import PART
@@ -191,7 +191,7 @@ def test_bad_files_are_reported_and_do_not_stop_the_run(library, vault):
 def test_files_under_a_folder_that_cannot_be_listed_are_kept(library, vault):
     library.index()
     listing = Listing((Problem("fruit", None, "cannot be listed"),), {})
-    comparison = Comparison(Changes(removed=("code.md", "fruit/apples.md")), ())
+    comparison = FolderChanges(Changes(removed=("code.md", "fruit/apples.md")), ())
     assert keep_unlisted(comparison, listing).changes.removed == ("code.md",)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from thumbindex.config import load_config
-from thumbindex.corpus.changes import Comparison
+from thumbindex.corpus.walk import FolderChanges
 from thumbindex.errors import IndexBusyError, UsageError
 from thumbindex.index.files import Places
 from thumbindex.index.store import Store
@@ -110,7 +110,7 @@ def test_every_index_is_listed_and_can_be_forgotten_when_its_folder_is_gone_or_i
 
 @pytest.mark.parametrize(("problem", "removed"), [(".", ()), ("d", ("a.md",)), ("a.md", ("d/b.md",))])
 def test_what_cannot_be_seen_is_not_gone(problem, removed):
-    comparison = Comparison(Changes(removed=("a.md", "d/b.md")), ())
+    comparison = FolderChanges(Changes(removed=("a.md", "d/b.md")), ())
     assert keep_unlisted(comparison, Listing((Problem(problem, None, "cannot be listed"),), {})).changes.removed == removed
 
 
@@ -118,7 +118,7 @@ def test_what_is_there_again_a_moment_later_is_not_gone(tmp_path):
     write(tmp_path / "vault/a.md", "written anew while the folder was listed")
     with opened(tmp_path) as library:
         (folder,) = library.opened
-        comparison = Comparison(Changes(removed=("a.md", "b.md")), ())
+        comparison = FolderChanges(Changes(removed=("a.md", "b.md")), ())
         assert gone_for_good(comparison, folder).changes.removed == ("b.md",)
 
 

@@ -110,7 +110,7 @@ def language_of(text: str) -> str:
 
 def prose_language(texts: Iterable[str]) -> str:
     """Return the language of a text of some prose, code in it left out: as `language_of`, but surer: by several words of two letters or more."""
-    text = _SPAN.sub(" ", "\n".join(beginning(texts)))
+    text = _SPAN.sub(" ", "\n".join(_beginning(texts)))
     if not text.isascii() and (language := language_of(text)) not in _FUNCTION_WORDS:
         return language
     found = words(text)
@@ -122,7 +122,7 @@ def prose_language(texts: Iterable[str]) -> str:
     return language if different >= _LEAST_FUNCTION_WORDS and count >= _LEAST_WORDS * len(found) else ""
 
 
-def beginning(texts: Iterable[str]) -> Iterator[str]:
+def _beginning(texts: Iterable[str]) -> Iterator[str]:
     """Yield as much of some texts as is read for their language."""
     left = _READ
     for text in texts:

@@ -260,18 +260,8 @@ class Candidate:
 
     def scored(self, score: float) -> Candidate:
         """Return it with another score: `replace` takes three times as long, and stages do this to every candidate."""
-        return Candidate(
-            self.id,
-            self.document,
-            self.chunk,
-            score,
-            self.sources,
-            self.also_in,
-            self.cluster_size,
-            self.disagrees,
-            self.variants,
-            self.reranked,
-        )
+        same = self.sources, self.also_in, self.cluster_size, self.disagrees, self.variants, self.reranked
+        return Candidate(self.id, self.document, self.chunk, score, *same)
 
 
 @dataclass(frozen=True, slots=True)

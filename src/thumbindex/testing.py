@@ -189,7 +189,7 @@ class MemoryLinkGraph:
 
 
 class MemoryKeywordIndex:
-    """KeywordIndex that reads every text for every query: BM25F (Robertson, Zaragoza & Taylor 2004), plurals folded."""
+    """KeywordIndex that reads every text for every query, plurals folded: counts weighted by field and rarity, long texts treated as short ones."""
 
     def __init__(self, catalog: MemoryCatalog) -> None:
         self._catalog = catalog
@@ -201,13 +201,13 @@ class MemoryKeywordIndex:
         """Return the best chunks for any of the terms (phrases must match), and every matching document's score."""
         allowed = [n for n, fields in enumerate(self._chunks) if (mask is None or mask[n]) and _holds_phrases(fields, terms)]
         hits = []
-        for n, (score, matched, share) in _bm25f(self._chunks, terms, weights).items():
+        for n, (score, matched, share) in _scores(self._chunks, terms, weights).items():
             if n in allowed and score > 0:
                 full = score * (1 - weights.coverage + weights.coverage * share)
                 hits.append(Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), 0, full, matched, share))
         best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
         of = {self._catalog.document_of(ChunkId(n)) for n in allowed}
-        scores = {DocumentId(n): score for n, (score, _, _) in _bm25f(self._documents, terms, weights).items() if n in of and score > 0}
+        scores = {DocumentId(n): score for n, (score, _, _) in _scores(self._documents, terms, weights).items() if n in of and score > 0}
         return RankedList(tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores)
 
     def holding(self, text: str, fields: Collection[str]) -> Mask:
@@ -352,7 +352,7 @@ def _holds_phrases(fields: Mapping[str, list[str]], terms: Sequence[Term]) -> bo
     return all(any(f" {phrase} " in text for text in texts) for phrase in phrases)
 
 
-def _bm25f(
+def _scores(
     units: Sequence[Mapping[str, list[str]]], terms: Sequence[Term], weights: KeywordWeights
 ) -> dict[int, tuple[float, tuple[str, ...], float]]:
     """Return score, matched terms and the share of the idf by unit."""
@@ -369,18 +369,12 @@ def _bm25f(
             asked += idf
             for n in (n for n, count in enumerate(counts) if count):
                 score, matched, share = found.get(n, (0.0, (), 0.0))
-                found[n] = (score + idf * counts[n] * (weights.k1 + 1) / (counts[n] + weights.k1), (*matched, term.text), share + idf)
+                found[n] = (score + idf * counts[n] / (counts[n] + 1), (*matched, term.text), share + idf)
     return {n: (score, matched, share / asked) for n, (score, matched, share) in found.items()}
 
 
 def _weighted_counts(units: Sequence[Mapping[str, list[str]]], form: list[str], weights: KeywordWeights) -> list[float]:
-    counts = [0.0] * len(units)
-    for name, boost in weights.fields.items():
-        lengths = [len(unit[name]) for unit in units]
-        mean = sum(lengths) / max(sum(map(bool, lengths)), 1) or 1.0
-        for n, unit in enumerate(units):
-            counts[n] += boost * _occurrences(form, unit[name]) / (1 - weights.b + weights.b * lengths[n] / mean)
-    return counts
+    return [sum(boost * _occurrences(form, unit[name]) for name, boost in weights.fields.items()) for unit in units]
 
 
 def _occurrences(form: list[str], text: list[str]) -> int:

@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.corpus.chunk import _splitter, cut_children, cut_sentences, cut_span, split
-from thumbindex.corpus.markdown import read_outline
-from thumbindex.corpus.source import Source, line_starts
+from thumbindex.corpus.chunk import _splitter, cut_children, cut_sentences, cut_span, split_sentences
+from thumbindex.corpus.markdown import Source, line_starts, read_outline
 from thumbindex.model import BlockKind
 
 
@@ -138,4 +137,4 @@ SENTENCES = st.lists(st.sampled_from(PARTS), max_size=25)
 @given(SENTENCES, st.sampled_from([50, 100, 150]))
 def test_whole_sentences_are_packed_as_llama_index_packs_them(sentences, size):
     text = "".join(sentences)
-    assert split(text, size) == ([part for part in _splitter(size).split_text(text) if part] if text else [])
+    assert split_sentences(text, size) == ([part for part in _splitter(size).split_text(text) if part] if text else [])

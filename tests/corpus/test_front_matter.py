@@ -1,6 +1,8 @@
 import pytest
 
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
+from thumbindex.corpus.parse import parse_document
+from thumbindex.settings import CorpusSettings
 
 
 def read(block: str, mark: str = "---") -> FrontMatter:
@@ -8,13 +10,15 @@ def read(block: str, mark: str = "---") -> FrontMatter:
 
 
 def test_the_fields_of_a_full_block_are_found() -> None:
-    front = read(
+    block = (
         "title: A title\ntags: [one, two/deep]\naliases:\n  - Other name\nkeywords: a, b c\nsummary: Short.\n"
         "author:\n  - Ada\n  - name: Bob\ncategories: [x, y]\ntype: guide\nrelated: ['[[Note]]', b.md]"
     )
-    assert (front.title, front.tags, front.aliases, front.keywords) == ("A title", ("one", "two/deep"), ("Other name",), ("a", "b c"))
-    assert (front.description, front.author, front.category, front.type) == ("Short.", "Ada, Bob", "x, y", "guide")
-    assert (front.related, front.related_line) == (("[[Note]]", "b.md"), 13)
+    found = parse_document("a.md", f"---\n{block}\n---\nbody".encode(), CorpusSettings())
+    document = found.document
+    assert (document.title, document.tags, document.aliases, document.keywords) == ("A title", ("one", "two/deep"), ("Other name",), ("a", "b c"))
+    assert (document.description, document.author, document.category, document.type) == ("Short.", "Ada, Bob", "x, y", "guide")
+    assert [(link.target, link.line) for link in found.links] == [("Note", 13), ("b.md", 13)]
 
 
 @pytest.mark.parametrize(
@@ -66,8 +70,13 @@ def test_values_are_json_safe_and_keep_their_type() -> None:
 def test_a_yaml_bomb_is_refused_and_its_plain_lines_are_read() -> None:
     bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(f"{n}: &{n} [{','.join(['*' + m] * 10)}]\n" for m, n in zip("abcdefgh", "bcdefghi", strict=True))
     front = read("title: Still here\n" + bomb)
-    assert front.title == "Still here"
+    assert front.text("title") == "Still here"
     assert [(problem.line, problem.reason[:36]) for problem in front.problems] == [(7, "front matter: more than 20,000 value")]
+
+
+def test_a_long_text_that_aliases_multiply_is_refused() -> None:
+    front = read(f"title: Still here\na: &a {'x' * 100_000}\nb: [{','.join(['*a'] * 19_000)}]")
+    assert (front.text("title"), [problem.line for problem in front.problems]) == ("Still here", [4])
 
 
 @pytest.mark.parametrize("block", ["a: &a [*a]", "a: *b", "a: " + "[" * 50 + "]" * 50, "a: " + "x" * 200_001])
@@ -77,13 +86,13 @@ def test_loops_depth_and_size_have_a_limit(block: str) -> None:
 
 def test_a_broken_block_is_reported_with_its_line_and_read_as_far_as_its_plain_lines_go() -> None:
     front = read("title: A title: with a colon\ntags: [a, b\nauthor: Ada")
-    assert (front.title, front.tags, front.author) == ("A title: with a colon", ("a", "b"), "Ada")
+    assert (front.text("title"), front.tags, front.text("author")) == ("A title: with a colon", ("a", "b"), "Ada")
     assert [(problem.path, problem.line) for problem in front.problems] == [("a.md", 2)]
 
 
 def test_a_key_that_stands_twice_is_reported_and_the_last_one_counts() -> None:
     front = read("title: One\nx: 1\ntitle: Two")
-    assert front.title == "Two"
+    assert front.text("title") == "Two"
     assert [(problem.line, problem.reason) for problem in front.problems] == [(4, "front matter: `title` stands twice, the last one counts")]
 
 
@@ -112,10 +121,10 @@ def test_the_block_ends_where_the_body_begins() -> None:
 
 def test_toml_between_plus_signs_is_read_too() -> None:
     front = read('title = "T"\ndate = 2024-01-05\ntags = ["a"]\nx = inf', "+++")
-    assert (front.title, front.date, front.tags, front.fields["x"], front.problems) == ("T", "2024-01-05", ("a",), "inf", ())
+    assert (front.text("title"), front.date, front.tags, front.fields["x"], front.problems) == ("T", "2024-01-05", ("a",), "inf", ())
     assert [problem.line for problem in read("a = 1\nb = = 2", "+++").problems] == [3]
 
 
 def test_an_unquoted_wikilink_in_related_is_read() -> None:
-    assert read("related: [[Note]]").related == ("Note",)
-    assert read("related:\n- [[Note]]\n- '[[Other]]'").related == ("Note", "[[Other]]")
+    assert read("related: [[Note]]").values("related") == ("Note",)
+    assert read("related:\n- [[Note]]\n- '[[Other]]'").values("related") == ("Note", "[[Other]]")

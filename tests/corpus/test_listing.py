@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from thumbindex.corpus.walk import Listed, Seen, is_as_seen, list_folder, walk, walk_and_see
+from thumbindex.corpus.read import FolderListing, list_folder
+from thumbindex.corpus.walk import FolderDigests, is_unchanged, walk
 from thumbindex.settings import CorpusSettings
 
 SETTINGS = CorpusSettings()
@@ -35,8 +36,8 @@ def vault(tmp_path: Path) -> Path:
     return root
 
 
-def see(root: Path, settings: CorpusSettings = SETTINGS) -> Seen:
-    seen = walk_and_see(root, settings, time.time_ns() + LATER_NS).seen
+def see(root: Path, settings: CorpusSettings = SETTINGS) -> FolderDigests:
+    seen = walk(root, settings, time.time_ns() + LATER_NS).digests
     assert seen is not None
     return seen
 
@@ -70,8 +71,8 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def test_a_folder_in_which_nothing_changed_is_as_seen(vault: Path) -> None:
-    assert is_as_seen(vault, SETTINGS, see(vault))
+def test_a_folder_in_which_nothing_changed_is_unchanged(vault: Path) -> None:
+    assert is_unchanged(vault, SETTINGS, see(vault))
 
 
 UNSEEN_ON_WINDOWS = {
@@ -88,7 +89,7 @@ def change_of(name: str) -> object:
 def test_each_kind_of_change_is_seen(vault: Path, change: str) -> None:
     seen = see(vault)
     CHANGES[change](vault)
-    assert not is_as_seen(vault, SETTINGS, seen)
+    assert not is_unchanged(vault, SETTINGS, seen)
 
 
 def test_what_a_walk_does_not_look_into_may_change(vault: Path) -> None:
@@ -96,15 +97,15 @@ def test_what_a_walk_does_not_look_into_may_change(vault: Path) -> None:
     for path in (".hidden/new.md", "node_modules/new.md", "ignored/new.md"):
         (vault / path).write_text("new")
     (vault / "picture.png").write_bytes(b"another")
-    assert is_as_seen(vault, SETTINGS, seen)
+    assert is_unchanged(vault, SETTINGS, seen)
 
 
-def test_a_folder_that_was_moved_away_and_back_is_as_seen(vault: Path) -> None:
+def test_a_folder_that_was_moved_away_and_back_is_unchanged(vault: Path) -> None:
     seen = see(vault)
     (vault / "sub").rename(vault.parent / "sub")
-    assert not is_as_seen(vault, SETTINGS, seen)
+    assert not is_unchanged(vault, SETTINGS, seen)
     (vault.parent / "sub").rename(vault / "sub")
-    assert is_as_seen(vault, SETTINGS, seen)
+    assert is_unchanged(vault, SETTINGS, seen)
 
 
 @needs_symlinks
@@ -113,12 +114,12 @@ def test_what_a_symlink_leads_to_is_seen_to_change_where_the_walk_would_not_go(v
     (vault / "note.md").symlink_to(".hidden/d.md")
     (vault / "folder").symlink_to(".hidden")
     seen = see(vault)
-    assert is_as_seen(vault, SETTINGS, seen)
+    assert is_unchanged(vault, SETTINGS, seen)
     if link == "folder":
         (vault / ".hidden/new.md").write_text("new")
     else:
         (vault / ".hidden/d.md").write_text("more than four")
-    assert not is_as_seen(vault, SETTINGS, seen)
+    assert not is_unchanged(vault, SETTINGS, seen)
 
 
 @needs_symlinks
@@ -128,32 +129,32 @@ def test_a_symlink_that_leads_elsewhere_by_another_is_seen(vault: Path) -> None:
     seen = see(vault)
     (vault / ".hidden/way").unlink()
     (vault / ".hidden/way").symlink_to("../ignored/f.md")
-    assert not is_as_seen(vault, SETTINGS, seen)
+    assert not is_unchanged(vault, SETTINGS, seen)
 
 
 @needs_symlinks
-def test_a_loop_of_symlinks_ends_and_is_as_seen(vault: Path) -> None:
+def test_a_loop_of_symlinks_ends_and_is_unchanged(vault: Path) -> None:
     (vault / "sub/up").symlink_to(vault)
     (vault / "round").symlink_to("round")
-    assert is_as_seen(vault, SETTINGS, see(vault))
+    assert is_unchanged(vault, SETTINGS, see(vault))
 
 
 def test_a_file_written_just_before_the_walk_is_looked_at_again(vault: Path) -> None:
-    assert walk_and_see(vault, SETTINGS, time.time_ns()).seen is None
+    assert walk(vault, SETTINGS, time.time_ns()).digests is None
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 def test_what_could_not_be_listed_is_looked_at_again(vault: Path) -> None:
     (vault / "sub").chmod(0)
     try:
-        assert walk_and_see(vault, SETTINGS, time.time_ns() + LATER_NS).seen is None
+        assert walk(vault, SETTINGS, time.time_ns() + LATER_NS).digests is None
     finally:
         (vault / "sub").chmod(0o700)
 
 
-def file_with(inode: int, time_ns: int) -> Listed:
+def file_with(inode: int, time_ns: int) -> FolderListing:
     facts = os.stat_result((0o100644, inode, 0, 1, 0, 0, 4, 0, 0, 0), {"st_mtime_ns": time_ns, "st_ctime_ns": time_ns})
-    return Listed("/vault", ("a.md",), frozenset(), {}, {"a.md": facts})
+    return FolderListing("/vault", ("a.md",), frozenset(), {}, {"a.md": facts})
 
 
 def test_no_number_of_a_file_is_too_large_to_be_told_from_another() -> None:

@@ -1,7 +1,6 @@
 import pytest
 
-from thumbindex.corpus.parse import read_source
-from thumbindex.corpus.source import Source
+from thumbindex.corpus.markdown import Source, read_source
 
 
 def shown(text: str, path: str = "a.md") -> str:

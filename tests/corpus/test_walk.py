@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pathspec import GitIgnoreSpec
 
-from thumbindex.corpus.private import is_private_path, read_rules
-from thumbindex.corpus.walk import state_of, walk, why_left_out
+from thumbindex.corpus.walk import is_private_path, read_rules, state_of, walk, why_left_out
 from thumbindex.errors import UnknownFolderError
 from thumbindex.settings import CorpusSettings, PrivateSettings
 
@@ -36,7 +35,7 @@ def test_markdown_files_are_found_sorted_and_in_any_case(tmp_path: Path) -> None
 
 def test_a_file_comes_with_its_size_time_and_inode_and_no_digest(tmp_path: Path) -> None:
     facts = (plant(tmp_path, "a.md", text="four") / "a.md").stat()
-    (state,), _ = walk(tmp_path, CorpusSettings())
+    (state,), *_ = walk(tmp_path, CorpusSettings())
     assert (state.size, state.mtime_ns, state.inode, state.digest) == (4, facts.st_mtime_ns, facts.st_ino, "")
 
 

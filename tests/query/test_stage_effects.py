@@ -17,7 +17,8 @@ def paths(answer) -> list[str]:
 
 
 def test_classify_puts_the_written_identifier_before_a_text_of_its_words(ask) -> None:
-    notes = [document("parts.md", "# Parts\n\nParse json."), document("whole.md", "# Whole\n\nThe loader calls parse_json while it reads a file.")]
+    parts = document("parts.md", "# Parts\n\nParse json: parse json, parse json.")
+    notes = [parts, document("whole.md", "# Whole\n\nThe loader calls parse_json while it reads a file.")]
     tables = {"search_code": {"weight": 0.35}}
     on, off = (ask(notes, "parse_json", embedder=FakeEmbedder(), off=name, **tables) for name in ("", "classify"))
     assert (paths(on)[0], paths(off)[0]) == ("whole.md", "parts.md")

@@ -388,7 +388,7 @@ def test_what_is_swapped_for_a_symlink_while_it_is_read_leads_nowhere(tmp_path: 
 def test_an_ignore_file_that_is_no_file_of_the_folder_is_not_read(tmp_path: Path) -> None:
     root = make(tmp_path / "place", tmp_path / "outside", real=True)
     os.mkfifo(root / "sub/.thumbindexignore")
-    files, problems = walk(root, CorpusSettings())
+    files, problems, _ = walk(root, CorpusSettings())
     assert [each.path for each in files] == ["note.md", "sub/deep.md"]
     assert [each.reason for each in problems if each.path.endswith("ignore")] == [
         "ignore rules cannot be read: leads out of the folder: not read",

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from thumbindex.corpus.markdown import Block, Outline, Shape
-from thumbindex.corpus.source import Source
+from thumbindex.corpus.markdown import Block, Outline, Shape, Source
 from thumbindex.model import Abbreviation, BlockKind
 from thumbindex.text import STOP_WORDS, visible, words
 

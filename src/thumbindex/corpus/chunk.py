@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import dropwhile, groupby, pairwise
 from typing import Any
 
-from thumbindex.corpus.markdown import Block, Outline, Region, Shape
-from thumbindex.corpus.source import Source
-from thumbindex.model import BlockKind
+from thumbindex.corpus.markdown import Block, Outline, Region, Shape, Source
+from thumbindex.model import BlockKind, Chunk, Section
 from thumbindex.settings import ChunkSettings
 
 _KIND = {BlockKind.PROSE: 1.0, BlockKind.LIST: 0.95, BlockKind.TABLE: 0.9, BlockKind.CODE: 0.85, BlockKind.HEADING: 0.4}
 _FULL = 200  # characters from which length counts for all it can
 
 
-def salience(kind: BlockKind, depth: int, place: int, ordinal: int, count: int, size: int) -> float:
+def base_salience(kind: BlockKind, depth: int, place: int, ordinal: int, count: int, size: int) -> float:
     """Return the salience of a chunk in [0, 1] (spec/dedup.md, section 3).
 
     kind · (0.30 · (1 - depth / 6) + 0.30 / (1 + place) + 0.20 · (1 - ordinal / (count - 1)) + 0.20 · min(1, size / 200)):
@@ -163,7 +163,7 @@ def cut_sentences(source: Source, start: int, end: int, maximum: int) -> Iterato
         size = min(maximum, -(-((last - first) // parts + maximum // 5) // 50) * 50)
         position = first
         part = source.text[first:last]
-        for text in split(part, size) if _BREAK.search(part) else ():  # letter by letter, it takes a minute for 10 MB
+        for text in split_sentences(part, size) if _BREAK.search(part) else ():  # letter by letter, it takes a minute for 10 MB
             while position < last and source.text[position].isspace():
                 position += 1
             if not source.text.startswith(text, position):
@@ -174,7 +174,7 @@ def cut_sentences(source: Source, start: int, end: int, maximum: int) -> Iterato
             yield from cut_span(source, position, last, maximum)
 
 
-def split(text: str, size: int) -> list[str]:
+def split_sentences(text: str, size: int) -> list[str]:
     """Split a text into parts of whole sentences, as many as fit; LlamaIndex, which takes two seconds to import, is asked where one is too long.
 
     The parts are those that its SentenceSplitter makes: a test compares them.
@@ -204,7 +204,7 @@ def _sentences(text: str) -> list[str]:
     return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True) if a < b]
 
 
-Group = list[Piece]
+_Group = list[Piece]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ def draft_chunks(source: Source, outline: Outline, settings: ChunkSettings) -> l
 
 def join(pieces: Iterable[Piece], settings: ChunkSettings) -> list[Piece]:
     """Join neighbors to chunks of at most `child_max` characters, and of at least `child_min` where that can be."""
-    groups: list[Group] = []
+    groups: list[_Group] = []
     for piece in pieces:
         if groups and _fit(groups[-1], [piece], settings):
             groups[-1].append(piece)
@@ -250,7 +250,7 @@ def join(pieces: Iterable[Piece], settings: ChunkSettings) -> list[Piece]:
     return [_whole(group) for group in groups]
 
 
-def _fit(left: Group, right: Group, settings: ChunkSettings) -> bool:
+def _fit(left: _Group, right: _Group, settings: ChunkSettings) -> bool:
     joined = left + right
     if _size(joined) > settings.child_max or (left[0].prefix and not right[0].prefix):
         return False  # a table's header is repeated before its rows only
@@ -258,7 +258,7 @@ def _fit(left: Group, right: Group, settings: ChunkSettings) -> bool:
     return alike or min(_size(left), _size(right)) < settings.child_min
 
 
-def _fill(left: Group, right: Group, settings: ChunkSettings) -> None:
+def _fill(left: _Group, right: _Group, settings: ChunkSettings) -> None:
     """Move pieces from a full group to a small one behind it, as long as the full one stays long enough."""
     while _size(right) < settings.child_min and len(left) > 1:
         if _size(left[:-1]) < settings.child_min or not _fit([left[-1]], right, settings):
@@ -266,11 +266,11 @@ def _fill(left: Group, right: Group, settings: ChunkSettings) -> None:
         right.insert(0, left.pop())
 
 
-def _size(group: Group) -> int:
+def _size(group: _Group) -> int:
     return group[-1].end - group[0].start + group[0].size - (group[0].end - group[0].start)
 
 
-def _whole(group: Group) -> Piece:
+def _whole(group: _Group) -> Piece:
     kinds, languages = {piece.kind for piece in group}, {piece.language for piece in group}
     kind = kinds.pop() if len(kinds) == 1 else BlockKind.PROSE
     language = languages.pop() if len(languages) == 1 and kind is BlockKind.CODE else ""
@@ -283,24 +283,24 @@ def _heading_pieces(source: Source, region: Region, maximum: int) -> Iterator[Pi
         yield from (Piece(start, end, BlockKind.HEADING) for start, end in cut_span(source, *span, maximum))
 
 
-Run = tuple[int, int]
+_Run = tuple[int, int]
 """Positions of the chunks of one stretch, half open."""
 
 _DEEPEST = 7  # the preamble and six levels of headings
 
 
-def gather_sections(drafts: Sequence[Draft], settings: ChunkSettings) -> list[Run]:
+def gather_sections(drafts: Sequence[Draft], settings: ChunkSettings) -> list[_Run]:
     """Return the runs of chunks that are one section each, in order, at most `parent_max` characters with the headings in them."""
     starts = [i for i, draft in enumerate(drafts) if draft.place == 0]
     return _gather(drafts, list(pairwise([*starts, len(drafts)])), 0, settings) if drafts else []
 
 
-def section_start(drafts: Sequence[Draft], run: Run, settings: ChunkSettings) -> int:
+def section_start(drafts: Sequence[Draft], run: _Run, settings: ChunkSettings) -> int:
     """Return the offset where a section begins: at its first heading, unless that is so long that it does not fit."""
     return max(drafts[run[0]].reach, drafts[run[1] - 1].piece.end - settings.parent_max)
 
 
-def _gather(drafts: Sequence[Draft], regions: Sequence[Run], depth: int, settings: ChunkSettings) -> list[Run]:
+def _gather(drafts: Sequence[Draft], regions: Sequence[_Run], depth: int, settings: ChunkSettings) -> list[_Run]:
     """Gather the regions below one heading, the deepest headings first."""
     whole = regions[0][0], regions[-1][1]
     if _size_of_run(drafts, whole) <= settings.parent_max:
@@ -313,7 +313,7 @@ def _gather(drafts: Sequence[Draft], regions: Sequence[Run], depth: int, setting
     return _merge(drafts, [run for members in below for run in _gather(drafts, members, depth + 1, settings)], settings)
 
 
-def _split(drafts: Sequence[Draft], run: Run, settings: ChunkSettings) -> list[Run]:
+def _split(drafts: Sequence[Draft], run: _Run, settings: ChunkSettings) -> list[_Run]:
     """Split a stretch into parts of about one size, as few as the maximum allows."""
     total = _size_of_run(drafts, run)
     target = total / -(-total // settings.parent_max)
@@ -324,8 +324,8 @@ def _split(drafts: Sequence[Draft], run: Run, settings: ChunkSettings) -> list[R
     return list(pairwise([*cuts, run[1]]))
 
 
-def _merge(drafts: Sequence[Draft], runs: Sequence[Run], settings: ChunkSettings) -> list[Run]:
-    merged: list[Run] = []
+def _merge(drafts: Sequence[Draft], runs: Sequence[_Run], settings: ChunkSettings) -> list[_Run]:
+    merged: list[_Run] = []
     for run in runs:
         joined = (merged[-1][0], run[1]) if merged else run
         small = merged and min(_size_of_run(drafts, merged[-1]), _size_of_run(drafts, run)) < settings.parent_min
@@ -336,5 +336,42 @@ def _merge(drafts: Sequence[Draft], runs: Sequence[Run], settings: ChunkSettings
     return merged
 
 
-def _size_of_run(drafts: Sequence[Draft], run: Run) -> int:
+def _size_of_run(drafts: Sequence[Draft], run: _Run) -> int:
     return drafts[run[1] - 1].piece.end - drafts[run[0]].reach
+
+
+def cut_document(source: Source, outline: Outline, title: str, settings: ChunkSettings) -> tuple[tuple[Section, ...], tuple[Chunk, ...]]:
+    """Cut a document into sections and their chunks; one without text has one of each, empty, at line 1."""
+    largest = min(settings.child_max, settings.parent_max)
+    settings = replace(settings, child_max=largest, child_min=min(settings.child_min, largest))
+    drafts = draft_chunks(source, outline, settings)
+    if not drafts:
+        return (Section(0, 1, 1, ""),), (Chunk(0, 0, BlockKind.PROSE, (title,), 1, 1, "", base_salience(BlockKind.PROSE, 0, 0, 0, 1, 0)),)
+    sections: list[Section] = []
+    chunks: list[Chunk] = []
+    for ordinal, run in enumerate(gather_sections(drafts, settings)):
+        start, end = section_start(drafts, run, settings), drafts[run[1] - 1].piece.end
+        sections.append(Section(ordinal, source.line_at(start), source.line_at(end - 1), source.show(start, end)))
+        chunks += [_chunk(source, drafts, position, ordinal, title) for position in range(*run)]
+    return tuple(sections), tuple(chunks)
+
+
+def _chunk(source: Source, drafts: Sequence[Draft], ordinal: int, section: int, title: str) -> Chunk:
+    draft, piece = drafts[ordinal], drafts[ordinal].piece
+    headings = tuple(dropwhile(lambda heading: _plain(heading) == _plain(title), draft.headings))
+    text = source.show(piece.start, piece.end)
+    return Chunk(
+        ordinal=ordinal,
+        section=section,
+        kind=piece.kind,
+        heading_path=(title, *headings),
+        start_line=source.line_at(piece.start),
+        end_line=source.line_at(piece.end - 1),
+        text=f"{piece.prefix}\n{text}" if piece.prefix else text,
+        salience=base_salience(piece.kind, len(headings), draft.place, ordinal, len(drafts), len(text)),
+        language=piece.language,
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())

@@ -1,4 +1,4 @@
-"""Read front matter: YAML between `---` or TOML between `+++`, made safe and JSON-safe; the adapter to PyYAML."""
+"""Read front matter: YAML between `---` or TOML between `+++`, as values that JSON can hold; the adapter to PyYAML."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
-from functools import lru_cache
 from math import inf, isinf
 from typing import Any
 
 from thumbindex.model import Problem
 
-MOST_CHARACTERS = 200_000
-_MOST_NODES = 20_000  # aliases counted as often as they are used
+_MOST_CHARACTERS = 200_000
+_MOST_VALUES = 20_000  # aliases counted as often as they are used, as of characters
 DEEPEST = 20
+_TOO_MUCH = f"more than {_MOST_VALUES:,} values or {DEEPEST} levels"
 _KEY = re.compile(r"(?:[ \t]*(?:#.*)?\n)*[\"']?[\w][^\n:]{0,80}:(?:\s|$)")
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -40,83 +40,96 @@ def read_yaml(block: str) -> YamlFields:
 
     Scalars are read by YAML 1.2's core schema (so `no` and `2024-01-05` stay text); what no JSON can hold becomes text.
     """
-    if len(block) > MOST_CHARACTERS:
-        raise FrontMatterError(f"more than {MOST_CHARACTERS:,} characters", 1)
-    yaml = _package()
+    if len(block) > _MOST_CHARACTERS:
+        raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
+    reader = _YamlReader(block)
     try:
-        _refuse_bombs(block)
-        root = yaml.compose(block, Loader=_loader())
-    except (yaml.YAMLError, ValueError) as error:
-        if isinstance(error, FrontMatterError):
-            raise
+        text, fields = reader.document()
+    except FrontMatterError:
+        raise
+    except (reader.yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         reason = f"not YAML: {getattr(error, 'problem', None) or error}"
         raise FrontMatterError(reason, mark.line + 2 if mark else 1, prose=not _KEY.match(block)) from error
-    if root is None or (isinstance(root, yaml.ScalarNode) and not root.value):
+    if text == "":
         return {}, {}, ()
-    if not isinstance(root, yaml.MappingNode):
+    if not isinstance(fields, dict):
         raise FrontMatterError("what stands between the first two rules is no list of `key: value`: read as text", 1, prose=True)
-    places = [(_key(key), _line(key)) for key, _ in root.value]
-    counts = Counter(key for key, _ in places)
-    lines = dict(places)
-    return _value(root), {key.lower(): line for key, line in lines.items()}, tuple((key, lines[key]) for key in counts if counts[key] > 1)
+    lines = dict(reader.keys)
+    counts = Counter(key for key, _ in reader.keys)
+    return fields, {key.lower(): line for key, line in lines.items()}, tuple((key, lines[key]) for key in counts if counts[key] > 1)
 
 
-def _refuse_bombs(block: str) -> None:
-    """Count the nodes that the block stands for before any of them is made ("billion laughs")."""
-    sizes: dict[str, int] = {}
-    open_nodes: list[tuple[str | None, int]] = []
-    total, yaml = 0, _package()
-    for event in yaml.parse(block, Loader=_loader()):
-        line = _line(event)
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in sizes:
-                raise FrontMatterError(f"alias *{event.anchor} stands for nothing, or for itself", line)
-            total += sizes[event.anchor]
-        elif isinstance(event, yaml.ScalarEvent):
-            total += 1
-            if event.anchor:
-                sizes[event.anchor] = 1
-        elif isinstance(event, yaml.CollectionStartEvent):
-            total += 1
-            sizes.pop(event.anchor or "", None)
-            open_nodes.append((event.anchor, total))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = open_nodes.pop()
-            if anchor:
-                sizes[anchor] = total - before + 1
-        if total > _MOST_NODES or len(open_nodes) > DEEPEST:
-            raise FrontMatterError(f"more than {_MOST_NODES:,} values or {DEEPEST} levels", line)
+class _YamlReader:
+    """Makes values of YAML's events; what an alias stands for counts each time ("billion laughs")."""
+
+    def __init__(self, block: str) -> None:
+        # Imported here: neither a server that answers nor a child that finds nothing to index reads front matter.
+        import yaml
+
+        self.yaml: Any = yaml
+        self.keys: list[tuple[str, int]] = []  # of the outermost mapping, with their lines
+        self._events = yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        self._anchors: dict[str, tuple[str | None, Any, int, int]] = {}  # with the values and characters that each stands for
+        self._values = self._characters = 0
+
+    def document(self) -> tuple[str | None, Any]:
+        """Return the only document: its text where it is a scalar, and its value."""
+        next(self._events)  # the stream begins
+        if isinstance(next(self._events), self.yaml.StreamEndEvent):
+            return "", None
+        found = self._node(next(self._events), 0)
+        next(self._events)  # the document ends
+        last = next(self._events)
+        if not isinstance(last, self.yaml.StreamEndEvent):
+            list(self._events)  # an error further down is reported first
+            raise self.yaml.composer.ComposerError(None, None, "but found another document", last.start_mark)
+        return found
+
+    def _node(self, event: Any, depth: int) -> tuple[str | None, Any]:
+        """Return what begins with an event: its text where it is a scalar, and its value."""
+        if isinstance(event, self.yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise FrontMatterError(f"alias *{event.anchor} stands for nothing, or for itself", _line(event))
+            text, value, values, characters = self._anchors[event.anchor]
+            self._count(event, values, characters)
+            return text, value
+        values, characters = self._values, self._characters
+        text = str(event.value) if isinstance(event, self.yaml.ScalarEvent) else None
+        self._count(event, 1, len(text or ""))
+        value = self._collection(event, depth) if text is None else text if event.style else _scalar(text)
+        if event.anchor in self._anchors:
+            raise self.yaml.composer.ComposerError(None, None, "second occurrence", event.start_mark)
+        if event.anchor:
+            self._anchors[event.anchor] = text, value, self._values - values, self._characters - characters
+        return text, value
+
+    def _collection(self, event: Any, depth: int) -> Any:
+        if depth == DEEPEST:
+            raise FrontMatterError(_TOO_MUCH, _line(event))
+        items: list[Any] = []
+        fields: dict[str, Any] = {}
+        is_list = isinstance(event, self.yaml.SequenceStartEvent)
+        while not isinstance(each := next(self._events), self.yaml.CollectionEndEvent):
+            text, value = self._node(each, depth + 1)
+            if is_list:
+                items.append(value)
+                continue
+            key = str(value) if text is None else text
+            if depth == 0:
+                self.keys.append((key, _line(each)))
+            fields[key] = self._node(next(self._events), depth + 1)[1]
+        return items if is_list else fields
+
+    def _count(self, event: Any, values: int, characters: int) -> None:
+        self._values += values
+        self._characters += characters
+        if self._values > _MOST_VALUES or self._characters > _MOST_CHARACTERS:
+            raise FrontMatterError(_TOO_MUCH, _line(event))
 
 
-@lru_cache(maxsize=1)
-def _package() -> Any:
-    # Imported here: neither a server that answers nor a child that finds nothing to index reads front matter.
-    import yaml
-
-    return yaml
-
-
-def _loader() -> Any:
-    return getattr(_package(), "CSafeLoader", _package().SafeLoader)
-
-
-def _line(place: Any) -> int:
-    return int(place.start_mark.line) + 2  # the block begins at the file's second line
-
-
-def _value(node: Any) -> Any:
-    yaml = _package()
-    if isinstance(node, yaml.MappingNode):
-        return {_key(key): _value(value) for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(entry) for entry in node.value]
-    text = str(node.value)
-    return text if getattr(node, "style", None) else _scalar(text)
-
-
-def _key(node: Any) -> str:
-    return str(node.value if isinstance(node, _package().ScalarNode) else _value(node))
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 2  # the block begins at the file's second line
 
 
 def _scalar(text: str) -> Any:
@@ -151,56 +164,16 @@ class FrontMatter:
     problems: tuple[Problem, ...] = ()
 
     @property
-    def title(self) -> str:
-        """Return the title, or an empty text."""
-        return self._text("title")
-
-    @property
     def tags(self) -> tuple[str, ...]:
         """Return the tags without `#`; a text is split at commas and spaces."""
-        values = self._values("tags", "tag", split=r"[,\s]+")
+        values = self.values("tags", "tag", split=r"[,\s]+")
         return tuple(dict.fromkeys(tag for value in values if (tag := value.lstrip("#").strip("/ "))))
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """Return the document's other names."""
-        return self._values("aliases", "alias")
-
-    @property
-    def keywords(self) -> tuple[str, ...]:
-        """Return the keywords."""
-        return self._values("keywords", "keyword")
-
-    @property
-    def description(self) -> str:
-        """Return the description or summary."""
-        return self._text("description") or self._text("summary")
-
-    @property
-    def author(self) -> str:
-        """Return the author, or all of them with commas between."""
-        return ", ".join(self._values("author", "authors", split=""))
-
-    @property
-    def category(self) -> str:
-        """Return the category, or all of them with commas between."""
-        return ", ".join(self._values("category", "categories", split=""))
-
-    @property
-    def type(self) -> str:
-        """Return the document's type."""
-        return self._text("type")
-
-    @property
-    def related(self) -> tuple[str, ...]:
-        """Return the entries of `related` as written."""
-        return self._values("related", split="")
 
     @property
     def date(self) -> str:
         """Return the day of the last update, else of the first writing, as an ISO date."""
         for key in ("updated", "modified", "lastmod", "date"):
-            match = _DATE.match(self._text(key))
+            match = _DATE.match(self.text(key))
             if match:
                 try:
                     return date(*map(int, match.groups())).isoformat()
@@ -208,11 +181,16 @@ class FrontMatter:
                     continue
         return ""
 
-    def _text(self, key: str) -> str:
-        value = self._value(key)
-        return " ".join(str(value).split()) if isinstance(value, (str, int, float)) else ""
+    def text(self, *keys: str) -> str:
+        """Return what the first of the keys says that says anything, in one line."""
+        for key in keys:
+            value = self._value(key)
+            if isinstance(value, (str, int, float)) and (text := " ".join(str(value).split())):
+                return text
+        return ""
 
-    def _values(self, *keys: str, split: str = r"\s*,\s*") -> tuple[str, ...]:
+    def values(self, *keys: str, split: str = r"\s*,\s*") -> tuple[str, ...]:
+        """Return the values of some keys, each once; a text is split at a pattern, and not at all by an empty one."""
         found: list[str] = []
         for key in keys:
             value = self._value(key)
@@ -250,8 +228,8 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
 
 
 def _read_toml(block: str) -> tuple[Mapping[str, Any], Mapping[str, int]]:
-    if len(block) > MOST_CHARACTERS:
-        raise FrontMatterError(f"more than {MOST_CHARACTERS:,} characters", 1)
+    if len(block) > _MOST_CHARACTERS:
+        raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
     too_deep = any(line.count(".") + line.count("[") > _MOST_STEPS for line in block.split("\n"))
     try:
         fields = {} if too_deep else tomllib.loads(block)

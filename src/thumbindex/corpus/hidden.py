@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from thumbindex.corpus.source import comments_in, line_starts, may_hold_comments
+from thumbindex.corpus.markdown import find_comments, line_starts
 
 MOST_FLAGS = 20
 """Flags of one note: more say nothing new."""
@@ -181,7 +181,7 @@ def find_flags(raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]
     if html or speech:
         own, blocks = line_starts(clean), code()
         found += _outside(blocks, [Flag(bisect_right(own, at), reason) for at, reason in html])
-        comments = [" ".join(each.split()) for each in comments_in(clean, blocks)] if speech and may_hold_comments(clean, mdx=True) else []
+        comments = [" ".join(clean[a:b].split()) for a, b in find_comments(clean, blocks, mdx=True)] if speech else []
         found += [Flag(bisect_right(own, at), f"{reason}{_in_comment(reason, comments)}") for at, reason in speech]
     return tuple(sorted(dict.fromkeys(found)))[:MOST_FLAGS]
 

@@ -1,9 +1,9 @@
-"""Read Markdown: headings and blocks with their lines, links, tags and visible words; the adapter to markdown-it."""
+"""Read Markdown: comments taken out, headings and blocks with their lines, links, tags and visible words; the adapter to markdown-it."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -13,11 +13,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from thumbindex.model import BlockKind, Link, LinkKind
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
-
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -35,6 +30,136 @@ ATTACHMENT_SUFFIXES = frozenset(
     " .ps1 .ipynb .sql .log .lock .excalidraw .epub .ttf .woff .woff2".split()
 )
 """A target that ends so is a file to show or fetch, never a document."""
+
+# ------------------------------------------------------------------ the text that is cut, without comments
+
+_SIGN = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text whose line n is line n of the file, comments taken out; offsets count its characters."""
+
+    text: str
+    starts: tuple[int, ...]  # offset of each line's first character
+    gone: tuple[int, ...]  # offsets of line ends that stood inside a comment: kept for counting, never shown
+
+    def line_at(self, offset: int) -> int:
+        """Return the line of an offset, from 1."""
+        return bisect_right(self.starts, offset)
+
+    def trim(self, first: int, last: int) -> tuple[int, int] | None:
+        """Return the offsets of the lines first to last (from 0, half open) without blank lines around; None where all are blank."""
+        start = self.starts[first] if first < len(self.starts) else len(self.text)
+        part = self.text[start : self.starts[last] if last < len(self.starts) else len(self.text)]
+        end = len(part.rstrip())
+        if not end:
+            return None
+        return start + part.rfind("\n", 0, len(part) - len(part.lstrip())) + 1, start + end
+
+    def show(self, start: int, end: int) -> str:
+        """Return the text between two offsets as it stands in the file, comments left out."""
+        low, high = bisect_left(self.gone, start), bisect_left(self.gone, end)
+        if low == high:
+            return self.text[start:end]
+        cuts = (start - 1, *self.gone[low:high], end)
+        return "".join(self.text[a + 1 : b] for a, b in pairwise(cuts))
+
+
+def line_starts(text: str) -> tuple[int, ...]:
+    """Return the offset of each line's first character; only a line feed ends a line."""
+    return (0, *(match.end() for match in re.finditer("\n", text)))
+
+
+def read_source(text: str, path: str = "") -> Source:
+    """Return a text as it is cut, without its comments; in `.mdx` files those of JSX are comments too."""
+    kept: list[str] = []
+    gone: list[int] = []
+    position = size = 0
+    for start, end in find_comments(text, mdx=is_mdx(path)):
+        lines = text.count("\n", start, end)
+        kept += (text[position:start], "\n" * lines)
+        size += start - position
+        gone.extend(range(size, size + lines))
+        size += lines
+        position = end
+    clean = "".join((*kept, text[position:])) if kept else text
+    return Source(clean, line_starts(clean), tuple(gone))
+
+
+def is_mdx(path: str) -> bool:
+    """Tell whether a file is Markdown with JSX."""
+    return path.lower().endswith(".mdx")
+
+
+def find_comments(text: str, code: Sequence[tuple[int, int]] | None = None, *, mdx: bool) -> Sequence[tuple[int, int]]:
+    """Return the offsets of each `<!-- -->`, Obsidian's `%% %%` and, in MDX, `{/* */}`; none that is code, whose lines from 0 may be given."""
+    if not ("<!--" in text or "%%" in text or (mdx and "{/*" in text)):
+        return ()
+    return tuple(_comments(_blank(text, code_lines(text) if code is None else code), mdx))
+
+
+def _blank(text: str, code: Sequence[tuple[int, int]]) -> str:
+    """Return the text with its lines of code as spaces, so that nothing in them is taken for a comment's sign."""
+    starts = (*line_starts(text), len(text))
+    parts: list[str] = []
+    position = 0
+    for first, last in code:
+        start, end = starts[first], starts[min(last, len(starts) - 1)]
+        parts += (text[position:start], re.sub(r"[^\n]", " ", text[start:end]))
+        position = max(position, end)
+    return "".join((*parts, text[position:]))
+
+
+def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
+    signs = list(_SIGN.finditer(text))
+    twins = _twins(signs)
+    lost: set[str] = set()  # closing signs that do not come again: never searched for twice, so that time stays linear
+    position = 0
+    for index, sign in enumerate(signs):
+        if sign.start() < position:
+            continue
+        end = -1
+        if sign[0] == "<!--":
+            end = _after("-->", text, sign.start() + 2, lost)
+        elif sign[0] == "{/*" and mdx:
+            end = _after("*/}", text, sign.end(), lost)
+        elif index in twins:
+            paragraph, anywhere = twins[index]
+            line = text[text.rfind("\n", 0, sign.start()) + 1 : sign.start()] if sign[0] == "%%" else "-"
+            end = paragraph if line.strip() else anywhere
+            if sign[0] != "%%":  # a span of code: stepped over
+                position, end = max(position, end), -1
+        if end >= 0:
+            yield sign.start(), end
+            position = end
+
+
+def _after(close: str, text: str, start: int, lost: set[str]) -> int:
+    found = -1 if close in lost else text.find(close, start)
+    if found < 0:
+        lost.add(close)
+        return -1
+    return found + len(close)
+
+
+def _twins(signs: Sequence[re.Match[str]]) -> dict[int, tuple[int, int]]:
+    """Map each `%%` and run of backticks to the end of the next one like it: in the same paragraph, and anywhere; -1 for none."""
+    twins: dict[int, tuple[int, int]] = {}
+    near: dict[str, int] = {}
+    far = -1
+    for index in range(len(signs) - 1, -1, -1):
+        sign = signs[index]
+        if sign[0][0] == "\n":
+            near.clear()
+        elif sign[0][0] in "%`":
+            twins[index] = near.get(sign[0], -1), far if sign[0] == "%%" else -1
+            near[sign[0]] = sign.end()
+            far = sign.end() if sign[0] == "%%" else far
+    return twins
+
+
+# ------------------------------------------------------------------ links and tags
 
 _WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
 _TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
@@ -183,6 +308,8 @@ def _seen(tokens: Sequence[Token]) -> str:
             parts.append(token.content)
     return "".join(parts)
 
+
+# ------------------------------------------------------------------ headings and blocks
 
 _NESTING = 40  # open blocks at once; what lies deeper is text of the block around it
 _LANGUAGE = re.compile(r"[\s{.]*([\w+#-]+)")

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-from pathspec import GitIgnoreSpec
-from pathspec.patterns.gitignore import GitIgnorePatternError
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import strip_invisible
@@ -155,10 +150,6 @@ _BRACED = re.compile(rf"^(?:export\b[^\n{{]*+)?[ \t\[]*+\{{[^\n]*[{{,][ \t]*+{_Q
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
 """The end of a line below which what is indented belongs to its key."""
 
-_STARS = re.compile(r"(?:\[\^/\]\*)+")
-_STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")
-"""A star in the regular expression of a rule, with what is behind it up to the next one in the same name."""
-
 _REFUSED = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
 
@@ -254,12 +245,11 @@ def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
 def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
     """Tell whether a decoded file with this front matter says of itself that it is private, by its head or by a tag."""
     wanted = tuple(filter(None, map(_tag, settings.private.tags)))
-    folded = _plain(_unescaped(text))
-    if not any(word in folded for word in ("private", *wanted)):
-        return False
     lines = text.split("\n")
     read = front.lines if front.size and not front.problems else 0
     block, rest = (_plain(_unescaped("\n".join(part))) for part in (lines[:read], lines[read:]))
+    if not any(word in part for word in ("private", *wanted) for part in (block, rest)):
+        return False
     heads = [*_heads(rest, late=bool(read))]
     if _is_field(front.fields) or _is_stated_at_its_top(block):
         return True
@@ -290,18 +280,6 @@ def _without_code(body: str) -> str:
     return "\n".join(lines)
 
 
-def is_private_path(path: str, settings: CorpusSettings) -> bool:
-    """Tell whether a glob of `corpus.private.globs` keeps a file, or a folder that it is in, out; upper and lower case are one."""
-    globs = settings.private.globs
-    return bool(globs) and (_globs(globs).match_file(_folded(path)) or (path.endswith("/") and is_private_folder(path, settings)))
-
-
-def is_private_folder(path: str, settings: CorpusSettings) -> bool:
-    """Tell whether whatever lies in a folder is private (`journal/**`), so that the folder's own name is nobody's business either."""
-    globs = settings.private.globs
-    return bool(globs) and not any(glob.startswith("!") for glob in globs) and _globs(globs).match_file(_folded(f"{path.rstrip('/')}/_.md"))
-
-
 def _is_below(tag: str, wanted: tuple[str, ...]) -> bool:
     name = _tag(tag)
     return any(name == each or name.startswith(f"{each}/") for each in wanted)
@@ -309,56 +287,3 @@ def _is_below(tag: str, wanted: tuple[str, ...]) -> bool:
 
 def _tag(written: str) -> str:
     return _plain(written).lstrip("#").strip("/_- ")
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", text).casefold()
-
-
-@lru_cache(maxsize=64)
-def _globs(globs: tuple[str, ...]) -> GitIgnoreSpec:
-    return read_rules([line for glob in globs for line in (_folded(glob), *_as_meant(_folded(glob)))])
-
-
-def _as_meant(glob: str) -> Iterator[str]:
-    """Yield what else a glob may mean that keeps notes private: a backslash may stand between folders, and a bracket for itself."""
-    if not glob.startswith("!"):
-        yield from {glob.replace("\\", "/"), glob.replace("[", "?").replace("]", "?")} - {glob}
-
-
-# ------------------------------------------------------------------ git's rules, as anybody may have written them
-
-
-def read_rules(lines: Iterable[str]) -> GitIgnoreSpec:
-    """Return git's rules, a line each; a line that git does not take says nothing."""
-    return GitIgnoreSpec.from_lines(lines, _Rule)
-
-
-class _Rule(GitIgnoreSpecPattern):
-    """A rule that is matched in time which grows with the path, whatever its stars: the next thing behind a star is taken where it first comes."""
-
-    __slots__ = ()
-
-    @classmethod
-    def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
-        """Return a rule's regular expression, None where it says nothing, and whether it leaves out or takes in."""
-        try:
-            found, leaves_out = super().pattern_to_regex(pattern)
-            return (found and re.compile(_without_retries(found)).pattern), leaves_out
-        except (GitIgnorePatternError, re.error):
-            return None, None
-
-
-def _without_retries(pattern: str) -> str:
-    """Let no star but the last of a name, and no `**` but the last, be tried again once what is behind it was found."""
-    pattern = _STARS.sub("[^/]*", pattern)
-    pattern = _STAR.sub(r"(?>[^/]*?\1)", pattern)
-    anywhere = "^(?:.+/)?"
-    first, *rest = pattern.removeprefix(anywhere).split("(?:/.+)?/")
-    if pattern.startswith(anywhere):
-        first, rest = "^", [first, *rest]
-    elif rest:
-        first = f"{first}/"
-    *middle, last = rest or [""]
-    taken = "".join(f"(?>(?:[^/]+/)*?{each}/)" for each in middle)
-    return f"{first}{taken}(?:[^/]+/)*{last}" if rest else first

@@ -1,161 +1,125 @@
-"""The Markdown files of a folder: ignore rules, globs, hidden folders and symlinks respected; and a digest that shows whether anything changed."""
+"""Which files of a folder are documents, and which of them changed: ignore rules, globs, private ones too, hidden folders and symlinks respected."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
-import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore import GitIgnorePatternError
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-from thumbindex.corpus.changes import FRESH_NS
-from thumbindex.corpus.private import is_private_path, read_rules
-from thumbindex.corpus.read import inside, read_inside, too_large
+from thumbindex.corpus.read import FolderListing, Target, inside, is_folder, list_folder, read_inside, too_large
 from thumbindex.errors import UnknownFolderError
-from thumbindex.model import FileState, Problem
+from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
 
-_BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
-"""Whether a folder can be listed by what was opened: a file's facts cost a quarter less where its path is not looked up."""
+# ------------------------------------------------------------------ git's rules, as anybody may have written them
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_STARS = re.compile(r"(?:\[\^/\]\*)+")
+_STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[\^/\]\*)")
+"""A star in the regular expression of a rule, with what is behind it up to the next one in the same name."""
 
-_FACTS = struct.Struct("=IQqqq")
-"""Mode, inode, size and the times of the last change of text and of facts, where they are not too large for it."""
+
+def read_rules(lines: Iterable[str]) -> GitIgnoreSpec:
+    """Return git's rules, a line each; a line that git does not take says nothing."""
+    return GitIgnoreSpec.from_lines(lines, _Rule)
+
+
+class _Rule(GitIgnoreSpecPattern):
+    """A rule that is matched in time which grows with the path, whatever its stars: the next thing behind a star is taken where it first comes."""
+
+    __slots__ = ()
+
+    @classmethod
+    def pattern_to_regex(cls, pattern: Any) -> tuple[Any, bool | None]:
+        """Return a rule's regular expression, None where it says nothing, and whether it leaves out or takes in."""
+        try:
+            found, leaves_out = super().pattern_to_regex(pattern)
+            return (found and re.compile(_without_retries(found)).pattern), leaves_out
+        except (GitIgnorePatternError, re.error):
+            return None, None
+
+
+def _without_retries(pattern: str) -> str:
+    """Let no star but the last of a name, and no `**` but the last, be tried again once what is behind it was found."""
+    pattern = _STARS.sub("[^/]*", pattern)
+    pattern = _STAR.sub(r"(?>[^/]*?\1)", pattern)
+    anywhere = "^(?:.+/)?"
+    first, *rest = pattern.removeprefix(anywhere).split("(?:/.+)?/")
+    if pattern.startswith(anywhere):
+        first, rest = "^", [first, *rest]
+    elif rest:
+        first = f"{first}/"
+    *middle, last = rest or [""]
+    taken = "".join(f"(?>(?:[^/]+/)*?{each}/)" for each in middle)
+    return f"{first}{taken}(?:[^/]+/)*{last}" if rest else first
+
+
+# ------------------------------------------------------------------ private globs
+
+
+def is_private_path(path: str, settings: CorpusSettings) -> bool:
+    """Tell whether a glob of `corpus.private.globs` keeps a file, or a folder that it is in, out; upper and lower case are one."""
+    globs = settings.private.globs
+    return bool(globs) and (_private_rules(globs).match_file(_folded(path)) or (path.endswith("/") and is_private_folder(path, settings)))
+
+
+def is_private_folder(path: str, settings: CorpusSettings) -> bool:
+    """Tell whether whatever lies in a folder is private (`journal/**`), so that the folder's own name is nobody's business either."""
+    globs = settings.private.globs
+    return bool(globs) and not any(glob.startswith("!") for glob in globs) and _private_rules(globs).match_file(_folded(f"{path.rstrip('/')}/_.md"))
+
+
+@lru_cache(maxsize=64)
+def _private_rules(globs: tuple[str, ...]) -> GitIgnoreSpec:
+    """Return the rules of globs that keep notes private; a backslash in them may stand between folders too, and a bracket for itself."""
+    lines = []
+    for glob in map(_folded, globs):
+        lines += [glob, *([] if glob.startswith("!") else [glob.replace("\\", "/"), glob.replace("[", "?").replace("]", "?")])]
+    return read_rules(lines)
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+# ------------------------------------------------------------------ whether anything changed
 
 _SALT_BYTES = 8
 
+NOT_KEPT = -1
+"""Stands for the time of a file that was written just before: it is no file's, so that the digest decides."""
 
-@dataclass(frozen=True, slots=True)
-class Pointed:
-    """Where a symlink leads: the real path, and the facts there; None where nothing is."""
-
-    target: str  # empty where it was swapped for another just now
-    facts: os.stat_result | None
+FRESH_NS = 2_000_000_000
+"""The coarsest clock of a file system in use (FAT) ticks every two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """What is in one folder. Names are as on disk; of folders only the name counts, since what is in them is listed by itself."""
-
-    real: str
-    names: Sequence[str]
-    folders: frozenset[str]
-    links: Mapping[str, Pointed]
-    facts: Mapping[str, os.stat_result]  # of what may be a document and of ignore files, symlinks not followed
-    failed: Mapping[str, OSError] = field(default_factory=dict)  # of which the facts could not be had
-
-    def digest(self, salt: bytes) -> bytes:
-        """Return what differs where anything that a walk goes by does."""
-        listed = blake2b(digest_size=16, salt=salt)
-        kinds = (f"{name}/" for name in self.names if name in self.folders)
-        pointed = (part for name, each in self.links.items() for part in (name, each.target))
-        listed.update(os.fsencode("\0".join((self.real, *self.names, "/", *kinds, "/", *pointed))))
-        listed.update(_packed(self.facts.values()))
-        listed.update(b"".join(_packed_target(each.facts) for each in self.links.values()))
-        return listed.digest()
-
-    @property
-    def newest(self) -> int:
-        """When a file that counts was changed last, in nanoseconds."""
-        facts = chain(self.facts.values(), (each.facts for each in self.links.values() if each.facts))
-        return max((max(each.st_mtime_ns, each.st_ctime_ns) for each in facts if not stat.S_ISDIR(each.st_mode)), default=0)
-
-
-def list_folder(real: str, settings: CorpusSettings) -> Listed:
-    """List a folder by its real path; raise OSError where that is refused."""
-    place = os.open(real, _FLAGS) if _BY_DESCRIPTOR else real
-    try:
-        with os.scandir(place) as found:
-            entries = list(found)
-        looked_at = [entry for entry in entries if entry.name.lower().endswith(settings.extensions) or entry.name in settings.ignore_files]
-        facts, failed = _facts(looked_at)
-        folders = frozenset([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
-        links = {entry.name: point(os.path.join(real, entry.name)) for entry in entries if entry.is_symlink()}  # noqa: PTH118
-        return Listed(real, [entry.name for entry in entries], folders, links, facts, failed)
-    finally:
-        if isinstance(place, int):
-            os.close(place)
-
-
-def _facts(entries: Sequence[os.DirEntry[str]]) -> tuple[dict[str, os.stat_result], dict[str, OSError]]:
-    try:
-        return {entry.name: entry.stat(follow_symlinks=False) for entry in entries}, {}
-    except OSError:  # one of them went just now: each is asked by itself
-        facts, failed = {}, {}
-        for entry in entries:
-            try:
-                facts[entry.name] = entry.stat(follow_symlinks=False)
-            except OSError as error:
-                failed[entry.name] = error
-        return facts, failed
-
-
-def point(link: str) -> Pointed:
-    """Return where a symlink leads."""
-    target = ""
-    try:
-        target = os.path.realpath(link)
-        return Pointed(target, os.stat(target))  # noqa: PTH116
-    except OSError:
-        return Pointed(target, None)
-
-
-def _packed(files: Collection[os.stat_result]) -> bytes:
-    try:
-        return b"".join([_FACTS.pack(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in files])
-    except struct.error:  # a time after 2262, an inode of 128 bits: whole as well, in three times the time
-        return repr([(f.st_mode, f.st_ino, f.st_size, f.st_mtime_ns, f.st_ctime_ns) for f in files]).encode()
-
-
-def _packed_target(facts: os.stat_result | None) -> bytes:
-    if facts is None:
-        return b"-"
-    return b"d" if stat.S_ISDIR(facts.st_mode) else _packed((facts,))
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
+class FolderDigests:
     """What a walk looked at, by digests alone: names of folders may be private."""
 
     salt: str
-    folders: Mapping[str, str]  # each folder that was listed, by a digest of its real path, with that of its listing
+    folders: dict[str, str]  # each folder that was listed, by a digest of its real path, with that of its listing
+
+    def add(self, listing: FolderListing) -> None:
+        """Keep what a folder's listing is known by; the listings of a large vault are not held until the walk's end."""
+        salt = bytes.fromhex(self.salt)
+        self.folders[_mark(listing.real, salt)] = listing.digest(salt).hex()
 
 
-@dataclass(slots=True)
-class Seeing:
-    """What a walk sees, kept by digests as soon as a folder is listed: the listings of a large vault are not held until its end."""
-
-    began_ns: int  # the clock when the walk began
-    salt: bytes = field(default_factory=lambda: secrets.token_bytes(_SALT_BYTES))
-    folders: dict[str, str] = field(default_factory=dict)
-    is_believed: bool = True
-
-    def keep(self, listed: Listed | None) -> None:
-        """Keep what a folder's listing is known by; None where it could not be listed.
-
-        Nothing is believed where something could not be looked at, or was written so shortly before that a second write may not show.
-        """
-        if listed is None or listed.failed or listed.newest > self.began_ns - FRESH_NS:
-            self.is_believed = False
-        elif self.is_believed:
-            self.folders[_mark(listed.real, self.salt)] = listed.digest(self.salt).hex()
-
-    @property
-    def seen(self) -> Seen | None:
-        """What was seen; None where the next walk is to look for itself."""
-        return Seen(self.salt.hex(), self.folders) if self.is_believed else None
-
-
-def is_as_seen(root: Path, settings: CorpusSettings, seen: Seen) -> bool:
+def is_unchanged(root: Path, settings: CorpusSettings, digests: FolderDigests) -> bool:
     """Tell whether every folder that a walk listed holds what it held then: another walk by the same settings would find the same."""
-    salt, left = bytes.fromhex(seen.salt), dict(seen.folders)
+    salt, left = bytes.fromhex(digests.salt), dict(digests.folders)
     waiting = [os.path.realpath(root)]
     while waiting:
         real = waiting.pop()
@@ -163,13 +127,13 @@ def is_as_seen(root: Path, settings: CorpusSettings, seen: Seen) -> bool:
         if expected is None:
             continue  # left out, or listed by another way
         try:
-            listed = list_folder(real, settings)
+            listing = list_folder(real, settings)
         except OSError:
             return False
-        if listed.failed or listed.digest(salt).hex() != expected:
+        if listing.failed or listing.digest(salt).hex() != expected:
             return False
-        waiting += [os.path.join(real, name) for name in listed.folders]  # noqa: PTH118
-        waiting += [each.target for each in listed.links.values() if each.facts and stat.S_ISDIR(each.facts.st_mode)]
+        waiting += [os.path.join(real, name) for name in listing.folders]  # noqa: PTH118
+        waiting += [each.path for each in listing.links.values() if is_folder(each)]
     return not left
 
 
@@ -178,7 +142,59 @@ def _mark(real: str, salt: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FolderChanges:
+    """The changes, and the facts to keep for the next comparison."""
+
+    changes: Changes
+    states: tuple[FileState, ...]  # of all files present, by path; the digest of an added file is empty until it is read
+    touched: tuple[str, ...] = ()  # the same text with other facts: only the facts are to be kept anew
+
+
+def find_changes(
+    known: Mapping[str, FileState],
+    present: Sequence[FileState],
+    read_digest: Callable[[str], str],
+    *,
+    now_ns: int,
+    verify: bool = False,
+) -> FolderChanges:
+    """Compare files with what is known of them: facts first, digests where those differ, all digests with `verify`.
+
+    `now_ns` is the clock when the files were listed: the time of a file that was written just before is not kept, since a
+    second write within one tick of the clock would leave it as it is ("racily clean", as git does); its digest decides next time.
+    """
+    states: list[FileState] = []
+    added, changed, touched = [], [], []
+    for state in present:
+        before = known.get(state.path)
+        kept = replace(state, mtime_ns=NOT_KEPT) if max(state.mtime_ns, state.ctime_ns) > now_ns - FRESH_NS else state
+        if before is None:
+            added.append(state.path)
+        elif not verify and facts_of(before) == facts_of(state):
+            kept = before
+        else:
+            digest = read_digest(state.path)
+            kept = replace(kept, digest=digest)
+            if digest != before.digest:
+                changed.append(state.path)
+            elif kept != before:
+                touched.append(state.path)
+        states.append(kept)
+    removed = sorted(set(known) - {state.path for state in present})
+    same = len(present) - len(added) - len(changed)
+    return FolderChanges(Changes(tuple(added), tuple(changed), tuple(removed), same), tuple(states), tuple(touched))
+
+
+def facts_of(state: FileState) -> tuple[int, int, int, int]:
+    """Return what is the same while nobody writes to a file; its time alone can be set back by whoever writes."""
+    return state.size, state.mtime_ns, state.inode, state.ctime_ns
+
+
+# ------------------------------------------------------------------ the walk
+
+
+@dataclass(frozen=True, slots=True)
+class _Ignore:
     """The ignore rules of one folder; its patterns are the lines, in order."""
 
     prefix: str  # the folder's path and a slash, empty at the root
@@ -186,7 +202,7 @@ class Rule:
     lines: tuple[tuple[str, int, str], ...]  # ignore file, line from 1, and what stands there
 
 
-Rules = tuple[Rule, ...]
+_Rules = tuple[_Ignore, ...]
 """The ignore rules in force, outermost first."""
 
 MOST_RULES = 1_000_000
@@ -198,52 +214,50 @@ _EARLIEST_NS = -(2**63)
 _NEVER = ".git"  # holds no document, even where hidden folders are read
 
 
-@dataclass(slots=True)
-class _Walk:
-    """One walk through a folder: what it goes by, and what it has seen so far."""
-
-    root: str
-    settings: CorpusSettings
-    include: GitIgnoreSpec
-    exclude: GitIgnoreSpec
-    files: dict[str, FileState] = field(default_factory=dict)  # by real path
-    problems: list[Problem] = field(default_factory=list)
-    folders: set[str] = field(default_factory=set)  # that were listed, or could not be, by real path
-    seeing: Seeing | None = None  # where somebody asks what it saw
-    links: list[tuple[str, str, Rules]] = field(default_factory=list)  # path in the folder, real path, rules: looked at last
-    twice: list[tuple[str, str]] = field(default_factory=list)  # symlinks to notes that are listed by their real path, with that
-    unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)  # globs that have met nothing so far, by setting and text
-    asked: frozenset[str] | None = None  # the paths that are looked at, where that is not all of them, with the folders on the way
-    reasons: dict[str, str] = field(default_factory=dict)  # why one that was asked for is left out
-
-
-def walk(root: Path, settings: CorpusSettings) -> tuple[tuple[FileState, ...], tuple[Problem, ...]]:
-    """List the files to be read, sorted by path, with their facts but no digest, and what had to be left out.
-
-    Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A symlink is followed where it leads inside
-    the folder; a file that is reached twice is listed once, by its real path. Raises UnknownFolderError where there is no such folder.
-    """
-    walked = walk_and_see(root, settings, 0)
-    return walked.files, walked.problems
-
-
-@dataclass(frozen=True, slots=True)
-class Walked:
+class Walk(NamedTuple):
     """What a walk found, and by what the next one can tell that it would find the same."""
 
     files: tuple[FileState, ...]
     problems: tuple[Problem, ...]
-    seen: Seen | None
+    digests: FolderDigests | None  # None where it is to look for itself
 
 
-def walk_and_see(root: Path, settings: CorpusSettings, now_ns: int) -> Walked:
-    """Walk as `walk` does; `now_ns` is the clock when it begins, and 0 where nobody asks what it saw."""
-    seeing = Seeing(now_ns) if now_ns else None
-    state = _Walk(_real(root), settings, read_rules(settings.include), read_rules(settings.exclude), seeing=seeing, unmatched=_globs(settings))
+@dataclass(slots=True)
+class _State:
+    """One walk through a folder: what it goes by, and what it has seen so far."""
+
+    root: str
+    settings: CorpusSettings
+    files: dict[str, FileState] = field(default_factory=dict)  # by real path
+    problems: list[Problem] = field(default_factory=list)
+    folders: set[str] = field(default_factory=set)  # that were listed, or could not be, by real path
+    began_ns: int = 0  # the clock
+    digests: FolderDigests | None = None  # where somebody asks for them and nothing has spoilt them
+    links: list[tuple[str, str, _Rules]] = field(default_factory=list)  # path in the folder, real path, rules
+    twice: list[tuple[str, str]] = field(default_factory=list)  # symlinks to notes that are listed by their real path, with that
+    unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)  # globs that have met nothing so far, by setting and text
+    asked: frozenset[str] | None = None  # the paths that are looked at, where that is not all of them, with the folders on the way
+    reasons: dict[str, str] = field(default_factory=dict)  # why one that was asked for is left out
+    include: GitIgnoreSpec = field(init=False)
+    exclude: GitIgnoreSpec = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.include, self.exclude = read_rules(self.settings.include), read_rules(self.settings.exclude)
+
+
+def walk(root: Path, settings: CorpusSettings, now_ns: int = 0) -> Walk:
+    """List the files to be read, sorted by path, with their facts but no digest, and what had to be left out.
+
+    Paths are as on disk, relative, with slashes. Ignore files and globs follow git's rules. A symlink is followed where it leads inside
+    the folder; a file that is reached twice is listed once, by its real path. `now_ns` is the clock when the walk begins, and 0 where
+    nobody asks for digests of the folders. Raises UnknownFolderError where there is no such folder.
+    """
+    digests = FolderDigests(secrets.token_hex(_SALT_BYTES), {}) if now_ns else None
+    state = _State(_real(root), settings, unmatched=_globs(settings), began_ns=now_ns, digests=digests)
     _go(state)
-    found = sorted(state.files.values(), key=lambda file: file.path)
+    files = sorted(state.files.values(), key=lambda file: file.path)
     problems = sorted((*state.problems, *_remarks(state)), key=lambda problem: problem.path)
-    return Walked(tuple(found), tuple(problems), seeing.seen if seeing else None)
+    return Walk(tuple(files), tuple(problems), state.digests)
 
 
 def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
@@ -255,7 +269,7 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     target = os.path.realpath(os.path.join(real, path))  # noqa: PTH118
     own = os.path.relpath(target, real).replace(os.sep, "/")  # a symlink's file may be listed by this one
     on_the_way = frozenset(part for each in (path, own) for part in _with_folders(each))
-    state = _Walk(real, settings, read_rules(settings.include), read_rules(settings.exclude), asked=on_the_way)
+    state = _State(real, settings, asked=on_the_way)
     _go(state)
     if any(file.path == path for file in state.files.values()):
         return None
@@ -279,17 +293,19 @@ def _with_folders(path: str) -> list[str]:
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
-def _go(state: _Walk) -> None:
+def _go(state: _State) -> None:
     _list(state, "", state.root, ())
     while state.links:  # after the real paths, which win
         path, target, rules = state.links.pop(0)
         if os.path.isdir(target):  # noqa: PTH112
             _list(state, path + "/", target, rules)
-        else:
-            _add_link(state, path, target, rules)
+        elif target not in state.files:
+            _add(state, path, target, rules, _facts_at(target))
+        elif _is_document(state, path) and not _left_out(state, path, rules):
+            state.twice.append((path, state.files[target].path))
 
 
-def _list(state: _Walk, prefix: str, real: str, rules: Rules) -> None:
+def _list(state: _State, prefix: str, real: str, rules: _Rules) -> None:
     """List a folder and those below it; `prefix` is its path in the root with a slash."""
     waiting = [(prefix, real, rules)]
     while waiting:
@@ -297,43 +313,42 @@ def _list(state: _Walk, prefix: str, real: str, rules: Rules) -> None:
         if real in state.folders:
             continue
         state.folders.add(real)
-        listed = _listed(state, prefix, real)
-        if listed is None:
+        listing = _listing(state, prefix, real)
+        if listing is None:
             continue
         below = real.rstrip(os.sep) + os.sep
-        names = [name for name in listed.names if _readable_name(state, prefix, name)]
+        names = [name for name in listing.names if _readable_name(state, prefix, name)]
         rules = (*rules, *_own_rules(state, prefix, below, names))
         for name in names:
-            path = prefix + name
+            path, link = prefix + name, listing.links.get(name)
             if state.asked is not None and path not in state.asked:
                 continue
             if state.unmatched:
-                _match(state, path, is_folder=name in listed.folders or _is_folder(listed.links.get(name)))
-            if name in listed.links:
-                _note_link(state, path, listed.links[name], rules)
-            elif name in listed.folders:
-                if not _left_out(state, path + "/", rules):
-                    waiting.append((path + "/", f"{below}{name}", rules))
-            else:
-                _add(state, path, f"{below}{name}", rules, listed.facts.get(name) or listed.failed.get(name))
+                _match(state, path, is_folder=name in listing.folders or is_folder(link))
+            if link:
+                _note_link(state, path, link, rules)
+            elif name not in listing.folders:
+                _add(state, path, f"{below}{name}", rules, listing.facts.get(name) or listing.failed.get(name))
+            elif not _left_out(state, path + "/", rules):
+                waiting.append((path + "/", f"{below}{name}", rules))
 
 
-def _listed(state: _Walk, prefix: str, real: str) -> Listed | None:
-    listed = None
+def _listing(state: _State, prefix: str, real: str) -> FolderListing | None:
+    """List one folder. Digests go where it could not be looked at, or something was written so shortly before that a second write may not show."""
     try:
-        listed = list_folder(real, state.settings)
+        listing = list_folder(real, state.settings)
     except OSError as error:
         state.problems.append(Problem(prefix.rstrip("/") or ".", None, f"folder cannot be listed: {error.strerror or error}"))
-    if state.seeing:
-        state.seeing.keep(listed)
-    return listed
+        state.digests = None
+        return None
+    if listing.failed or listing.newest > state.began_ns - FRESH_NS:
+        state.digests = None
+    if state.digests:
+        state.digests.add(listing)
+    return listing
 
 
-def _is_folder(pointed: Pointed | None) -> bool:
-    return pointed is not None and pointed.facts is not None and stat.S_ISDIR(pointed.facts.st_mode)
-
-
-def _readable_name(state: _Walk, prefix: str, name: str) -> bool:
+def _readable_name(state: _State, prefix: str, name: str) -> bool:
     if name.isascii():
         return True
     try:
@@ -346,7 +361,7 @@ def _readable_name(state: _Walk, prefix: str, name: str) -> bool:
     return True
 
 
-def _own_rules(state: _Walk, prefix: str, below: str, names: Sequence[str]) -> Iterator[Rule]:
+def _own_rules(state: _State, prefix: str, below: str, names: Sequence[str]) -> Iterator[_Ignore]:
     lines: list[tuple[str, int, str]] = []
     for name in state.settings.ignore_files:
         if name in names:
@@ -359,38 +374,30 @@ def _own_rules(state: _Walk, prefix: str, below: str, names: Sequence[str]) -> I
             written = enumerate(found.decode("utf-8-sig", "replace").splitlines(), 1)
             lines += [(prefix + name, number, line) for number, line in written if line]
     if lines:
-        yield Rule(prefix, read_rules([line for *_, line in lines]), tuple(lines))
+        yield _Ignore(prefix, read_rules([line for *_, line in lines]), tuple(lines))
 
 
-def _note_link(state: _Walk, path: str, pointed: Pointed, rules: Rules) -> None:
-    if not pointed.target:
+def _note_link(state: _State, path: str, target: Target, rules: _Rules) -> None:
+    if not target.path:
         return
-    own = inside(state.root, pointed.target)
+    own = inside(state.root, target.path)
     if own is None:
         _note_link_out(state, path, rules)
         return
-    folder = _is_folder(pointed)
+    folder = is_folder(target)
     if _left_out(state, path + "/" if folder else path, rules) or not (folder or _is_document(state, path)) or is_private_path(own, state.settings):
         return
-    if pointed.facts:
-        state.links.append((path, pointed.target, rules))
+    if target.facts:
+        state.links.append((path, target.path, rules))
     else:
         state.problems.append(Problem(path, None, "symlink that leads nowhere"))
 
 
-def _note_link_out(state: _Walk, path: str, rules: Rules) -> None:
+def _note_link_out(state: _State, path: str, rules: _Rules) -> None:
     """Report a symlink out of the folder by its name alone: whether anything is there, and what, is nobody's business."""
     name = path.rpartition("/")[2]
     if (_is_document(state, path) or "." not in name.lstrip(".")) and not (_left_out(state, path, rules) or _left_out(state, path + "/", rules)):
         state.problems.append(Problem(path, None, "symlink that leads out of the folder: not followed"))
-
-
-def _add_link(state: _Walk, path: str, target: str, rules: Rules) -> None:
-    """List the file that a symlink leads to by the symlink's path, where it is not listed by its own."""
-    if target not in state.files:
-        _add(state, path, target, rules, _facts_at(target))
-    elif _is_document(state, path) and not _left_out(state, path, rules):
-        state.twice.append((path, state.files[target].path))
 
 
 def _facts_at(target: str) -> os.stat_result | OSError:
@@ -407,7 +414,7 @@ def _globs(settings: CorpusSettings) -> dict[tuple[str, str], GitIgnoreSpec]:
     return {(name, glob): read_rules([glob.removeprefix("!")]) for name, glob in given}
 
 
-def _match(state: _Walk, path: str, is_folder: bool) -> None:
+def _match(state: _State, path: str, is_folder: bool) -> None:
     """Strike off the globs that an entry meets: `include` is about documents, `exclude` about whatever is there, hidden or not."""
     for (name, glob), spec in list(state.unmatched.items()):
         met = spec.match_file(f"{path}/" if is_folder else path) and (name == "corpus.exclude" or is_folder or _is_document(state, path))
@@ -416,7 +423,7 @@ def _match(state: _Walk, path: str, is_folder: bool) -> None:
             del state.unmatched[name, glob]
 
 
-def _remarks(state: _Walk) -> Iterator[Problem]:
+def _remarks(state: _State) -> Iterator[Problem]:
     """Yield what is no file's problem. None of these paths is one of a file: what has a problem is not taken to be gone."""
     for name, glob in state.unmatched:
         yield Problem(f"{name} {glob!r}", None, "this glob matches nothing in the folder: check its spelling")
@@ -426,7 +433,7 @@ def _remarks(state: _Walk) -> Iterator[Problem]:
         yield Problem(f"{path} -> {real}", None, f"symlink to a note that is listed once, by its own path{others}")
 
 
-def _add(state: _Walk, path: str, real: str, rules: Rules, found: os.stat_result | OSError | None) -> None:
+def _add(state: _State, path: str, real: str, rules: _Rules, found: os.stat_result | OSError | None) -> None:
     if real in state.files or not _is_document(state, path) or _left_out(state, path, rules) or found is None:
         return
     if isinstance(found, OSError):
@@ -447,14 +454,14 @@ def state_of(path: str, facts: os.stat_result) -> FileState:
     return FileState(path, facts.st_size, max(facts.st_mtime_ns, _EARLIEST_NS), inode, ctime_ns=max(facts.st_ctime_ns, _EARLIEST_NS))
 
 
-def _is_document(state: _Walk, path: str) -> bool:
+def _is_document(state: _State, path: str) -> bool:
     found = path.lower().endswith(state.settings.extensions)
     if not found and state.asked is not None:
         _note(state, path, f"is not Markdown: corpus.extensions names {', '.join(state.settings.extensions)}")
     return found
 
 
-def _left_out(state: _Walk, path: str, rules: Rules) -> bool:
+def _left_out(state: _State, path: str, rules: _Rules) -> bool:
     """Tell whether a file, or a folder (its path ends with a slash), is hidden, ignored or excluded."""
     by = _decisive(state, path, rules)
     if by is not None and state.asked is not None:
@@ -462,7 +469,7 @@ def _left_out(state: _Walk, path: str, rules: Rules) -> bool:
     return by is not None
 
 
-def _decisive(state: _Walk, path: str, rules: Rules) -> str | Rule | None:
+def _decisive(state: _State, path: str, rules: _Rules) -> str | _Ignore | None:
     """Return what leaves a path out, a setting by its name or ignore rules; None where nothing does."""
     name = path.rstrip("/").rpartition("/")[2]
     if name == _NEVER or (name.startswith(".") and not state.settings.hidden):
@@ -480,15 +487,15 @@ def _decisive(state: _Walk, path: str, rules: Rules) -> str | Rule | None:
     return None
 
 
-def _note(state: _Walk, path: str, reason: str) -> None:
+def _note(state: _State, path: str, reason: str) -> None:
     """Keep why a path is left out, where that was asked; the first reason counts."""
     if state.asked is not None:
         state.reasons.setdefault(path.rstrip("/"), reason)
 
 
-def _in_words(state: _Walk, path: str, by: str | Rule) -> str:
+def _in_words(state: _State, path: str, by: str | _Ignore) -> str:
     """Say what leaves a path out."""
-    if isinstance(by, Rule):
+    if isinstance(by, _Ignore):
         file, number, line = by.lines[by.spec.check_file(path[len(by.prefix) :]).index or 0]
         return f"is ignored by {file}, line {number}: {line}"
     if by == "private":

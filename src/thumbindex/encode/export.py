@@ -24,11 +24,11 @@ RECIPE = "int8-1"
 LAYOUT = "mapped"
 """Names how a graph lies on disk, which changes no vector: weights in a file of their own, which processes map and share."""
 
-OPSET = 18
-PATIENCE_SECONDS = 600.0
+_OPSET = 18
+EXPORT_SECONDS = 600.0
 """How long to wait for an export, ours or another process's: far more than a large model takes, so that a hang ends."""
 
-TOLERANCE = 1e-3
+_TOLERANCE = 1e-3
 """Largest difference between torch and the exported graph before quantization; float32 noise is a hundred times smaller."""
 
 _LOG = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def open_graph(card: ModelCard, cache: Path, lean: bool = False) -> Any:
         return session
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock"), timeout=PATIENCE_SECONDS):
+        with FileLock(path.with_suffix(".lock"), timeout=EXPORT_SECONDS):
             session = _load(path, lean)  # another process may have made it while this one waited
             return session if session is not None else _export_and_load(card, path, lean)
     except Timeout as error:
@@ -88,7 +88,7 @@ def _load(path: Path, lean: bool) -> Any:
 def _export_and_load(card: ModelCard, path: Path, lean: bool) -> Any:
     for left in path.parent.glob(f"{path.stem}.partial-*"):
         shutil.rmtree(left, ignore_errors=True)  # of a process that died: this one holds the lock
-    complaint = run_child("thumbindex.encode.export", str(card.folder), str(path), seconds=PATIENCE_SECONDS)
+    complaint = run_child("thumbindex.encode.export", str(card.folder), str(path), seconds=EXPORT_SECONDS)
     session = _load(path, lean)
     if session is None:
         raise ModelError(
@@ -148,7 +148,7 @@ def _trace(model: Any, path: Path) -> None:
         input_names=list(inputs),
         output_names=["last_hidden_state"],
         dynamic_axes={name: {0: "batch", 1: "sequence"} for name in [*inputs, "last_hidden_state"]},
-        opset_version=OPSET,
+        opset_version=_OPSET,
         dynamo=False,
     )
 
@@ -164,7 +164,7 @@ def _compare(model: Any, path: Path) -> None:
         with torch.inference_mode():
             expected = model(**inputs).last_hidden_state.numpy()
         actual = session.run(None, {name: value.numpy() for name, value in inputs.items()})[0]
-        if actual.shape != expected.shape or abs(actual - expected).max() > TOLERANCE:
+        if actual.shape != expected.shape or abs(actual - expected).max() > _TOLERANCE:
             raise ValueError(f"the graph of {model.config.model_type} differs from the model")
 
 

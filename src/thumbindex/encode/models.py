@@ -115,12 +115,12 @@ class ModelCard:
 
 def read_card(folder: Path, name: str, cache: Path) -> ModelCard:
     """Read a model folder in the layout of sentence-transformers; raise ModelError where it is not one."""
-    config = read_json(folder / "config.json")
+    config = _read_json(folder / "config.json")
     modules = _read_modules(folder)
     kinds = [_kind(module) for module in modules]
     pooling_folder = next((folder / module["path"] for module in modules if _kind(module) == "Pooling"), None)
     # a plain transformers checkpoint has no modules; sentence-transformers then takes the mean
-    stated = read_json(pooling_folder / "config.json") if pooling_folder else {"pooling_mode": "mean"}
+    stated = _read_json(pooling_folder / "config.json") if pooling_folder else {"pooling_mode": "mean"}
     pooling = _pooling(stated)
     settings = _read_optional(folder / "sentence_bert_config.json")
     query_prefix, passage_prefix = _prefixes(folder, name)
@@ -138,7 +138,7 @@ def read_card(folder: Path, name: str, cache: Path) -> ModelCard:
     )
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; raise ModelError where there is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -150,7 +150,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_optional(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
+    return _read_json(path) if path.is_file() else {}
 
 
 def _read_modules(folder: Path) -> list[dict[str, str]]:

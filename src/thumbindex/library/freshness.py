@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 
-from thumbindex.corpus.changes import NOT_KEPT, facts_of, find_changes
 from thumbindex.corpus.read import read_bytes, read_digest
-from thumbindex.corpus.walk import walk
+from thumbindex.corpus.walk import NOT_KEPT, facts_of, find_changes, walk
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.locks import Work, at_work, is_held, is_writing, work_in
@@ -183,7 +182,7 @@ def count_words(reader: Reader) -> Progress:
     """Tell how many of a folder's files the index knows; a folder that is gone has as many as are known."""
     known = len(_manifest(reader))
     try:
-        states = walk(reader.folder.root, reader.folder.config.corpus)[0]
+        states = walk(reader.folder.root, reader.folder.config.corpus).files
         files = len(states) - len(_withheld(reader).of(states))
     except UnknownFolderError:
         files = known
@@ -274,7 +273,7 @@ def find_differing(reader: Reader) -> Differing:
     if count_unchanged(folder, cutting(folder)) is not None:
         return {}
     now = time.time_ns()
-    states, problems = walk(folder.root, settings)
+    states, problems, _ = walk(folder.root, settings)
     known = _manifest(reader)
     private = _withheld(reader).of(states)
     comparison = find_changes({**known, **private}, states, lambda path: read_digest(folder.root, path, settings), now_ns=now)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from thumbindex.config import with_folder_file
-from thumbindex.corpus.changes import Comparison, find_changes
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
-from thumbindex.corpus.private import is_private_folder, is_private_path, is_private_text
+from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, digest_of, read_bytes, read_digest
-from thumbindex.corpus.walk import Seen, is_as_seen, walk, walk_and_see
+from thumbindex.corpus.walk import FolderChanges, FolderDigests, find_changes, is_private_folder, is_private_path, is_unchanged, walk
 from thumbindex.errors import StorageError, UnknownFolderError
 from thumbindex.index.files import Places
 from thumbindex.index.seen import Facts, SeenState, read_seen, store_facts, write_seen
@@ -84,7 +83,7 @@ def _may_be_named(config: Config, name: str) -> bool:
     return not (config.closed or is_private_path(name, config.corpus) or is_private_folder(name, config.corpus))
 
 
-def split_private(comparison: Comparison, private: Mapping[str, FileState]) -> tuple[Comparison, tuple[FileState, ...]]:
+def split_private(comparison: FolderChanges, private: Mapping[str, FileState]) -> tuple[FolderChanges, tuple[FileState, ...]]:
     """Split off the files that are private and as they were; one of them that was changed is as good as new."""
     if not private:
         return comparison, ()
@@ -131,12 +130,12 @@ def count_unchanged(folder: Folder, cutting: str) -> int | None:
         state = read_seen(folder.places, _read_as(folder, cutting))
     except StorageError:
         return None  # whoever compares tells what is wrong with it
-    if state is None or not is_as_seen(folder.root, folder.config.corpus, Seen(state.salt, state.folders)):
+    if state is None or not is_unchanged(folder.root, folder.config.corpus, FolderDigests(state.salt, dict(state.folders))):
         return None
     return state.files
 
 
-def note_unchanged(folder: Folder, cutting: str, seen: Seen, files: int, generation: int, store: Facts) -> None:
+def note_unchanged(folder: Folder, cutting: str, seen: FolderDigests, files: int, generation: int, store: Facts) -> None:
     """Keep what a walk saw that found nothing to do; `store` is what the store's file was before it was compared with, in that generation."""
     write_seen(folder.places, SeenState(_read_as(folder, cutting), seen.salt, seen.folders, files, generation, store))
 
@@ -210,7 +209,7 @@ class Listing:
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
     withheld: tuple[FileState, ...] = ()  # files that are known to be private, as they are now
-    seen: Seen | None = None  # by what the next look can tell that a walk would find the same
+    seen: FolderDigests | None = None  # by what the next look can tell that a walk would find the same
     store: Facts = ()  # what the store's file was before all this was compared with it
 
 
@@ -242,7 +241,7 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
     return _report(folder, comparison.changes, kept, time.perf_counter() - began)
 
 
-def _keep(folder: Folder, run: Run, comparison: Comparison, listing: Listing, known: Known) -> Kept:
+def _keep(folder: Folder, run: Run, comparison: FolderChanges, listing: Listing, known: Known) -> Kept:
     if listing.seen and _is_done(comparison, listing, known):
         note_unchanged(folder, cutting(folder), listing.seen, comparison.changes.unchanged, known.generation, listing.store)
     return keep_words(folder, comparison, listing, known, run)
@@ -278,7 +277,7 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
     return replace(report, mended=(f"The index in {folder.places.folder} was made with other settings: it was built anew from the notes.",))
 
 
-def _is_done(comparison: Comparison, listing: Listing, known: Known) -> bool:
+def _is_done(comparison: FolderChanges, listing: Listing, known: Known) -> bool:
     """Tell whether nothing is to be read, and nothing was left undone."""
     changes = comparison.changes
     is_same = not (changes.added or changes.changed or changes.removed or comparison.touched)
@@ -298,10 +297,10 @@ def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report:
     return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)
 
 
-def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
+def compare(folder: Folder, run: Run) -> tuple[FolderChanges, Listing, Known]:
     """Walk the folder and find out what differs from the index; files are read only where their facts differ."""
     now = time.time_ns()
-    walked, store = walk_and_see(folder.root, folder.config.corpus, now), store_facts(folder.places)
+    walked, store = walk(folder.root, folder.config.corpus, now), store_facts(folder.places)
     states, problems = walked.files, walked.problems
     known = _known(folder, run)
     private = known.withheld.of(states)
@@ -310,14 +309,14 @@ def compare(folder: Folder, run: Run) -> tuple[Comparison, Listing, Known]:
     )
     comparison, withheld = split_private(comparison, private)
     # What is missing now and taken back may be missing again when somebody looks next: that must not pass for what is known.
-    seen = None if comparison.changes.removed or folder.config.closed else walked.seen
+    seen = None if comparison.changes.removed or folder.config.closed else walked.digests
     listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states}, withheld, seen, store)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
     return hold_back(folder, keep_unlisted(gone_for_good(comparison, folder), listing)), listing, known
 
 
-def hold_back(folder: Folder, comparison: Comparison) -> Comparison:
+def hold_back(folder: Folder, comparison: FolderChanges) -> FolderChanges:
     """Take nothing in where the folder's own file may keep more private than can be read: what is new is left, what was changed goes."""
     changes = comparison.changes
     if not folder.config.closed:
@@ -325,12 +324,12 @@ def hold_back(folder: Folder, comparison: Comparison) -> Comparison:
     return replace(comparison, changes=replace(changes, added=(), changed=(), removed=(*changes.removed, *changes.changed)))
 
 
-def gone_for_good(comparison: Comparison, folder: Folder) -> Comparison:
+def gone_for_good(comparison: FolderChanges, folder: Folder) -> FolderChanges:
     """Take back removals of what a second walk finds: who saves or checks out may remove a file just before he writes it anew."""
     if not comparison.changes.removed:
         return comparison
     time.sleep(GONE_SECONDS)
-    there = {state.path for state in walk(folder.root, folder.config.corpus)[0]}
+    there = {state.path for state in walk(folder.root, folder.config.corpus).files}
     return replace(comparison, changes=replace(comparison.changes, removed=tuple(path for path in comparison.changes.removed if path not in there)))
 
 
@@ -361,7 +360,7 @@ def _known(folder: Folder, run: Run) -> Known:
             return known_of(writer.store, folder.places)
 
 
-def keep_unlisted(comparison: Comparison, listing: Listing) -> Comparison:
+def keep_unlisted(comparison: FolderChanges, listing: Listing) -> FolderChanges:
     """Take back removals under folders that could not be listed: what cannot be seen is not gone."""
     problems = {problem.path for problem in listing.problems}
     hidden = ("",) if "." in problems else tuple(f"{path.rstrip('/')}/" for path in problems)
@@ -369,7 +368,7 @@ def keep_unlisted(comparison: Comparison, listing: Listing) -> Comparison:
     return replace(comparison, changes=replace(comparison.changes, removed=removed))
 
 
-def keep_words(folder: Folder, comparison: Comparison, listing: Listing, known: Known, run: Run) -> Kept:
+def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, known: Known, run: Run) -> Kept:
     """Read what is new or changed and commit it, a group at a time, newest files first; the removed go with the first group.
 
     The writer's lock is held for the commits alone, not while files are read and parsed.
@@ -416,7 +415,7 @@ def _catch_up(folder: Folder, run: Run) -> Applied:
     return Applied(0, behind)
 
 
-def _groups(comparison: Comparison, listing: Listing, run: Run) -> tuple[list[list[FileState]], list[FileState]]:
+def _groups(comparison: FolderChanges, listing: Listing, run: Run) -> tuple[list[list[FileState]], list[FileState]]:
     """Return the files that are to be read, newest first, in groups that grow, large ones last and alone; and those that are left."""
     wanted = {*comparison.changes.added, *comparison.changes.changed}
     states = sorted((state for state in comparison.states if state.path in wanted), key=lambda state: (-listing.modified[state.path], state.path))
@@ -445,7 +444,7 @@ def _most(group: Sequence[FileState]) -> int:
     return CHUNKS_A_SLICE if any(state.size >= LARGE_BYTES for state in group) else CHUNKS_A_COMMIT
 
 
-def _touched(comparison: Comparison, listing: Listing) -> Sequence[tuple[FileState, float]]:
+def _touched(comparison: FolderChanges, listing: Listing) -> Sequence[tuple[FileState, float]]:
     states = {state.path: state for state in comparison.states}
     return [(states[path], listing.modified[path]) for path in comparison.touched]
 

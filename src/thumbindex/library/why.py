@@ -9,9 +9,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from thumbindex.corpus.changes import find_changes
 from thumbindex.corpus.read import read_bytes, read_digest
-from thumbindex.corpus.walk import state_of, why_left_out
+from thumbindex.corpus.walk import find_changes, state_of, why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library.answering import tools_over, without_folder
 from thumbindex.library.indexing import is_private_now
