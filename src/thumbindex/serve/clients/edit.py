@@ -62,7 +62,7 @@ def split_lines(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def position(text: str, offset: int) -> str:
+def line_and_column(text: str, offset: int) -> str:
     """Return line and column of an offset, as editors count them."""
     line = text.count("\n", 0, offset) + 1
     return f"{line}:{offset - text.rfind(chr(10), 0, offset)}"

@@ -24,7 +24,7 @@ from thumbindex.serve.clients.edit import (
     Malformed,
     back_up,
     backups,
-    position,
+    line_and_column,
     read_object,
     read_text,
     refuse_other,
@@ -62,7 +62,7 @@ class Spot:
         try:
             yield
         except Malformed as error:
-            where = position(without_mark(text or "")[1], error.offset)
+            where = line_and_column(without_mark(text or "")[1], error.offset)
             raise UsageError(f"{self.path}:{where}: {error.what}. Nothing was changed: mend the file and run this again.") from error
 
 

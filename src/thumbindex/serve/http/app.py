@@ -127,15 +127,6 @@ class ServerLog(logging.StreamHandler[TextIO]):
             super().emit(record)
 
 
-def end_by_signal() -> None:
-    """Have a signal end the server, not the process: what follows the server's end is to be done, too."""
-    # uvicorn raises a signal again when it is done: it meets these.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    # Else every stream is cut off at once, answers that are under way among them: the gate ends what would never end.
-    AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
-
-
 def _patient(seconds: float) -> type[asyncio.Protocol]:
     """Return uvicorn's own protocol, which closes a connection on which no request has come for so long: uvicorn alone would wait for ever."""
 
@@ -160,50 +151,12 @@ def _patient(seconds: float) -> type[asyncio.Protocol]:
     return Patient
 
 
-Entrance = Callable[[frozenset[str]], StreamableHTTPSessionManager]
-"""Makes the protocol's entrance to some folders."""
-
 THREADS = 256
 """Requests that wait for something at once, of all clients: a thread that waits costs little, and who waits for nothing must not wait for one."""
 
 
-class Doors:
-    """Leads each request to the entrance of the folders that its sender sees; entrances are made when somebody first comes."""
-
-    def __init__(self, rights: Rights, make: Entrance) -> None:
-        self._rights, self._make = rights, make
-        self._made: dict[frozenset[str], StreamableHTTPSessionManager] = {}
-        self._group: TaskGroup | None = None
-        self._making = anyio.Lock()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
-        """Let people in until this is left."""
-        current_default_thread_limiter().total_tokens = THREADS
-        async with anyio.create_task_group() as self._group:
-            yield
-            self._group.cancel_scope.cancel()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        seen = self._rights.seen_by(names_of(scope))
-        if not seen:
-            await refusal(403, "This token sees no folder: whoever runs this server names it in `tokens` of a folder.")(scope, receive, send)
-            return
-        await (await self._entrance(seen)).handle_request(scope, receive, send)
-
-    async def _entrance(self, seen: frozenset[str]) -> StreamableHTTPSessionManager:
-        async with self._making:
-            if seen not in self._made:
-                assert self._group is not None, "open() comes first"
-                entrance = self._make(seen)
-                await self._group.start(_keep_open, entrance)
-                self._made[seen] = entrance
-        return self._made[seen]
-
-
-class Door(StreamableHTTPSessionManager):
-    """The protocol's entrance, at which one client has only so many sessions: those that nobody ends stay for half an hour."""
+class Sessions(StreamableHTTPSessionManager):
+    """The protocol's sessions, of which one client has only so many: those that nobody ends stay for half an hour."""
 
     def __init__(self, *args: Any, sessions_each: int, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -219,11 +172,43 @@ class Door(StreamableHTTPSessionManager):
         has = sum(owner == requestor for owner in self._session_owners.values())
         return None if requestor is not None and has >= self._each else super()._admit_session(requestor)
 
+    async def keep(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Take requests until this is cancelled."""
+        async with self.run():
+            task_status.started()
+            await anyio.sleep_forever()
 
-async def _keep_open(entrance: StreamableHTTPSessionManager, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-    async with entrance.run():
-        task_status.started()
-        await anyio.sleep_forever()
+
+class ByScope:
+    """Leads each request to the sessions over the folders that its sender sees; they are made when somebody first comes."""
+
+    def __init__(self, rights: Rights, make: Callable[[frozenset[str]], Sessions]) -> None:
+        self._rights, self._make = rights, make
+        self._made: dict[frozenset[str], Sessions] = {}
+        self._group: TaskGroup | None = None
+        self._making = anyio.Lock()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Take requests until this is left."""
+        current_default_thread_limiter().total_tokens = THREADS
+        async with anyio.create_task_group() as self._group:
+            yield
+            self._group.cancel_scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        folders = self._rights.seen_by(names_of(scope))
+        if not folders:
+            await refusal(403, "This token sees no folder: whoever runs this server names it in `tokens` of a folder.")(scope, receive, send)
+            return
+        async with self._making:
+            if folders not in self._made:
+                assert self._group is not None, "open() comes first"
+                sessions = self._make(folders)
+                await self._group.start(sessions.keep)
+                self._made[folders] = sessions
+        await self._made[folders].handle_request(scope, receive, send)
 
 
 class Site:
@@ -233,23 +218,22 @@ class Site:
         self._background, self._folders, self._may_name = background, folders, may_name
         self._settings = config.serve.http
         self._admission = admission(config, folders)
-        self._doors = Doors(self._admission.rights, self._entrance)
+        self._sessions = ByScope(self._admission.rights, self._sessions_over)
         self.metrics = Metrics()
-        self.gate = Gate(self._doors, self._settings, self._admission.verifier)
+        self.gate = Gate(self._sessions, self._settings, self._admission.verifier)
         self.app = self._layers()
 
     def warnings(self) -> list[str]:
         """Say what is allowed and perhaps not meant."""
         return nested(self._folders, self._admission.rights)
 
-    def _entrance(self, seen: frozenset[str]) -> StreamableHTTPSessionManager:
-        """Return the protocol's entrance to some folders: a server that knows of no others."""
-        folders = [each for each in self._folders if each[0] in seen]
-        behind = self._background if len(folders) == len(self._folders) else Sight(self._background, seen)
+    def _sessions_over(self, names: frozenset[str]) -> Sessions:
+        """Return the protocol's sessions over some folders: their server knows of no others."""
+        http, folders = self._settings, [each for each in self._folders if each[0] in names]
+        behind = self._background if len(folders) == len(self._folders) else Sight(self._background, names)
         server = build_server(behind, folders, self._may_name)
-        server.middleware.append(Calls(self.metrics, self._settings.request_seconds))
-        http = self._settings
-        return Door(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
+        server.middleware.append(Calls(self.metrics, http.request_seconds))
+        return Sessions(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
 
     def _layers(self) -> ASGIApp:
         """Return the layers that a request meets, the outermost first: counts, CORS, its sender, its token, its route, the gate."""
@@ -284,7 +268,7 @@ class Site:
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         self._background.start()
-        async with self._doors.open():
+        async with self._sessions.open():
             yield
 
     async def _health(self, request: Request) -> Response:
@@ -327,7 +311,11 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
         outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
         outgoing.flush()
 
-    end_by_signal()
+    # A signal ends the server, not the process: what follows the server's end is to be done, too. uvicorn raises it again when it is done.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    # Else every stream is cut off at once, answers that are under way among them: the gate ends what would never end.
+    AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
     try:
         Listening(site.app, config.serve.http, say, site.gate.drain).run()
     finally:
