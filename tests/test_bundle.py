@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundle")
-    zipfile.ZipFile(bundle.write(ROOT, folder / "x.mcpb")).extractall(folder / "in")
+    zipfile.ZipFile(bundle.write_bundle(ROOT, folder / "x.mcpb")).extractall(folder / "in")
     return folder / "in"
 
 
@@ -59,4 +59,4 @@ def test_what_is_in_it_serves_several_folders(unpacked: Path, manifest: dict[str
 
 
 def test_the_same_files_make_the_same_bundle(tmp_path: Path) -> None:
-    assert bundle.write(ROOT, tmp_path / "a").read_bytes() == bundle.write(ROOT, tmp_path / "b").read_bytes()
+    assert bundle.write_bundle(ROOT, tmp_path / "a").read_bytes() == bundle.write_bundle(ROOT, tmp_path / "b").read_bytes()

@@ -33,6 +33,7 @@ DOORS = {
     "uvicorn": {"serve/http/app.py"},
     "sse_starlette": {"serve/http/app.py"},
     "jwt": {"serve/http/access.py"},
+    "prometheus_client": {"serve/http/limits.py"},
     "rapidfuzz": {"query/understand.py", "compare/differences.py"},
 }
 ROOM_DOORS = {

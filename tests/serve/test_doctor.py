@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from thumbindex.errors import ModelError, StorageError
 from thumbindex.library import Library
-from thumbindex.library.status import SCHEMA, is_whole, verify_named
+from thumbindex.library.status import SCHEMA, examine_model, is_whole, verify_named
 from thumbindex.serve.cli import app
 from thumbindex.serve.clients.doctor import (
     check_client,
@@ -119,13 +119,13 @@ def test_packages_are_compared_with_what_is_required(required: str, there: str |
 
 
 def test_the_bundled_model_is_compared_with_its_hashes() -> None:
-    check = check_model("all-MiniLM-L6-v2")
+    check = check_model("all-MiniLM-L6-v2", examine_model)
     assert (check.state, "the hashes of 2 files are right" in check.found) == ("ok", True)
 
 
 def test_a_model_that_cannot_be_fetched_fails(tmp_path: Path) -> None:
-    assert check_model("nobody/no-such-model").state == "fail"  # tests run with HF_HUB_OFFLINE
-    assert check_model(str(tmp_path)).state == "fail"
+    assert check_model("nobody/no-such-model", examine_model).state == "fail"  # tests run with HF_HUB_OFFLINE
+    assert check_model(str(tmp_path), examine_model).state == "fail"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="symlinks need a privilege on Windows")

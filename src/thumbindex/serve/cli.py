@@ -18,7 +18,7 @@ from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
-from thumbindex.serve.http.access import add_token
+from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import JsonOption, check_limit, open_for, read_since, takes_opening
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve

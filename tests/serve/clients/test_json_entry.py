@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.serve.clients.edit import MOST_NESTED, Malformed, put_json, read_json, scan, take_json
+from thumbindex.serve.clients.edit import MOST_NESTED, Malformed, put_object, read_object, scan, take_object
 
 KEYS = ("mcpServers", "thumbindex")
 ENTRY = {"command": "/bin/thumbindex", "args": ["serve"]}
@@ -30,20 +30,20 @@ FILES = {
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_what_was_put_in_is_taken_out_again_to_the_byte(text: str) -> None:
-    put = put_json(text, KEYS, ENTRY)
-    assert read_json(put, KEYS) == ENTRY
-    assert take_json(put, KEYS, text) == text
+    put = put_object(text, KEYS, ENTRY)
+    assert read_object(put, KEYS) == ENTRY
+    assert take_object(put, KEYS, text) == text
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_putting_it_in_twice_changes_nothing_more(text: str) -> None:
-    put = put_json(text, KEYS, ENTRY)
-    assert put_json(put, KEYS, ENTRY) == put
+    put = put_object(text, KEYS, ENTRY)
+    assert put_object(put, KEYS, ENTRY) == put
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_what_others_wrote_says_the_same_as_before(text: str) -> None:
-    node, before = scan(put_json(text, KEYS, ENTRY)), scan(text)
+    node, before = scan(put_object(text, KEYS, ENTRY)), scan(text)
     assert node is not None
     assert before is not None
     expected = {**before.value, "mcpServers": {**before.value.get("mcpServers", {}), "thumbindex": ENTRY}}
@@ -51,48 +51,48 @@ def test_what_others_wrote_says_the_same_as_before(text: str) -> None:
 
 
 def test_a_strict_file_stays_strict() -> None:
-    assert json.loads(put_json(FILES["neighbors"], KEYS, ENTRY))["mcpServers"]["thumbindex"] == ENTRY
+    assert json.loads(put_object(FILES["neighbors"], KEYS, ENTRY))["mcpServers"]["thumbindex"] == ENTRY
 
 
 def test_a_comment_behind_the_last_entry_stays_with_it() -> None:
-    put = put_json(FILES["comments"], KEYS, ENTRY)
+    put = put_object(FILES["comments"], KEYS, ENTRY)
     assert '"a": {"command": "x"}, // the first, no comma\n    "thumbindex": {' in put
 
 
 def test_an_entry_stands_where_its_neighbors_do() -> None:
-    put = put_json(FILES["trailing commas"], KEYS, {"command": "x"})
+    put = put_object(FILES["trailing commas"], KEYS, {"command": "x"})
     assert '\t\t}, // with a comma\n\t\t"thumbindex": {\n\t\t\t"command": "x"\n\t\t},\n\t},\n}' in put
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  ", "// only a remark\n", "// a remark"])
 def test_a_file_without_a_value_gets_one_behind_its_remarks(text: str) -> None:
-    put = put_json(text, KEYS, ENTRY)
+    put = put_object(text, KEYS, ENTRY)
     assert put.startswith(text)
-    assert read_json(put, KEYS) == ENTRY
+    assert read_object(put, KEYS) == ENTRY
 
 
 @pytest.mark.parametrize("text", ["{}", "{ }", "{\n}", "{ // none\n}", '{"mcpServers": {}}', '{\n  "mcpServers": {\n  }\n}'])
 def test_an_empty_object_is_filled_and_emptied(text: str) -> None:
-    put = put_json(text, KEYS, ENTRY)
-    assert read_json(put, KEYS) == ENTRY
-    assert read_json(take_json(put, KEYS, text), KEYS[:1]) == read_json(text, KEYS[:1])
+    put = put_object(text, KEYS, ENTRY)
+    assert read_object(put, KEYS) == ENTRY
+    assert read_object(take_object(put, KEYS, text), KEYS[:1]) == read_object(text, KEYS[:1])
 
 
 def test_an_entry_that_changed_keeps_what_its_user_added_to_it() -> None:
     mine = '{"mcpServers": {"thumbindex": {"command": "/old", "env": {"A": "1"}, /* off */ "disabled": true}}}'
-    put = put_json(mine, KEYS, ENTRY)
-    assert read_json(put, KEYS) == {"command": "/bin/thumbindex", "env": {"A": "1"}, "disabled": True, "args": ["serve"]}
+    put = put_object(mine, KEYS, ENTRY)
+    assert read_object(put, KEYS) == {"command": "/bin/thumbindex", "env": {"A": "1"}, "disabled": True, "args": ["serve"]}
     assert "/* off */" in put
 
 
 def test_an_entry_is_taken_out_from_between_others() -> None:
     text = '{\n  "mcpServers": {\n    "a": 1,\n    "thumbindex": {},\n    "b": 2 // two\n  }\n}\n'
-    assert take_json(text, KEYS) == '{\n  "mcpServers": {\n    "a": 1,\n    "b": 2 // two\n  }\n}\n'
+    assert take_object(text, KEYS) == '{\n  "mcpServers": {\n    "a": 1,\n    "b": 2 // two\n  }\n}\n'
 
 
 def test_the_later_of_two_equal_keys_counts_as_it_does_for_clients() -> None:
     text = '{"mcpServers": {"old": 1}, "mcpServers": {"a": 1}}'
-    assert put_json(text, KEYS, {"x": 1}) == '{"mcpServers": {"old": 1}, "mcpServers": {"a": 1, "thumbindex": {"x": 1}}}'
+    assert put_object(text, KEYS, {"x": 1}) == '{"mcpServers": {"old": 1}, "mcpServers": {"a": 1, "thumbindex": {"x": 1}}}'
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_later_of_two_equal_keys_counts_as_it_does_for_clients() -> None:
 )
 def test_what_is_broken_is_named_with_its_place(text: str, offset: int) -> None:
     with pytest.raises(Malformed) as raised:
-        put_json(text, KEYS, ENTRY)
+        put_object(text, KEYS, ENTRY)
     assert raised.value.offset == offset
 
 
@@ -127,7 +127,7 @@ def test_what_is_broken_is_named_with_its_place(text: str, offset: int) -> None:
 def test_a_megabyte_of_anything_is_read_in_a_moment(text: str) -> None:
     begun = time.perf_counter()
     with pytest.raises(Malformed):
-        put_json(text, KEYS, ENTRY)
+        put_object(text, KEYS, ENTRY)
     assert time.perf_counter() - begun < 5
 
 
@@ -141,9 +141,9 @@ _VALUES = st.recursive(
 @given(st.dictionaries(st.text(max_size=5), _VALUES, min_size=1, max_size=4), st.sampled_from([None, 1, 4, "\t"]))
 def test_any_object_gets_the_entry_and_is_as_it_was_without_it(document: dict[str, Any], indent: int | str | None) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=False)
-    put = put_json(text, KEYS, ENTRY)
+    put = put_object(text, KEYS, ENTRY)
     assert json.loads(put) == document | {"mcpServers": {"thumbindex": ENTRY}}
-    assert take_json(put, KEYS, text) == text
+    assert take_object(put, KEYS, text) == text
 
 
 @st.composite
@@ -172,11 +172,11 @@ def _remarks(text: str) -> list[str]:
 @given(_written())
 def test_remarks_and_values_survive_wherever_they_stand(written: tuple[str, dict[str, Any]]) -> None:
     text, document = written
-    put = put_json(text, KEYS, ENTRY)
+    put = put_object(text, KEYS, ENTRY)
     node = scan(put)
     assert node is not None
     assert node.value == {**document, "mcpServers": {**document["mcpServers"], "thumbindex": ENTRY}}
-    taken = take_json(put, KEYS, text)
-    assert read_json(taken, ()) == document
+    taken = take_object(put, KEYS, text)
+    assert read_object(taken, ()) == document
     assert [_remarks(each) for each in (put, taken)] == [_remarks(text)] * 2
     assert "".join(taken.split()) == "".join(text.split())

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from thumbindex.serve.clients.edit import Malformed, put_toml, read_toml, take_toml
+from thumbindex.serve.clients.edit import Malformed, put_table, read_table, take_table
 
 KEYS = ("mcp_servers", "thumbindex")
 ENTRY = {"command": r"C:\Program Files\thumbindex.exe", "args": ["serve", "--folder", "/ü"]}
@@ -23,41 +23,41 @@ FILES = {
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_what_was_put_in_is_taken_out_again_to_the_byte(text: str) -> None:
-    put = put_toml(text, KEYS, ENTRY)
+    put = put_table(text, KEYS, ENTRY)
     assert put.startswith(text)
     assert tomllib.loads(put)["mcp_servers"]["thumbindex"] == ENTRY
-    assert take_toml(put, KEYS) == text
+    assert take_table(put, KEYS) == text
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_putting_it_in_twice_changes_nothing_more(text: str) -> None:
-    put = put_toml(text, KEYS, ENTRY)
-    assert put_toml(put, KEYS, ENTRY) == put
+    put = put_table(text, KEYS, ENTRY)
+    assert put_table(put, KEYS, ENTRY) == put
 
 
 def test_lines_end_as_those_around_them() -> None:
-    assert put_toml("a = 1\r\n", KEYS, {"b": 1}) == "a = 1\r\n\r\n[mcp_servers.thumbindex]\r\nb = 1\r\n"
-    assert put_toml("a = 1", KEYS, {"b": 1}) == "a = 1\n\n[mcp_servers.thumbindex]\nb = 1\n"
+    assert put_table("a = 1\r\n", KEYS, {"b": 1}) == "a = 1\r\n\r\n[mcp_servers.thumbindex]\r\nb = 1\r\n"
+    assert put_table("a = 1", KEYS, {"b": 1}) == "a = 1\n\n[mcp_servers.thumbindex]\nb = 1\n"
 
 
 def test_a_table_that_changed_keeps_what_its_user_added_to_it() -> None:
     mine = '[mcp_servers.thumbindex]\ntool_timeout_sec = 90 # slow\nargs = [\n  "old", # old\n]\n'
     mine += '\n[mcp_servers.thumbindex.env]\nA = "1"\n\n# of the next\n[next]\n'
-    put = put_toml(mine, KEYS, {"command": "x", "args": ["serve"]})
+    put = put_table(mine, KEYS, {"command": "x", "args": ["serve"]})
     assert put.startswith(
         '[mcp_servers.thumbindex]\ncommand = "x"\ntool_timeout_sec = 90 # slow\nargs = ["serve"]\n\n[mcp_servers.thumbindex.env]\nA = "1"\n'
     )
-    assert read_toml(put, KEYS) == {"tool_timeout_sec": 90, "args": ["serve"], "command": "x", "env": {"A": "1"}}
+    assert read_table(put, KEYS) == {"tool_timeout_sec": 90, "args": ["serve"], "command": "x", "env": {"A": "1"}}
 
 
 def test_a_table_is_taken_out_with_its_own_tables_and_the_remarks_of_the_next_one_stay() -> None:
     text = 'a = 1\n\n[mcp_servers.thumbindex]\ncommand = "x"\n[mcp_servers.thumbindex.env]\nA = "1"\n\n# of the next\n[next]\n'
-    assert take_toml(text, KEYS) == "a = 1\n\n# of the next\n[next]\n"
+    assert take_table(text, KEYS) == "a = 1\n\n# of the next\n[next]\n"
 
 
 def test_a_value_that_only_looks_like_our_table_is_left_alone() -> None:
     text = FILES["many lines"]
-    assert (read_toml(text, KEYS), take_toml(text, KEYS)) == (None, text)
+    assert (read_table(text, KEYS), take_table(text, KEYS)) == (None, text)
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,17 @@ def test_a_value_that_only_looks_like_our_table_is_left_alone() -> None:
         "mcp_servers = {thumbindex = {command = 'x'}}\n",
         "[mcp_servers]\nthumbindex = {command = 'x'}\n",
         "[[mcp_servers]]\na = 1\n",
+        "[[mcp_servers.thumbindex]]\na = 1\n",
         "mcp_servers = 1\n",
     ],
 )
 def test_a_table_that_cannot_be_edited_by_lines_is_left_alone(text: str) -> None:
     with pytest.raises(Malformed, match=r"write it as \[mcp_servers\.thumbindex\]"):
-        put_toml(text, KEYS, ENTRY)
+        put_table(text, KEYS, ENTRY)
 
 
 @pytest.mark.parametrize(("text", "offset"), [("a = 1\nb = = 2\n", 10), ("a = 1\na = 2\n", 11), ('x = """', 7)])
 def test_what_is_broken_is_named_with_its_place(text: str, offset: int) -> None:
     with pytest.raises(Malformed) as raised:
-        put_toml(text, KEYS, ENTRY)
+        put_table(text, KEYS, ENTRY)
     assert raised.value.offset == offset

@@ -16,8 +16,8 @@ from mcp.client.streamable_http import streamable_http_client
 from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
-from thumbindex.serve.http.access import add_token
 from thumbindex.serve.http.app import Listening, Site
+from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config, HttpSettings
 from thumbindex.testing import FakeEmbedder

@@ -1,6 +1,7 @@
 """Metrics are written by the rules of Prometheus' text format, and read by those who are named for it."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -35,26 +36,30 @@ def read(text: str) -> dict[str, dict[str, float]]:
     return found
 
 
+def written(metrics: Metrics, folders: Mapping[str, IndexState], streams: int) -> dict[str, dict[str, float]]:
+    return read(metrics.text(folders, streams).decode())
+
+
 def test_what_is_written_is_the_format() -> None:
     metrics = Metrics()
     for seconds in (0.001, 0.005, 0.03, 99.0):
-        metrics.called("query", "ok", seconds)
-    metrics.called("read", "error", 0.5)
-    metrics.answered(200)
-    found = read(metrics.text({'a "b"\\\n': IndexState(2, 7, 5, 2, "m", 1)}, 3))
+        metrics.count_call("query", "ok", seconds)
+    metrics.count_call("read", "error", 0.5)
+    metrics.count_response(200)
+    found = written(metrics, {'a "b"\\\n': IndexState(2, 7, 5, 2, "m", 1)}, 3)
     calls = found["thumbindex_tool_seconds"]
-    up_to = {le: calls[f'thumbindex_tool_seconds_bucket{{tool="query",outcome="ok",le="{le}"}}'] for le in ("0.005", "0.01", "0.05", "60", "+Inf")}
+    up_to = {le: calls[f'thumbindex_tool_seconds_bucket{{le="{le}",outcome="ok",tool="query"}}'] for le in ("0.005", "0.01", "0.05", "60.0", "+Inf")}
     assert list(up_to.values()) == [2, 2, 3, 3, 4]
-    assert calls['thumbindex_tool_seconds_count{tool="query",outcome="ok"}'] == 4
-    assert calls['thumbindex_tool_seconds_sum{tool="query",outcome="ok"}'] == pytest.approx(99.036)
+    assert calls['thumbindex_tool_seconds_count{outcome="ok",tool="query"}'] == 4
+    assert calls['thumbindex_tool_seconds_sum{outcome="ok",tool="query"}'] == pytest.approx(99.036)
     assert found["thumbindex_index_chunks"] == {'thumbindex_index_chunks{folder="a \\"b\\"\\\\\\n"}': 7}
     assert found["thumbindex_streams"] == {"thumbindex_streams": 3}
 
 
 def test_a_histogram_is_complete_for_each_tool_and_outcome() -> None:
     metrics = Metrics()
-    metrics.called("query", "ok", 1.0)
-    assert len(read(metrics.text({}, 0))["thumbindex_tool_seconds"]) == len(BUCKETS) + 3
+    metrics.count_call("query", "ok", 1.0)
+    assert len(written(metrics, {}, 0)["thumbindex_tool_seconds"]) == len(BUCKETS) + 3
 
 
 def test_calls_are_counted_by_tool_and_outcome(open_running: Any) -> None:
@@ -64,9 +69,9 @@ def test_calls_are_counted_by_tool_and_outcome(open_running: Any) -> None:
     counts = {name: value for name, value in read(answer.text)["thumbindex_tool_seconds"].items() if "_count" in name}
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert counts == {
-        'thumbindex_tool_seconds_count{tool="query",outcome="ok"}': 1,
-        'thumbindex_tool_seconds_count{tool="read",outcome="error"}': 1,
-        'thumbindex_tool_seconds_count{tool="unknown",outcome="error"}': 2,
+        'thumbindex_tool_seconds_count{outcome="ok",tool="query"}': 1,
+        'thumbindex_tool_seconds_count{outcome="error",tool="read"}': 1,
+        'thumbindex_tool_seconds_count{outcome="error",tool="unknown"}': 2,
     }
 
 

@@ -20,8 +20,8 @@ import httpx2
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.serve.http.access import add_token
 from thumbindex.serve.http.app import Listening, ServerLog
+from thumbindex.serve.http.tokens import add_token
 from thumbindex.settings import HttpSettings
 
 JSON = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "query"}

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from thumbindex.errors import ConfigError, UsageError
 from thumbindex.serve.cli import app
-from thumbindex.serve.http.access import PREFIX, TokenFile, add_token, read_hashes
+from thumbindex.serve.http.access import TokenFile
+from thumbindex.serve.http.tokens import PREFIX, add_token, read_hashes
 
 
 def verified(file: TokenFile, token: str) -> str | None:

@@ -25,9 +25,9 @@ _PROGRAM_TEXT = """\
 
 import sys
 
-from thumbindex.serve.clients.bundle import main
+from thumbindex.serve.clients.bundle import serve_folders
 
-main(sys.argv[1:])
+serve_folders(sys.argv[1:])
 """
 
 _BEGINNING = (1980, 1, 1, 0, 0, 0)
@@ -39,7 +39,7 @@ Everything stays on this machine; the files are only read. The first start insta
 """
 
 
-def write(root: Path, target: Path | None = None) -> Path:
+def write_bundle(root: Path, target: Path | None = None) -> Path:
     """Write the bundle of a repository's files; return where it lies."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     place = target or root / "dist" / f"{project['name']}-{project['version']}.mcpb"
@@ -99,10 +99,10 @@ def _with_pins(root: Path) -> str:
     return (root / "pyproject.toml").read_text(encoding="utf-8") + f"\n[tool.uv]\nconstraint-dependencies = [\n{listed}]\n"
 
 
-def main(folders: list[str]) -> None:
+def serve_folders(folders: list[str]) -> None:
     """Serve MCP over standard input and output for some folders."""
     app(["serve", *(f"--folder={each}" for each in folders)])
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{write(Path())}\n")
+    sys.stdout.write(f"{write_bundle(Path())}\n")

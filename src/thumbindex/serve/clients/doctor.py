@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from packaging.requirements import Requirement
@@ -32,6 +32,9 @@ from thumbindex.serve.terminal import print_json
 from thumbindex.serve.wording import hold_hidden
 from thumbindex.settings import Config
 from thumbindex.text import one_line
+
+if TYPE_CHECKING:
+    from thumbindex.library.status import ModelHealth
 
 State = Literal["ok", "warn", "fail"]
 
@@ -77,13 +80,10 @@ def check_packages(requirements: Sequence[str], version_of: Callable[[str], str 
     return Check("packages", "ok", f"all {len(wanted)} that are required")
 
 
-def check_model(name: str) -> Check:
+def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
     """Look for a model on this machine and compare its files with the digests that are known."""
-    # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.status import examine_model
-
     try:
-        found = examine_model(name)
+        found = examine(name)
     except ModelError as error:
         if "/" in name and not offline() and "not on this machine" in str(error):
             return Check("model", "warn", f"{name} is not on this machine", "Nothing to do: it is fetched when it is first needed.")
@@ -118,12 +118,9 @@ def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) ->
         return Check(subject, "ok", f"none yet: the server makes it, or `{again}`")
     try:
         if status.failure or not whole():
-            why = status.failure or "damaged"
-            todo = (
-                "Use the version that wrote it, or another --index."
-                if why == "of a later version"
-                else f"Run `{again}`: it repairs, vectors are kept."
-            )
+            why, todo = status.failure or "damaged", f"Run `{again}`: it repairs, vectors are kept."
+            if why == "of a later version":
+                todo = "Use the version that wrote it, or another --index."
             return Check(subject, "warn" if why == "busy" else "fail", f"{status.location}: {why}", todo)
     except StorageError as error:
         return Check(subject, "fail", str(error), f"Run `{again} --verify`.")
@@ -155,12 +152,8 @@ def check_watches(roots: Sequence[Path], limits: Path = INOTIFY) -> Check | None
     wanted = sum(1 for root in roots for _ in os.walk(root))
     found = f"{wanted:,} folders to watch, {most:,} allowed"
     if wanted * _SPARE > most:
-        return Check(
-            "watches",
-            "warn",
-            found,
-            f"Allow more: `sudo sysctl fs.inotify.max_user_watches={max(524_288, wanted * 4)}`; else it looks every few seconds.",
-        )
+        more = max(524_288, wanted * 4)
+        return Check("watches", "warn", found, f"Allow more: `sudo sysctl fs.inotify.max_user_watches={more}`; else it looks every few seconds.")
     return Check("watches", "ok", found)
 
 
@@ -193,32 +186,28 @@ def check_client(client: Client, around: Surroundings) -> Check | None:
 
 def check_handshake(options: Sequence[str]) -> Check:
     """Start a server of our own, shake hands, list its tools, and end it."""
+    begun, client = time.perf_counter(), {"name": "thumbindex doctor", "version": "1"}
     try:
-        seconds, tools = _list_tools([*_SERVE, *options])
+        with subprocess.Popen(
+            [*_SERVE, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
+        ) as server:
+            late = threading.Timer(_HANDSHAKE_SECONDS, server.kill)
+            late.start()
+            try:
+                _ask(server, {"id": 1, "method": "initialize", "params": {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client}})
+                _ask(server, {"method": "notifications/initialized"})
+                tools = [each["name"] for each in _ask(server, {"id": 2, "method": "tools/list"})["tools"]]
+                seconds = time.perf_counter() - begun
+                server.communicate()  # ends its input and waits for its end
+            finally:
+                late.cancel()
+                server.kill()
+        if server.returncode:
+            raise ThumbindexError(f"the server did not end with its input (exit code {server.returncode})")
     except (ThumbindexError, OSError, ValueError) as error:
         command = " ".join(["thumbindex", "serve", *options])
         return Check("handshake", "fail", str(error), f"Run `{command}` yourself: it says why.")
     return Check("handshake", "ok", f"{seconds:.1f} s; tools {', '.join(tools)}")
-
-
-def _list_tools(command: Sequence[str]) -> tuple[float, list[str]]:
-    """Start a server and end it; return the seconds until it listed its tools, and their names. Raises ThumbindexError where it does not."""
-    begun, client = time.perf_counter(), {"name": "thumbindex doctor", "version": "1"}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8") as server:
-        late = threading.Timer(_HANDSHAKE_SECONDS, server.kill)
-        late.start()
-        try:
-            _ask(server, {"id": 1, "method": "initialize", "params": {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client}})
-            _ask(server, {"method": "notifications/initialized"})
-            tools = [each["name"] for each in _ask(server, {"id": 2, "method": "tools/list"})["tools"]]
-            seconds = time.perf_counter() - begun
-            server.communicate()  # ends its input and waits for its end
-        finally:
-            late.cancel()
-            server.kill()
-    if server.returncode:
-        raise ThumbindexError(f"the server did not end with its input (exit code {server.returncode})")
-    return seconds, tools
 
 
 def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
@@ -228,15 +217,15 @@ def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
     with suppress(BrokenPipeError):  # its answer is missing then, too
         server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         server.stdin.flush()
-    for line in server.stdout if "id" in message else ():
+    if "id" not in message:
+        return None
+    for line in server.stdout:
         answer = json.loads(line)
         if answer.get("id") == message["id"]:
             if "result" in answer:
                 return answer["result"]
             raise ThumbindexError(f"{message['method']}: {answer['error']['message']}")
-    if "id" in message:
-        raise ThumbindexError(f"{message['method']}: the server has ended, or took more than {_HANDSHAKE_SECONDS:g} s")
-    return None
+    raise ThumbindexError(f"{message['method']}: the server has ended, or took more than {_HANDSHAKE_SECONDS:g} s")
 
 
 def _refusal(command: Sequence[str]) -> str:
@@ -269,8 +258,11 @@ def doctor(
     checks = []
     for each in examine(opening, surroundings(), lambda one: open_for(ctx, one)):
         checks.append(each)
-        if not as_json:
-            _print(each)
+        if as_json:
+            continue
+        typer.echo(f"{typer.style(f'{each.state:<4}', fg=_COLORS[each.state])}  {each.subject}: {each.found}")
+        for line in filter(None, (*each.places, each.remedy)):
+            typer.echo(f"      {line}")
     failed, doubtful = (sum(each.state == state for each in checks) for state in ("fail", "warn"))
     if as_json:
         print_json({"failed": failed, "warnings": doubtful, "checks": [asdict(each) for each in checks]})
@@ -281,16 +273,29 @@ def doctor(
 
 def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], Any]) -> Iterator[Check]:
     """Yield what is found, one subject after another; the server that is started last writes what every server does, and nothing else does."""
-    yield check_packages(requires("thumbindex") or (), _version_of)
+
+    def version_of(package: str) -> str | None:
+        with suppress(PackageNotFoundError):
+            return version(package)
+        return None
+
+    yield check_packages(requires("thumbindex") or (), version_of)
     try:
         config = opening.load()
     except ConfigError as error:
         yield Check("configuration", "fail", str(error), "Mend it: no command goes on without.")
         return
-    folders, source = _folders(opening, config, around)
+    folders, source = opening.folder, "--folder"
+    if not folders:
+        folders, source = tuple(config.folders), "[folders] in the configuration"
+    if not folders:
+        folders, source = tuple(dict.fromkeys(_folders_of_clients(around))), "a client's entry"
     yield Check("configuration", "ok", f"{len(config.written)} keys are set, {len(config.folders)} folders are named")
     there = yield from _examine_folders([replace(opening, folder=(each,)) for each in folders], source, config, opener)
-    yield from _examine_clients(around)
+    clients = [each for each in (check_client(client, around) for client in CLIENTS) if each]
+    yield from clients or [
+        Check("clients", "warn", "none starts thumbindex", "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.")
+    ]
     if there:
         yield check_handshake(replace(opening, folder=there).arguments())
     else:
@@ -301,19 +306,12 @@ def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], 
             yield check_handshake(empty.arguments())
 
 
-def _folders(opening: Opening, config: Config, around: Surroundings) -> tuple[tuple[str, ...], str]:
-    """Return the folders that are to be looked at, and who names them."""
-    if opening.folder:
-        return opening.folder, "--folder"
-    return (tuple(config.folders), "[folders] in the configuration") if config.folders else (tuple(_folders_of_clients(around)), "a client's entry")
-
-
 def _examine_folders(
     openings: Sequence[Opening], source: str, config: Config, opener: Callable[[Opening], Any]
 ) -> Generator[Check, None, tuple[str, ...]]:
     """Yield what is found; return the folders that a server can be started with."""
     # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.status import AUTO, SCHEMA, is_whole
+    from thumbindex.library.status import AUTO, SCHEMA, examine_model, is_whole
 
     models, roots, there = set[str](), list[Path](), list[str]()
     for each in openings:
@@ -330,16 +328,14 @@ def _examine_folders(
                     models |= {status.state.model} - {""}
             there += each.folder
         except ThumbindexError as error:
-            yield Check(
-                f"folder {each.folder[0]}", "fail", str(error), _mend_folder(Path(config.folders.get(each.folder[0], each.folder[0])), source)
-            )
+            name = each.folder[0]
+            yield Check(f"folder {name}", "fail", str(error), _mend_folder(Path(config.folders.get(name, name)), source))
     if not openings:
         yield Check("folders", "warn", "none is named", "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the configuration.")
     # What was chosen for an index stays: `auto` is only for those to come.
     for name in sorted(models if models and config.encode.embed.model == AUTO else models | {config.encode.embed.model}):
-        yield check_model(name)
-    watches = check_watches(roots)
-    if watches:
+        yield check_model(name, examine_model)
+    if watches := check_watches(roots):
         yield watches
     return tuple(there)
 
@@ -351,45 +347,13 @@ def _mend_folder(path: Path, source: str) -> str:
         beside = [] if root.is_dir() else [each.name for each in root.parent.iterdir() if each.is_dir()]
     except OSError:
         beside = []
-    near = get_close_matches(root.name, beside, n=1)
-    return (
-        f"Did you mean {root.parent / near[0]}? It is {source} that names it."
-        if near
-        else f"Mend the path, or leave it out: it is {source} that names it."
-    )
-
-
-def _examine_clients(around: Surroundings) -> Iterator[Check]:
-    found = [each for each in (check_client(client, around) for client in CLIENTS) if each]
-    yield from found
-    if not found:
-        yield Check("clients", "warn", "none starts thumbindex", "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.")
+    if near := get_close_matches(root.name, beside, n=1):
+        return f"Did you mean {root.parent / near[0]}? It is {source} that names it."
+    return f"Mend the path, or leave it out: it is {source} that names it."
 
 
 def _folders_of_clients(around: Surroundings) -> Iterator[str]:
-    """Yield the folders that clients have servers started with, each once; files that cannot be read are told of later."""
-    seen = set()
+    """Yield the folders that clients have servers started with; files that cannot be read are told of later."""
     for client in CLIENTS:
-        try:
-            named = list(options_of(command_of(read_entry(entry_spot(client, around))), "--folder"))
-        except ThumbindexError:
-            continue
-        for each in named:
-            if each not in seen:
-                seen.add(each)
-                yield each
-
-
-def _version_of(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _print(check: Check) -> None:
-    typer.echo(f"{typer.style(f'{check.state:<4}', fg=_COLORS[check.state])}  {check.subject}: {check.found}")
-    for place in check.places:
-        typer.echo(f"      {place}")
-    if check.remedy:
-        typer.echo(f"      {check.remedy}")
+        with suppress(ThumbindexError):
+            yield from options_of(command_of(read_entry(entry_spot(client, around))), "--folder")

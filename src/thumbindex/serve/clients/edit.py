@@ -10,7 +10,7 @@ import shutil
 import stat
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,23 @@ BACKUP = ".thumbindex-backup"
 """What the names of backups end with; a later one has a number behind it."""
 
 _BOM = "\ufeff"
+
+
+class Malformed(Exception):  # noqa: N818 - caught where the file's name is known, and said as a sentence there
+    """A text that is not what it should be, from an offset on."""
+
+    def __init__(self, offset: int, what: str) -> None:
+        super().__init__(what)
+        self.offset, self.what = offset, what
+
+
+@dataclass(frozen=True, slots=True)
+class Editor:
+    """How an entry is read, put and taken in files of one form; each raises Malformed."""
+
+    read: Callable[[str, Sequence[str]], Any]  # of a text and a path of keys; None where there is no entry
+    put: Callable[[str, Sequence[str], Any], str]
+    take: Callable[[str, Sequence[str], str], str]  # also of the text before we came
 
 
 def read_text(path: Path) -> str | None:
@@ -40,36 +57,37 @@ def without_mark(text: str) -> tuple[str, str]:
     return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Return a text's lines with their ends; `splitlines` would cut at characters that end no line of a file."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def place(text: str, offset: int) -> str:
+def line_and_column(text: str, offset: int) -> str:
     """Return line and column of an offset, as editors count them."""
     line = text.count("\n", 0, offset) + 1
     return f"{line}:{offset - text.rfind(chr(10), 0, offset)}"
 
 
-def backups(path: Path) -> Iterator[Path]:
-    """Yield the backups of a file, the newest first."""
-    found, number = list[Path](), 1
-    while (each := _numbered(path, number)).exists():
-        found.append(each)
-        number += 1
-    return reversed(found)
+def backups(path: Path) -> list[Path]:
+    """Return the backups of a file, the newest first."""
+    found = list[Path]()
+    while (each := _numbered(path, len(found) + 1)).exists():
+        found.insert(0, each)
+    return found
 
 
 def back_up(path: Path) -> Path | None:
     """Keep what a file holds beside it, never over an older backup; return the new one, None where one says the same or there is no file."""
-    if not path.exists():
-        return None
-    kept = list(backups(path))
-    if any(each.read_bytes() == path.read_bytes() for each in kept):
+    kept = backups(path)
+    if not path.exists() or any(each.read_bytes() == path.read_bytes() for each in kept):
         return None
     new = _numbered(path, len(kept) + 1)
     shutil.copy2(path, new)
     return new
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}{BACKUP}" + (f"-{number}" if number > 1 else ""))
 
 
 def write_text(path: Path, text: str | None, before: str | None) -> None:
@@ -82,9 +100,21 @@ def write_text(path: Path, text: str | None, before: str | None) -> None:
         target = path.resolve()
         if text is None:
             target.unlink(missing_ok=True)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _replace(target, text)
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with open(handle, "wb") as file:  # noqa: PTH123 - an open descriptor has no path
+                file.write(text.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                shutil.copymode(target, temporary)
+            Path(temporary).replace(target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+            raise
     except (OSError, RuntimeError) as error:
         raise UsageError(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error}): check who may write there.") from error
 
@@ -97,25 +127,11 @@ def refuse_other(path: Path, before: str | None) -> None:
         raise UsageError(f"{path}: is read-only, and nothing was changed: make it writable (chmod u+w) and run this again.")
 
 
-def _replace(target: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with open(handle, "wb") as file:  # noqa: PTH123 - an open descriptor has no path
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        Path(temporary).replace(target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        raise
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
 
 
-def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}{BACKUP}" + (f"-{number}" if number > 1 else ""))
-
+# ------------------------------------------------------------------ Markdown: a block between two comments
 
 BEGIN, END = "<!-- thumbindex: begin -->", "<!-- thumbindex: end -->"
 
@@ -130,13 +146,11 @@ def read_block(text: str) -> str | None:
 
 def put_block(text: str, lines: str) -> str:
     """Return the text with the block at its end, or where it was."""
-    newline = "\r\n" if "\r\n" in text else "\n"
+    newline = _newline(text)
     block = newline.join([BEGIN, *lines.split("\n"), END, ""])
     if found := _BLOCK.search(text):
         return text if read_block(text) == lines else text[: found.start()] + block + text[found.end() :]
-    if not text:
-        return block
-    return text + ("" if text.endswith("\n") else newline) + newline + block
+    return _with_empty_line(text, newline) + block
 
 
 def take_block(text: str) -> str:
@@ -145,26 +159,30 @@ def take_block(text: str) -> str:
     if not found:
         return text
     before = text[: found.start()]
-    for empty in ("\r\n\r\n", "\n\n"):
-        if before.endswith(empty):
-            before = before[: -len(empty) // 2]
+    for newline in ("\r\n", "\n"):
+        if before.endswith(2 * newline):
+            before = before.removesuffix(newline)
     return before + text[found.end() :]
 
+
+def _with_empty_line(text: str, newline: str) -> str:
+    """Return a text that something of ours is to follow."""
+    return text and text + ("" if text.endswith("\n") else newline) + newline
+
+
+BLOCK = Editor(lambda text, _: read_block(text), lambda text, _, lines: put_block(text, lines), lambda text, *_: take_block(text))
+
+# ------------------------------------------------------------------ JSON with comments and trailing commas: the edit is a splice between offsets
 
 MOST_NESTED = 100
 """A client's file nests a few levels; one that nests more is no client's file, and must not exhaust the stack."""
 
-_BLANK = re.compile(r"[ \t\r\n]+|//[^\r\n]*")
-_LINE_COMMENT = re.compile(r"//[^\r\n]*")
-_SCALAR = re.compile(r"[\w.+-]")
+_BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.S)
+_REST_OF_LINE = re.compile(r"((?:[ \t]*+(?://[^\r\n]*+|/\*(?:(?!\*/)[^\n])*+\*/))*+)[ \t]*+(?=[\r\n])")
+_MORE = re.compile(r"[\w.+-]")
 
-
-class Malformed(Exception):  # noqa: N818 - caught where the file's name is known, and said as a sentence there
-    """A text that is not what it should be, from an offset on."""
-
-    def __init__(self, offset: int, what: str) -> None:
-        super().__init__(what)
-        self.offset, self.what = offset, what
+_INDENT = "  "
+"""What a new file is indented by, and one whose own indent cannot be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +201,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One key of an object with its value."""
+    """One key of an object with its value; a value of an array has no key."""
 
     key: str
     start: int  # of the key
     node: Node
     comma: int | None  # offset of the comma behind it
+
+    @property
+    def end(self) -> int:
+        """The offset behind the member and its comma."""
+        return self.node.end if self.comma is None else self.comma + 1
 
 
 def scan(text: str) -> Node | None:
@@ -204,103 +227,58 @@ def scan(text: str) -> Node | None:
     return node
 
 
-def pass_line(text: str, start: int) -> int:
-    """Return where the line's own comments end, if nothing but comments follows on the line; else `start`."""
-    reader = _Reader(text, start)
-    end = start
-    while reader.at < len(text):
-        if text[reader.at] in "\r\n":
-            return end
-        before = reader.at
-        if text[before] in " \t":
-            reader.at += 1
-        elif not reader.pass_comment() or "\n" in text[before : reader.at]:
-            return start
-        else:
-            end = reader.at
-    return start
-
-
 class _Reader:
-    def __init__(self, text: str, at: int = 0) -> None:
-        self.text, self.at = text, at
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
 
     def pass_blank(self) -> None:
-        while found := _BLANK.match(self.text, self.at) or self._block_comment():
-            self.at = found if isinstance(found, int) else found.end()
-
-    def pass_comment(self) -> bool:
-        line = _LINE_COMMENT.match(self.text, self.at)
-        found = line.end() if line else self._block_comment()
-        self.at = found or self.at
-        return bool(found)
+        found = _BLANK.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        if self.text.startswith("/*", self.at):
+            raise Malformed(self.at, "this comment has no end")
 
     def value(self, depth: int) -> Node:
         if depth > MOST_NESTED:
             raise Malformed(self.at, f"it nests deeper than {MOST_NESTED} levels")
-        opening = self.text[self.at : self.at + 1]
-        if opening == "{":
-            return self._object(depth)
-        return self._array(depth) if opening == "[" else self._scalar()
-
-    def _block_comment(self) -> int | None:
-        if not self.text.startswith("/*", self.at):
-            return None
-        end = self.text.find("*/", self.at + 2)
-        if end < 0:
-            raise Malformed(self.at, "this comment has no end")
-        return end + 2
-
-    def _object(self, depth: int) -> Node:
-        start, members = self.at, list[Member]()
+        start = self.at
+        is_object = self.text.startswith("{", start)
+        if not is_object and not self.text.startswith("[", start):
+            return self._scalar()
+        closing, expected = ("}", "a key in quotes") if is_object else ("]", "a value")
+        members = list[Member]()
         self.at += 1
-        while not self._closes("}", "a key in quotes"):
+        while True:
+            self.pass_blank()
+            if self.at == len(self.text):
+                raise Malformed(self.at, f"the text ends where {expected} or {closing} is expected")
+            if self.text[self.at] == closing:
+                break
             if members and members[-1].comma is None:
                 raise Malformed(self.at, "a comma is missing before this")
-            members.append(self._member(depth))
-        return Node(start, self.at, {each.key: each.node.value for each in members}, tuple(members))
+            members.append(self._member(depth, is_object))
+        self.at += 1
+        if is_object:
+            return Node(start, self.at, {each.key: each.node.value for each in members}, tuple(members))
+        return Node(start, self.at, [each.node.value for each in members], None)
 
-    def _member(self, depth: int) -> Member:
-        start = self.at
-        if self.text[start] != '"':
-            raise Malformed(start, "a key in quotes is expected here")
-        key = self._scalar().value
-        self.pass_blank()
-        self._take(":")
-        self.pass_blank()
+    def _member(self, depth: int, has_key: bool) -> Member:
+        start, key = self.at, ""
+        if has_key:
+            if self.text[start] != '"':
+                raise Malformed(start, "a key in quotes is expected here")
+            key = self._scalar().value
+            self.pass_blank()
+            if not self._takes(":"):
+                raise Malformed(self.at, ": is expected here")
+            self.pass_blank()
         node = self.value(depth + 1)
-        return Member(key, start, node, self._comma())
-
-    def _array(self, depth: int) -> Node:
-        start, values, comma = self.at, list[Any](), True
-        self.at += 1
-        while not self._closes("]", "a value"):
-            if not comma:
-                raise Malformed(self.at, "a comma is missing before this")
-            values.append(self.value(depth + 1).value)
-            comma = self._comma() is not None
-        return Node(start, self.at, values, None)
-
-    def _closes(self, closing: str, expected: str) -> bool:
         self.pass_blank()
-        if self.at == len(self.text):
-            raise Malformed(self.at, f"the text ends where {expected} or {closing} is expected")
-        if self.text[self.at] == closing:
-            self.at += 1
-            return True
-        return False
+        return Member(key, start, node, self.at - 1 if self._takes(",") else None)
 
-    def _comma(self) -> int | None:
-        self.pass_blank()
-        if not self.text.startswith(",", self.at):
-            return None
-        self.at += 1
-        return self.at - 1
-
-    def _take(self, wanted: str) -> None:
-        if not self.text.startswith(wanted, self.at):
-            raise Malformed(self.at, f"{wanted} is expected here")
-        self.at += len(wanted)
+    def _takes(self, wanted: str) -> bool:
+        found = self.text.startswith(wanted, self.at)
+        self.at += found
+        return found
 
     def _scalar(self) -> Node:
         start = self.at
@@ -308,67 +286,93 @@ class _Reader:
             value, self.at = json.JSONDecoder().raw_decode(self.text, start)
         except json.JSONDecodeError as error:
             raise Malformed(error.pos, error.msg[0].lower() + error.msg[1:]) from error
-        if self.text[start] != '"' and _SCALAR.match(self.text, self.at):
+        if self.text[start] != '"' and _MORE.match(self.text, self.at):
             raise Malformed(start, "this is no value: text stands in quotes")
         return Node(start, self.at, value, None)
 
 
-_INDENT = "  "
-"""What a new file is indented by, and one whose own indent cannot be seen."""
-
-
-def read_json(text: str, keys: Sequence[str]) -> Any:
+def read_object(text: str, keys: Sequence[str]) -> Any:
     """Return the value at a path of keys, None where there is none. Raises Malformed."""
-    node = scan(text)
-    for key in keys:
-        found = node.member(key) if node else None
-        node = found.node if found else None
+    node = _find(text, keys)
     return node.value if node else None
 
 
-def put_json(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
+def put_object(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
     """Return the text with an entry at a path of keys; keys of the entry that are not ours stay. Raises Malformed."""
-    if not isinstance(read_json(text, keys), dict):
+    if not isinstance(read_object(text, keys), dict):
         return _put(text, keys, entry)
     for key, value in entry.items():
         text = _put(text, (*keys, key), value)
     return text
 
 
-def take_json(text: str, keys: Sequence[str], original: str = "") -> str:
+def take_object(text: str, keys: Sequence[str], original: str = "") -> str:
     """Return the text without the entry at a path of keys, nor the empty objects around it that the original text lacks. Raises Malformed."""
-    text = _taken(text, keys)
-    for depth in range(len(keys) - 1, 0, -1):
-        if read_json(text, keys[:depth]) == {} and read_json(original, keys[:depth]) is None:
-            text = _taken(text, keys[:depth])
+    for depth in range(len(keys), 0, -1):
+        path = keys[:depth]
+        is_ours = depth == len(keys) or (read_object(text, path) == {} and read_object(original, path) is None)
+        parent = _find(text, path[:-1])
+        found = parent.member(path[-1]) if parent else None
+        if is_ours and parent and found:
+            text = _without(text, parent, found)
     return text
 
 
-def _taken(text: str, keys: Sequence[str]) -> str:
-    parent = scan(text)
-    for key in keys[:-1]:
-        found = parent.member(key) if parent else None
-        parent = found.node if found else None
-    found = parent.member(keys[-1]) if parent else None
-    return _without(text, parent, found) if parent and found else text
+def _find(text: str, keys: Sequence[str]) -> Node | None:
+    node = scan(text)
+    for key in keys:
+        found = node.member(key) if node else None
+        node = found.node if found else None
+    return node
 
 
 def _put(text: str, keys: Sequence[str], value: Any) -> str:
-    root = scan(text)
-    if root is None:
-        lead = text if not text.strip() or text.endswith("\n") else text + _newline(text)
-        return lead + _written(_nested(keys, value), _INDENT, "", _newline(text)) + _newline(text)
-    node, unit = root, _unit(text, root)
+    """Put a value at a path of keys: over the one that is there, else as the last member of the innermost object that is there."""
+    newline, node = _newline(text), scan(text)
+    if node is None:
+        lead = text if not text.strip() or text.endswith("\n") else text + newline
+        return lead + _written(_nested(keys, value), _INDENT, "", newline) + newline
+    unit = (_indent_of(text, node.members[0].start) if node.members else "") or _INDENT
     for depth, key in enumerate(keys):
         if node.members is None:
             raise Malformed(node.start, f"`{'.'.join(keys[:depth]) or 'the document'}` is expected to be an object in braces")
         found = node.member(key)
         if found is None:
-            return _inserted(text, node, key, _nested(keys[depth + 1 :], value), unit)
+            return _with_member(text, node, key, _nested(keys[depth + 1 :], value), unit)
         node = found.node
     if node.value == value:
         return text
-    return text[: node.start] + _written(value, unit, _line_indent(text, node.start), _newline(text)) + text[node.end :]
+    return text[: node.start] + _written(value, unit, _indent_of(text, node.start), newline) + text[node.end :]
+
+
+def _with_member(text: str, parent: Node, key: str, value: Any, unit: str) -> str:
+    """Put a member last, where its neighbors are: on a line of its own, unless they share one."""
+    newline, base = _newline(text), _indent_of(text, parent.start)
+    last = parent.members[-1] if parent.members else None
+    at, name = last.end if last else parent.start + 1, json.dumps(key, ensure_ascii=False)
+    if last and "\n" not in text[parent.start : last.start]:
+        before, after, written = " ", "", json.dumps(value, ensure_ascii=False)
+    else:
+        indent = _indent_of(text, last.start) if last else base + unit
+        remarks = _REST_OF_LINE.match(text, at)
+        at = remarks.end(1) if remarks else at
+        before, after = newline + indent, "" if "\n" in text[at : parent.end] else newline + base
+        written = _written(value, unit, indent, newline)
+    comma = "," if last and last.comma is not None else ""
+    put = f"{before}{name}: {written}{comma}{after}{text[at:]}"
+    return text[:at] + put if last is None or comma else f"{text[: last.node.end]},{text[last.node.end : at]}{put}"
+
+
+def _without(text: str, parent: Node, found: Member) -> str:
+    """Take a member out with the blank before it and its comma; a last one takes the comma of the one before."""
+    start = len(text[: found.start].rstrip(" \t"))
+    if text[:start].endswith("\n"):
+        start -= 2 if text[:start].endswith("\r\n") else 1
+    earlier = [each for each in parent.members or () if each.start < found.start]
+    if found.comma is not None or not earlier:
+        return text[:start] + text[found.end :]
+    comma = earlier[-1].comma or start
+    return text[:comma] + text[comma + 1 : start] + text[found.end :]
 
 
 def _nested(keys: Sequence[str], value: Any) -> Any:
@@ -377,68 +381,20 @@ def _nested(keys: Sequence[str], value: Any) -> Any:
     return value
 
 
-def _inserted(text: str, parent: Node, key: str, value: Any, unit: str) -> str:
-    """Put a member last, where its neighbors are: on a line of its own, unless they share one."""
-    newline = _newline(text)
-    base = _line_indent(text, parent.start)
-    members = parent.members or ()
-    if members and "\n" not in text[parent.start : members[-1].start]:
-        at, before, after = _after(members[-1]), " ", ""
-        written = f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
-    else:
-        indent = _line_indent(text, members[-1].start) if members else base + unit
-        at = pass_line(text, _after(members[-1]) if members else parent.start + 1)
-        before = newline + indent
-        after = "" if "\n" in text[at : parent.end] else newline + base
-        written = f"{json.dumps(key, ensure_ascii=False)}: {_written(value, unit, indent, newline)}"
-    if not members:
-        return text[:at] + before + written + after + text[at:]
-    last = members[-1]
-    if last.comma is not None:
-        return text[:at] + before + written + "," + after + text[at:]
-    return text[: last.node.end] + "," + text[last.node.end : at] + before + written + after + text[at:]
-
-
-def _without(text: str, parent: Node, found: Member) -> str:
-    """Take a member out with the blank before it and its comma; a last one takes the comma of the one before."""
-    start = len(text[: found.start].rstrip(" \t"))
-    if text[:start].endswith("\n"):
-        start -= 2 if text[:start].endswith("\r\n") else 1
-    if found.comma is not None:
-        return text[:start] + text[found.comma + 1 :]
-    earlier = [each for each in parent.members or () if each.start < found.start]
-    if not earlier:
-        return text[:start] + text[found.node.end :]
-    comma = earlier[-1].comma or start
-    return text[:comma] + text[comma + 1 : start] + text[found.node.end :]
-
-
-def _after(last: Member) -> int:
-    return last.node.end if last.comma is None else last.comma + 1
-
-
 def _written(value: Any, unit: str, indent: str, newline: str) -> str:
     return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", newline + indent)
 
 
-def _unit(text: str, root: Node) -> str:
-    first = root.members[0] if root.members else None
-    return (_line_indent(text, first.start) if first else "") or _INDENT
-
-
-def _line_indent(text: str, at: int) -> str:
+def _indent_of(text: str, at: int) -> str:
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
+JSON = Editor(read_object, put_object, take_object)
 
+# ------------------------------------------------------------------ TOML: a table is put in and taken out as lines, and the result read again
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
-
-_BY_HAND = "the table `{table}` is written inside another value: write it as [{table}] on a line of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,121 +403,111 @@ class _Part:
 
     text: str
     table: tuple[str, ...]  # in which it stands; of a header the table that it opens
-    is_header: bool
-    keys: frozenset[str]  # that it sets
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.text.strip()
+    keys: frozenset[str] | None  # that it sets; None for a header
 
     @property
     def is_remark(self) -> bool:
-        return self.is_empty or self.text.lstrip().startswith("#")
+        return not self.text.strip() or self.text.lstrip().startswith("#")
 
 
-def read_toml(text: str, keys: Sequence[str]) -> Any:
+def read_table(text: str, keys: Sequence[str]) -> Any:
     """Return the value at a path of keys, None where there is none. Raises Malformed."""
-    found: Any = _parsed(text)
+    try:
+        found: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = _PLACE.search(str(error))
+        what = _PLACE.sub("", str(error)).strip() or "it is no TOML"
+        offset = sum(map(len, split_lines(text)[: int(place[1]) - 1])) + int(place[2]) - 1 if place else len(text)
+        raise Malformed(offset, what[0].lower() + what[1:]) from error
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None
     return found
 
 
-def put_toml(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
+def put_table(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
     """Return the text with an entry as a table; keys of the table that are not ours stay. Raises Malformed."""
-    now, newline = read_toml(text, keys), "\r\n" if "\r\n" in text else "\n"
+    now, newline = read_table(text, keys), _newline(text)
+    # JSON's strings and lists are TOML's, but for one control character that JSON leaves as it is.
+    written = {key: f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}".replace("\x7f", "\\u007f") for key, value in entry.items()}
     if now is None:
-        lines = [f"[{_dotted(keys)}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
-        put = _lead(text, newline) + "".join(line + newline for line in lines)
+        put = _with_empty_line(text, newline) + f"[{'.'.join(keys)}]{newline}" + "".join(written.values())
+    elif not isinstance(now, dict):
+        raise _by_hand(keys)
     else:
-        parts = _own(text, keys)
-        put = "".join(part.text for part in _changed(parts, tuple(keys), {k: v for k, v in entry.items() if now.get(k) != v}, newline))
-    return _checked(text, put, keys, {**(now or {}), **entry})
+        parts, put = _parts_around(text, keys), ""
+        changed = {key: line for key, line in written.items() if now.get(key) != entry[key]}
+        there = {key for part in parts if part.table == tuple(keys) for key in part.keys or ()}
+        for part in parts:
+            ours = part.keys if part.table == tuple(keys) else frozenset[str]()
+            put += next((changed[key] for key in ours or () if key in changed), part.text)
+            if ours is None:
+                put += "".join(line for key, line in changed.items() if key not in there)
+    return _read_again(text, put, keys, {**(now or {}), **entry})
 
 
-def take_toml(text: str, keys: Sequence[str]) -> str:
+def take_table(text: str, keys: Sequence[str]) -> str:
     """Return the text without the table at a path of keys, nor the empty line before it. Raises Malformed."""
-    if read_toml(text, keys) is None:
+    if read_table(text, keys) is None:
         return text
-    parts = _own(text, keys)
-    ours = [part.table[: len(keys)] == tuple(keys) for part in parts]
-    # Remarks before the next table are that one's.
-    for number in range(len(parts) - 1, -1, -1):
-        following = parts[number + 1] if number + 1 < len(parts) else None
-        if ours[number] and parts[number].is_remark and following and not ours[number + 1]:
-            ours[number] = False
-    first = ours.index(True)
-    if first and parts[first - 1].is_empty:
-        ours[first - 1] = True
-    kept = "".join(part.text for part, is_ours in zip(parts, ours, strict=True) if not is_ours)
-    return _checked(text, kept, keys, None)
-
-
-def _changed(parts: Sequence[_Part], keys: tuple[str, ...], values: Mapping[str, Any], newline: str) -> Iterator[_Part]:
-    left = dict(values)
-    for part in parts:
-        ours = part.table == keys
-        replaced = [key for key in part.keys if key in left] if ours and not part.is_header else []
-        if replaced:
-            key = replaced[0]
-            yield _Part(f"{key} = {_value(left.pop(key))}{newline}", part.table, False, part.keys)
+    kept, is_first = list[_Part](), True
+    remarks = list[_Part]()  # behind a statement of ours: before another table they are that one's
+    for part in _parts_around(text, keys):
+        if part.table[: len(keys)] != tuple(keys):
+            kept += [*remarks, part]
+            remarks = []
+        elif part.is_remark:
+            remarks.append(part)
         else:
-            yield part
-        if ours and part.is_header:
-            there = {key for each in parts if each.table == keys for key in each.keys}
-            for key in [key for key in left if key not in there]:
-                yield _Part(f"{key} = {_value(left.pop(key))}{newline}", keys, False, frozenset({key}))
+            if is_first and kept and not kept[-1].text.strip():
+                kept.pop()
+            remarks, is_first = [], False
+    return _read_again(text, "".join(part.text for part in kept), keys, None)
 
 
-def _own(text: str, keys: Sequence[str]) -> list[_Part]:
-    """Return the parts of a text in which the table has a header of its own."""
-    parts = list(_parts(text))
-    if not any(part.is_header and part.table == tuple(keys) for part in parts):
-        raise Malformed(0, _BY_HAND.format(table=_dotted(keys)))
-    return parts
+def _parts_around(text: str, keys: Sequence[str]) -> list[_Part]:
+    """Cut a valid text into parts: a part ends with the first line at which what there is of it is valid by itself.
 
-
-def _parts(text: str) -> Iterator[_Part]:
-    """Cut a valid text into parts: a part ends with the first line at which what there is of it is valid by itself."""
-    table, held = tuple[str, ...](), ""
-    for line in lines_of(text):
+    Raises Malformed where the table at a path of keys has no header of its own.
+    """
+    parts, table, held = list[_Part](), tuple[str, ...](), ""
+    for line in split_lines(text):
         held += line
         try:
-            found = tomllib.loads(held)
+            found: Any = tomllib.loads(held)
         except tomllib.TOMLDecodeError:
             continue
         is_header = held.lstrip().startswith("[")
+        names = frozenset(found)
         if is_header:
-            table = _opened(found)
-        yield _Part(held, table, is_header, frozenset() if is_header else frozenset(found))
+            table = ()
+            while isinstance(found, dict) and found:
+                key, found = next(iter(found.items()))
+                table += (key,)
+        parts.append(_Part(held, table, None if is_header else names))
         held = ""
+    if not any(part.keys is None and part.table == tuple(keys) for part in parts):
+        raise _by_hand(keys)
+    return parts
 
 
-def _opened(found: Mapping[str, Any]) -> tuple[str, ...]:
-    path = list[str]()
-    while isinstance(found, Mapping) and found:
-        key, found = next(iter(found.items()))
-        path.append(key)
-    return tuple(path)
-
-
-def _checked(old: str, new: str, keys: Sequence[str], entry: Mapping[str, Any] | None) -> str:
-    """Return the new text where it says the same as the old one but for the entry."""
-    expected = _parsed(old)
-    parent = expected
+def _read_again(old: str, new: str, keys: Sequence[str], entry: Mapping[str, Any] | None) -> str:
+    """Return the new text where it says the same as the old one but for the entry. Raises Malformed."""
+    parent = expected = tomllib.loads(old)
     for key in keys[:-1]:
         parent = parent.setdefault(key, {})
     if entry is None:
         parent.pop(keys[-1], None)
     elif isinstance(parent, dict):
         parent[keys[-1]] = dict(entry)
-    try:
-        same = _without_empty(tomllib.loads(new)) == _without_empty(expected)
-    except tomllib.TOMLDecodeError:
-        same = False
-    if not same:
-        raise Malformed(0, _BY_HAND.format(table=_dotted(keys)))
-    return new
+    with contextlib.suppress(tomllib.TOMLDecodeError):
+        if _without_empty(tomllib.loads(new)) == _without_empty(expected):
+            return new
+    raise _by_hand(keys)
+
+
+def _by_hand(keys: Sequence[str]) -> Malformed:
+    table = ".".join(keys)
+    return Malformed(0, f"the table `{table}` is written inside another value: write it as [{table}] on a line of its own")
 
 
 def _without_empty(value: Any) -> Any:
@@ -572,26 +518,4 @@ def _without_empty(value: Any) -> Any:
     return {key: each for key, each in smaller.items() if each != {}}
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        place = _PLACE.search(str(error))
-        what = _PLACE.sub("", str(error)).strip() or "it is no TOML"
-        offset = sum(map(len, lines_of(text)[: int(place[1]) - 1])) + int(place[2]) - 1 if place else len(text)
-        raise Malformed(offset, what[0].lower() + what[1:]) from error
-
-
-def _lead(text: str, newline: str) -> str:
-    if not text:
-        return text
-    return text + ("" if text.endswith("\n") else newline) + newline
-
-
-def _dotted(keys: Sequence[str]) -> str:
-    return ".".join(key if _BARE.fullmatch(key) else json.dumps(key) for key in keys)
-
-
-def _value(value: Any) -> str:
-    # JSON's strings and lists are TOML's, but for one control character that JSON leaves as it is.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+TOML = Editor(read_table, put_table, lambda text, keys, _: take_table(text, keys))

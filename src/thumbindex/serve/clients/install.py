@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches, unified_diff
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,26 +17,22 @@ import typer
 from thumbindex.errors import UsageError
 from thumbindex.process import environment
 from thumbindex.serve.clients.edit import (
+    BLOCK,
+    JSON,
+    TOML,
+    Editor,
     Malformed,
     back_up,
     backups,
-    lines_of,
-    place,
-    put_block,
-    put_json,
-    put_toml,
-    read_block,
-    read_json,
+    line_and_column,
+    read_object,
     read_text,
-    read_toml,
     refuse_other,
-    take_block,
-    take_json,
-    take_toml,
+    split_lines,
     without_mark,
     write_text,
 )
-from thumbindex.serve.clients.table import CLIENTS, NAME, Client, Surroundings
+from thumbindex.serve.clients.table import CLIENTS, ENTRY, Client, Surroundings
 from thumbindex.serve.opening import FOUND, Opening, reported
 from thumbindex.serve.options import JsonOption, takes_opening
 from thumbindex.serve.terminal import print_json
@@ -44,12 +40,29 @@ from thumbindex.serve.terminal import print_json
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Our place in one file, whatever the file's form."""
+    """Our place in one file."""
 
     path: Path
-    read: Callable[[str], Any]  # of a text, None where nothing of ours is there
-    put: Callable[[str, Any], str]
-    take: Callable[[str, str], str]  # of a text, and of what it was before we came
+    editor: Editor
+    keys: tuple[str, ...] = ()
+
+    def read(self, text: str | None) -> Any:
+        """Return our entry in a text of the file, None where there is none. Raises Malformed."""
+        return self.editor.read(without_mark(text or "")[1], self.keys)
+
+    def put(self, text: str | None, entry: Any) -> str:
+        """Return a text of the file with our entry. Raises Malformed."""
+        mark, rest = without_mark(text or "")
+        return mark + self.editor.put(rest, self.keys, entry)
+
+    @contextmanager
+    def naming(self, text: str | None) -> Iterator[None]:
+        """Say of a text that is not what it should be where that is."""
+        try:
+            yield
+        except Malformed as error:
+            where = line_and_column(without_mark(text or "")[1], error.offset)
+            raise UsageError(f"{self.path}:{where}: {error.what}. Nothing was changed: mend the file and run this again.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +82,12 @@ class Change:
     def difference(self) -> str:
         """Return what changes as a unified diff, empty where nothing does."""
         old, new = (str(self.path) if text is not None else "/dev/null" for text in (self.before, self.after))
+        before, after = (split_lines(text or "") for text in (self.before, self.after))
+        for each in (before, after):
+            if each and not each[-1].endswith("\n"):
+                each[-1] += "\n\\ No newline at end of file\n"
         # One line around is enough to see where it is: more might show what others keep secret.
-        return "".join(unified_diff(_lines(self.before), _lines(self.after), old, new, n=1))
+        return "".join(unified_diff(before, after, old, new, n=1))
 
     def write(self) -> Path | None:
         """Make the change; return where the old file is kept, if it had to be. Raises UsageError."""
@@ -79,57 +96,50 @@ class Change:
         refuse_other(self.path, self.before)
         kept = back_up(self.path) if self.keep else None
         write_text(self.path, self.after, self.before)
-        if not self.keep:
-            self._forget_backup()
-        return kept
-
-    def _forget_backup(self) -> None:
-        """Delete the newest backup where the file is again what it holds."""
-        newest = next(backups(self.path), None)
-        if newest and read_text(newest) == self.after:
+        newest = next(iter(backups(self.path)), None)
+        if not self.keep and newest and read_text(newest) == self.after:  # the file is again what it was
             newest.unlink()
+        return kept
 
 
 def entry_spot(client: Client, around: Surroundings) -> Spot:
     """Return where a client's entry for our server stands. Raises UsageError for a file that cannot be read."""
     path = client.file(around)
     if client.is_toml:
-        keys = (*client.keys, NAME)
-        return Spot(path, partial(read_toml, keys=keys), partial(_put_toml, keys), lambda text, _: take_toml(text, keys))
-    keys = (*client.keys, *_inner(client, path), NAME)
-    return Spot(path, partial(read_json, keys=keys), partial(_put_json, keys), lambda text, original: take_json(text, keys, original))
+        return Spot(path, TOML, (*client.keys, ENTRY))
+    return Spot(path, JSON, (*client.keys, *_inner(client, path), ENTRY))
 
 
 def instructions_spot(client: Client, around: Surroundings) -> Spot | None:
     """Return where a client's lasting instructions say that our tools are to be used; None where it reads no such file."""
-    if client.instructions is None:
-        return None
-    return Spot(client.instructions(around), read_block, put_block, lambda text, _: take_block(text))
+    return Spot(client.instructions(around), BLOCK) if client.instructions else None
 
 
 def install_at(spot: Spot, entry: Any) -> Change:
     """Return the change that puts an entry there. Raises UsageError for a file that cannot be read as what it should be."""
     before = read_text(spot.path)
-    with_entry = _told(spot, before, lambda: _put(spot, before, entry))
-    there = _told(spot, before, lambda: _read(spot, before))
-    # A file that holds nothing but our entry needs no backup: there was none before us.
-    is_ours = there is not None and _put(spot, None, there) == before
-    return Change(spot.path, before, with_entry, keep=there is None or (not is_ours and next(backups(spot.path), None) is None))
+    with spot.naming(before):
+        after, there = spot.put(before, entry), spot.read(before)
+        # A file that holds nothing but our entry needs no backup: there was none before us.
+        is_ours = there is not None and spot.put(None, there) == before
+    return Change(spot.path, before, after, keep=there is None or (not is_ours and not backups(spot.path)))
 
 
 def uninstall_at(spot: Spot) -> Change:
     """Return the change that takes our entry out: what was there before where nothing else has changed since. Raises UsageError."""
-    before = read_text(spot.path)
-    entry = _told(spot, before, lambda: _read(spot, before))
+    before, entry = read_text(spot.path), read_entry(spot)
     if before is None or entry is None:
         return Change(spot.path, before, before)
-    originals = list(_originals(spot))
-    for original in (*originals, None):
-        if _put(spot, original, entry) == before:
-            return Change(spot.path, before, original)
     kept = [read_text(each) or "" for each in backups(spot.path)]
+    originals = list[str]()  # what the file was before we came, the newest first
+    for each in kept:
+        with suppress(Malformed):
+            originals += [each] if spot.read(each) is None else []
+    for original in (*originals, None):
+        if spot.put(original, entry) == before:
+            return Change(spot.path, before, original)
     mark, text = without_mark(before)
-    after = mark + spot.take(text, without_mark((*originals, *kept, "")[0])[1])
+    after = mark + spot.editor.take(text, spot.keys, without_mark((*originals, *kept, "")[0])[1])
     is_ours = not kept and "".join(after.split()) in {"", "{}"}
     return Change(spot.path, before, None if is_ours else after)
 
@@ -137,7 +147,8 @@ def uninstall_at(spot: Spot) -> Change:
 def read_entry(spot: Spot) -> Any:
     """Return our entry as it stands, None where there is none. Raises UsageError."""
     before = read_text(spot.path)
-    return _told(spot, before, lambda: _read(spot, before))
+    with spot.naming(before):
+        return spot.read(before)
 
 
 def entry_of(client: Client, around: Surroundings, command: Sequence[str]) -> dict[str, Any]:
@@ -154,54 +165,11 @@ def _inner(client: Client, path: Path) -> tuple[str, ...]:
         return ()
     text = without_mark(read_text(path) or "")[1]
     try:
-        earlier, later = read_json(text, (*client.keys, NAME)), read_json(text, (*client.keys, client.inner))
+        earlier, later = read_object(text, (*client.keys, ENTRY)), read_object(text, (*client.keys, client.inner))
     except Malformed:
         return ()  # whoever reads it next says so
     # A server that is itself called so has a type.
     return (client.inner,) if earlier is None and isinstance(later, dict) and not isinstance(later.get("type"), str) else ()
-
-
-def _originals(spot: Spot) -> Iterator[str]:
-    """Yield what the file was before we came, the newest first."""
-    for each in backups(spot.path):
-        text = read_text(each)
-        try:
-            if text is not None and _read(spot, text) is None:
-                yield text
-        except Malformed:
-            continue
-
-
-def _put(spot: Spot, text: str | None, entry: Any) -> str:
-    mark, rest = without_mark(text or "")
-    return mark + spot.put(rest, entry)
-
-
-def _read(spot: Spot, text: str | None) -> Any:
-    return spot.read(without_mark(text or "")[1])
-
-
-def _told(spot: Spot, text: str | None, attempt: Callable[[], Any]) -> Any:
-    try:
-        return attempt()
-    except Malformed as error:
-        where = place(without_mark(text or "")[1], error.offset)
-        raise UsageError(f"{spot.path}:{where}: {error.what}. Nothing was changed: mend the file and run this again.") from error
-
-
-def _put_json(keys: Sequence[str], text: str, entry: Any) -> str:
-    return put_json(text, keys, entry)
-
-
-def _put_toml(keys: Sequence[str], text: str, entry: Any) -> str:
-    return put_toml(text, keys, entry)
-
-
-def _lines(text: str | None) -> list[str]:
-    lines = lines_of(text or "")
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n\\ No newline at end of file\n"
-    return lines
 
 
 def command_of(entry: Any) -> list[str]:
@@ -235,24 +203,45 @@ def install(
     as_json: JsonOption = False,
 ) -> int:
     """Have an MCP client start the server for --folder (without it: the configured folders, else the current one)."""
-    chosen, around, instructed = find_client(client), surroundings(), not no_instructions
-    gone = () if uninstall else replaced(chosen, around, opening)
-    changes = removals(chosen, around, instructed=instructed) if uninstall else additions(chosen, around, opening, instructed=instructed)
+    chosen, around = _find_client(client), surroundings()
+    spots = [entry_spot(chosen, around)]
+    if not no_instructions and (lasting := instructions_spot(chosen, around)):
+        spots.append(lasting)
+    gone, folders = list[str](), tuple[tuple[str, Path], ...]()
+    if uninstall:
+        changes = [uninstall_at(each) for each in spots]
+    else:
+        there = options_of(command_of(read_entry(spots[0])), "--folder")
+        folders = _served(opening)
+        kept_roots = {Path(root).expanduser().resolve() for _, root in folders or opening.load().folders.items()}
+        gone = [each for each in there if Path(each).resolve() not in kept_roots]
+        entries = (entry_of(chosen, around, _serve_command(opening, folders)), advice(folders))
+        changes = [install_at(spot, entry) for spot, entry in zip(spots, entries, strict=False)]
     kept = [None if dry_run else each.write() for each in changes]
     if as_json:
-        print_json(install_payload(chosen, changes, kept, dry_run))
-    else:
-        _print(chosen, changes, kept, dry_run, uninstall)
-        if gone:
-            both = " ".join(f"--folder {shlex.quote(each)}" for each in gone)
-            typer.echo(f"The entry named other folders until now, which it serves no more. To keep them, run this again with {both} as well.")
-        if not uninstall and chosen.instructions is None and instructed:
-            typer.echo(f"{chosen.title} reads no file of lasting instructions. If it does not use the tools by itself, add this to its settings:")
-            typer.echo(f"  {advice(served(opening))}")
+        files = [
+            {"path": str(change.path), "changed": not change.is_none, "difference": change.difference(), "backup": str(backup) if backup else None}
+            for change, backup in zip(changes, kept, strict=True)
+        ]
+        print_json({"client": chosen.name, "dry_run": dry_run, "files": files})
+        return FOUND
+    for change in changes:
+        typer.echo(change.difference() or f"{change.path}: nothing to change", nl=change.is_none)
+    for backup in filter(None, kept):
+        typer.echo(f"What was there is kept in {backup}")
+    if not all(change.is_none for change in changes):
+        done = "no longer starts thumbindex. If it is running, restart it." if uninstall else f"starts thumbindex. {chosen.restart}"
+        typer.echo("Nothing was written: this was --dry-run." if dry_run else f"{chosen.title} {done}")
+    if gone:
+        both = " ".join(f"--folder {shlex.quote(each)}" for each in gone)
+        typer.echo(f"The entry named other folders until now, which it serves no more. To keep them, run this again with {both} as well.")
+    if not uninstall and not no_instructions and chosen.instructions is None:
+        typer.echo(f"{chosen.title} reads no file of lasting instructions. If it does not use the tools by itself, add this to its settings:")
+        typer.echo(f"  {advice(folders)}")
     return FOUND
 
 
-def find_client(name: str) -> Client:
+def _find_client(name: str) -> Client:
     """Return a client by its name; raise UsageError that says which there are."""
     for each in CLIENTS:
         if name.casefold() in {each.name, each.title.casefold()}:
@@ -269,23 +258,7 @@ def surroundings() -> Surroundings:
     return Surroundings(sys.platform, Path.home(), environment())
 
 
-def additions(client: Client, around: Surroundings, opening: Opening, *, instructed: bool) -> list[Change]:
-    """Return what is to change for a client to start the server. Raises UsageError."""
-    folders = served(opening)
-    command = [*own_command(Path(sys.argv[0]), Path(sys.executable)), "serve", *_options(opening, folders)]
-    _refuse_bytes(command)
-    changes = [install_at(entry_spot(client, around), entry_of(client, around, command))]
-    spot = instructions_spot(client, around) if instructed else None
-    return [*changes, install_at(spot, advice(folders))] if spot else changes
-
-
-def removals(client: Client, around: Surroundings, *, instructed: bool) -> list[Change]:
-    """Return what is to change for a client to know nothing of the server. Raises UsageError."""
-    spots = (entry_spot(client, around), instructions_spot(client, around) if instructed else None)
-    return [uninstall_at(each) for each in spots if each]
-
-
-def served(opening: Opening) -> tuple[tuple[str, Path], ...]:
+def _served(opening: Opening) -> tuple[tuple[str, Path], ...]:
     """Return name and path of the folders to be named to the server; none where it takes the configured ones.
 
     A client starts its servers in any folder: the current one is named by its path. Raises UsageError where that cannot be meant,
@@ -305,11 +278,19 @@ def served(opening: Opening) -> tuple[tuple[str, Path], ...]:
     return folders if opening.folder or is_current else ()
 
 
-def replaced(client: Client, around: Surroundings, opening: Opening) -> tuple[str, ...]:
-    """Return the folders that the present entry names and the next one does not. Raises UsageError."""
-    there = options_of(command_of(read_entry(entry_spot(client, around))), "--folder")
-    kept = {Path(root).expanduser().resolve() for _, root in served(opening) or opening.load().folders.items()}
-    return tuple(each for each in there if Path(each).resolve() not in kept)
+def _serve_command(opening: Opening, folders: Sequence[tuple[str, Path]]) -> list[str]:
+    """Return the command line of the server, with every path absolute: a client starts it in any folder. Raises UsageError."""
+    command = [*own_command(Path(sys.argv[0]), Path(sys.executable)), "serve"]
+    for _, root in folders:
+        command += ["--folder", str(root)]
+    for each in opening.overrides:
+        command += ["--set", each]
+    for name, path in (("--index", opening.index), ("--config", opening.config)):
+        command += [name, str(path.expanduser().absolute())] if path else []
+    for word in command:
+        if word != word.encode("utf-8", "replace").decode("utf-8"):
+            raise UsageError(f"{word!r} is no text that a client's file can hold: give the folder a name in UTF-8.")
+    return command
 
 
 def own_command(program: Path, python: Path) -> list[str]:
@@ -329,42 +310,3 @@ def advice(folders: Sequence[tuple[str, Path]]) -> str:
         f"Before answering anything that the user's notes and docs{named} may cover, ask the `query` tool of the MCP server `thumbindex`"
         " and cite what you use as path#heading (lines a-b)."
     )
-
-
-def install_payload(client: Client, changes: Sequence[Change], kept: Sequence[Path | None], dry_run: bool) -> dict[str, Any]:
-    """Return what `install --json` prints."""
-    files = [
-        {"path": str(change.path), "changed": not change.is_none, "difference": change.difference(), "backup": str(backup) if backup else None}
-        for change, backup in zip(changes, kept, strict=True)
-    ]
-    return {"client": client.name, "dry_run": dry_run, "files": files}
-
-
-def _options(opening: Opening, folders: Sequence[tuple[str, Path]]) -> list[str]:
-    """Return the options of `serve`, with every path absolute: a client starts it in any folder."""
-    given = [("--folder", str(root)) for _, root in folders]
-    given += [("--set", each) for each in opening.overrides]
-    paths = (("--index", opening.index), ("--config", opening.config))
-    given += [(name, str(path.expanduser().absolute())) for name, path in paths if path]
-    return [word for pair in given for word in pair]
-
-
-def _refuse_bytes(command: Sequence[str]) -> None:
-    for word in command:
-        if word != word.encode("utf-8", "replace").decode("utf-8"):
-            raise UsageError(f"{word!r} is no text that a client's file can hold: give the folder a name in UTF-8.")
-
-
-def _print(client: Client, changes: Sequence[Change], kept: Sequence[Path | None], dry_run: bool, uninstall: bool) -> None:
-    for change in changes:
-        typer.echo(change.difference() or f"{change.path}: nothing to change", nl=change.is_none)
-    for backup in kept:
-        if backup:
-            typer.echo(f"What was there is kept in {backup}")
-    if all(change.is_none for change in changes):
-        return
-    if dry_run:
-        typer.echo("Nothing was written: this was --dry-run.")
-    else:
-        told = "no longer starts thumbindex. If it is running, restart it." if uninstall else f"starts thumbindex. {client.restart}"
-        typer.echo(f"{client.title} {told}")

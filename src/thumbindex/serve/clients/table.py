@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-NAME = "thumbindex"
+ENTRY = "thumbindex"
 """What our entry is called in every client."""
 
 
@@ -33,7 +33,12 @@ class Surroundings:
         return self.folder("XDG_CONFIG_HOME", ".config") / name
 
 
-Places = Callable[[Surroundings], Sequence[Path]]
+def _plain(command: Sequence[str]) -> dict[str, Any]:
+    return {"command": command[0], "args": list(command[1:])}
+
+
+def _typed(command: Sequence[str]) -> dict[str, Any]:
+    return {"type": "stdio", **_plain(command)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +47,12 @@ class Client:
 
     name: str  # on the command line
     title: str
-    files: Places  # with its servers: the first one that is there, else the last one
-    keys: tuple[str, ...]  # under which its servers stand
-    entry: Callable[[Sequence[str]], dict[str, Any]]  # of a command line
-    instructions: Callable[[Surroundings], Path] | None  # read with every question; None where there is no such file
-    restart: str  # the sentence that says what makes it see a change
+    files: Callable[[Surroundings], Sequence[Path]]  # with its servers: the first one that is there, else the last one
+    keys: tuple[str, ...] = ("mcpServers",)  # under which its servers stand
     inner: str = ""  # a key between those and the servers, in files of the client's later form
+    entry: Callable[[Sequence[str]], dict[str, Any]] = _plain  # of a command line
+    instructions: Callable[[Surroundings], Path] | None = None  # read with every question; None where there is no such file
+    restart: str = "Start a new session."  # the sentence that says what makes it see a change
 
     @property
     def is_toml(self) -> bool:
@@ -60,18 +65,6 @@ class Client:
         return next((each for each in places if each.exists()), places[-1])
 
 
-def _plain(command: Sequence[str]) -> dict[str, Any]:
-    return {"command": command[0], "args": list(command[1:])}
-
-
-def _typed(command: Sequence[str]) -> dict[str, Any]:
-    return {"type": "stdio", **_plain(command)}
-
-
-def _local(command: Sequence[str]) -> dict[str, Any]:
-    return {"type": "local", "command": list(command), "enabled": True}
-
-
 def _claude_desktop(around: Surroundings) -> Sequence[Path]:
     name = "claude_desktop_config.json"
     plain = around.application("Claude") / name
@@ -82,14 +75,18 @@ def _claude_desktop(around: Surroundings) -> Sequence[Path]:
     return (local / "Packages" / "Claude_pzs8sxrjxfjjc" / "LocalCache" / "Roaming" / "Claude" / name, plain)
 
 
-def _claude_code(around: Surroundings) -> Sequence[Path]:
-    return (around.folder("CLAUDE_CONFIG_DIR") / ".claude.json",)
+def _windsurf(around: Surroundings) -> Path:
+    return around.home / ".codeium" / "windsurf"
 
 
 def _zed(around: Surroundings) -> Path:
     if around.platform == "win32":
         return around.application("Zed")
     return around.home / ".config" / "zed" if around.platform == "darwin" else around.application("zed")
+
+
+def _codex(around: Surroundings) -> Path:
+    return around.folder("CODEX_HOME", ".codex")
 
 
 def _gemini(around: Surroundings) -> Path:
@@ -101,79 +98,59 @@ def _open_code(around: Surroundings) -> Path:
 
 
 CLIENTS: tuple[Client, ...] = (
-    Client("claude-desktop", "Claude Desktop", _claude_desktop, ("mcpServers",), _plain, None, "Quit it and start it again."),
+    Client("claude-desktop", "Claude Desktop", _claude_desktop, restart="Quit it and start it again."),
     Client(
         "claude-code",
         "Claude Code",
-        _claude_code,
-        ("mcpServers",),
-        _typed,
-        lambda around: around.folder("CLAUDE_CONFIG_DIR", ".claude") / "CLAUDE.md",
-        "Start a new session.",
+        lambda around: (around.folder("CLAUDE_CONFIG_DIR") / ".claude.json",),
+        entry=_typed,
+        instructions=lambda around: around.folder("CLAUDE_CONFIG_DIR", ".claude") / "CLAUDE.md",
     ),
-    Client(
-        "cursor",
-        "Cursor",
-        lambda around: (around.home / ".cursor" / "mcp.json",),
-        ("mcpServers",),
-        _plain,
-        None,
-        "Switch the server on under Settings, MCP.",
-    ),
+    Client("cursor", "Cursor", lambda around: (around.home / ".cursor" / "mcp.json",), restart="Switch the server on under Settings, MCP."),
     Client(
         "vscode",
         "VS Code",
         lambda around: (around.application("Code") / "User" / "mcp.json",),
-        ("servers",),
-        _typed,
-        None,
-        "Run `MCP: List Servers` and start it there.",
+        keys=("servers",),
+        entry=_typed,
+        restart="Run `MCP: List Servers` and start it there.",
     ),
     Client(
         "windsurf",
         "Windsurf",
-        lambda around: (around.home / ".codeium" / "windsurf" / "mcp_config.json",),
-        ("mcpServers",),
-        _plain,
-        lambda around: around.home / ".codeium" / "windsurf" / "memories" / "global_rules.md",
-        "Refresh its list of MCP servers.",
+        lambda around: (_windsurf(around) / "mcp_config.json",),
+        instructions=lambda around: _windsurf(around) / "memories" / "global_rules.md",
+        restart="Refresh its list of MCP servers.",
     ),
     Client(
         "zed",
         "Zed",
         lambda around: (_zed(around) / "settings.json",),
-        ("context_servers",),
-        _plain,
-        lambda around: _zed(around) / "AGENTS.md",
-        "It takes that up by itself.",
+        keys=("context_servers",),
+        instructions=lambda around: _zed(around) / "AGENTS.md",
+        restart="It takes that up by itself.",
     ),
     Client(
         "codex",
         "Codex",
-        lambda around: (around.folder("CODEX_HOME", ".codex") / "config.toml",),
-        ("mcp_servers",),
-        _plain,
-        lambda around: around.folder("CODEX_HOME", ".codex") / "AGENTS.md",
-        "Start a new session.",
+        lambda around: (_codex(around) / "config.toml",),
+        keys=("mcp_servers",),
+        instructions=lambda around: _codex(around) / "AGENTS.md",
     ),
     Client(
         "gemini-cli",
         "Gemini CLI",
         lambda around: (_gemini(around) / "settings.json",),
-        ("mcpServers",),
-        _plain,
-        lambda around: _gemini(around) / "GEMINI.md",
-        "Start a new session.",
+        instructions=lambda around: _gemini(around) / "GEMINI.md",
     ),
     Client(
         "opencode",
         "OpenCode",
         lambda around: (_open_code(around) / "opencode.jsonc", _open_code(around) / "opencode.json"),
-        ("mcp",),
-        _local,
-        lambda around: _open_code(around) / "AGENTS.md",
-        "Start a new session.",
+        keys=("mcp",),
         inner="servers",
+        entry=lambda command: {"type": "local", "command": list(command), "enabled": True},
+        instructions=lambda around: _open_code(around) / "AGENTS.md",
     ),
 )
 """In the order of the documentation."""

@@ -1,142 +1,32 @@
-"""Access over HTTP: tokens, an OAuth issuer's tokens, and who sees which folders."""
+"""Access over HTTP: whose token is taken, by our file or an OAuth issuer, and who sees which folders."""
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import hmac
 import logging
-import os
-import re
-import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import jwt
 from anyio.to_thread import run_sync
-from filelock import FileLock, Timeout
-from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from starlette.types import Scope
 
-from thumbindex.errors import ConfigError, ThumbindexError, UsageError
-from thumbindex.settings import HttpSettings
-
-PREFIX = "ti_"
-"""How a token begins, so that those who look for secrets in files recognize it."""
-
-_BYTES = 32
-"""Of randomness: nobody finds a token by trying, so that a plain hash keeps it; slow ones are for passwords that people think of."""
-
-_PATIENCE_SECONDS = 10.0
-"""For another process that adds a token: it needs milliseconds."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_LINE = re.compile(rf"({_NAME.pattern})\s+sha256:([0-9a-f]{{64}})", re.ASCII)
-
-_HEAD = b"# Tokens of `thumbindex serve --http`, as `thumbindex token` writes them: a name and a hash a line. Delete a line to revoke it.\n"
-
-
-def hash_token(token: str) -> bytes:
-    """Return the hash by which a token is kept."""
-    return hashlib.sha256(token.encode("utf-8", errors="surrogatepass")).digest()
-
-
-def read_hashes(path: Path) -> dict[str, bytes]:
-    """Return the hashes in a token file by name; raise ConfigError for a line that is none, and never show it: it may hold a token."""
-    found: dict[str, bytes] = {}
-    for number, line in enumerate(path.read_bytes().decode("utf-8", errors="replace").splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        read = _LINE.fullmatch(line.strip())
-        if read is None:
-            raise ConfigError(f"{path}:{number}: not `NAME sha256:HASH`: the file holds no tokens, only what `thumbindex token NAME` writes.")
-        if read[1] in found:
-            raise ConfigError(f"{path}:{number}: there are two tokens of the name {read[1]!r}: delete one of the lines.")
-        found[read[1]] = bytes.fromhex(read[2])
-    return found
-
-
-def add_token(path: Path, name: str) -> str:
-    """Make a token and write its hash into the file; return the token, which is kept nowhere. Raises UsageError."""
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name of a token: take up to 64 letters, digits, dots, dashes and underscores.")
-    try:
-        file = path.resolve()  # a symlink stays one
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(file.with_name(f".{file.name}.lock"), timeout=_PATIENCE_SECONDS, mode=0o660):
-            if file.exists() and name in read_hashes(file):
-                raise UsageError(f"{path} has a token {name!r} already: delete its line first, which revokes it, or take another name.")
-            token = PREFIX + secrets.token_urlsafe(_BYTES)
-            _append(file, f"{name} sha256:{hash_token(token).hex()}\n".encode())
-    except Timeout as error:
-        raise UsageError(f"{path}: another process has been writing the token file for too long: end it and try again.") from error
-    except OSError as error:
-        raise UsageError(f"{path}: the token file cannot be written ({error.strerror}): name another one with --token-file.") from error
-    return token
-
-
-def _append(path: Path, line: bytes) -> None:
-    """Add a line at once, or nothing; a file that is there keeps its owner and rights, a new one is for its owner's eyes."""
-    before = path.read_bytes() if path.exists() else b""
-    head = b"" if before.endswith(b"\n") else b"\n" if before else _HEAD
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600), "wb", buffering=0) as file:
-        if file.write(head + line) != len(head + line):  # half a line would let nobody in
-            file.truncate(len(before))
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(file.fileno())
-
+from thumbindex.config import configured_roots
+from thumbindex.errors import ConfigError, ThumbindexError
+from thumbindex.serve.http.tokens import hash_token, read_hashes
+from thumbindex.settings import Config, HttpSettings
 
 _LOG = logging.getLogger(__name__)
 
-
-class TokenFile:
-    """The hashes in a file, read again when it changes: a line that is deleted is a token that is refused from then on."""
-
-    def __init__(self, path: Path, scopes: Sequence[str] = ()) -> None:
-        self._path = path
-        self._scopes = list(scopes)  # what scopes there are is an issuer's to say: a token of the file has all that are asked for
-        self._seen: tuple[int, int, int] | None = None
-        self._hashes: Mapping[str, bytes] = {}
-        self._lock = threading.Lock()
-        self._refresh()
-
-    def names(self) -> frozenset[str]:
-        """Return the names of all tokens."""
-        return frozenset(self._hashes)
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what is known of a token that is shown, by its hash alone; None for one that is not in the file."""
-        digest = hash_token(token)
-        found = None
-        for name, known in self._known().items():  # all of them, whichever it is: how long it takes tells nothing
-            if hmac.compare_digest(known, digest):
-                found = name
-        return None if found is None else AccessToken(token=f"sha256:{digest.hex()}", client_id=found, scopes=self._scopes, claims={"names": [found]})
-
-    def _known(self) -> Mapping[str, bytes]:
-        with self._lock:
-            try:
-                self._refresh()
-            except ThumbindexError as error:  # no token is better than one that was perhaps revoked
-                if self._hashes:
-                    _LOG.error("%s Until then no token is taken.", error)
-                self._seen, self._hashes = None, {}
-            return self._hashes
-
-    def _refresh(self) -> None:
-        try:
-            facts = self._path.stat()
-            now = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-            if now != self._seen:
-                self._hashes = read_hashes(self._path)
-                self._seen = now
-        except OSError as error:
-            raise ConfigError(f"{self._path}: the token file cannot be read ({error.strerror}): make it with `thumbindex token NAME`.") from error
-
+# ------------------------------------------------------------------ rights
 
 EVERYONE = "*"
 """In `tokens`: whoever has a token that is taken."""
@@ -144,7 +34,7 @@ EVERYONE = "*"
 OF_AN_ISSUER = ("sub", "scope", "group")
 """What an issuer's token tells of its holder: in `tokens` with a colon, as `group:finance`. No issuer can hand out the name of a token of ours."""
 
-Granted = Mapping[str, Collection[str]]
+Folders = Sequence[tuple[str, Path]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +42,7 @@ class Rights:
     """By folder, the names that see it; without any, whoever may ask sees all folders."""
 
     folders: tuple[str, ...]
-    granted: Granted
+    granted: Mapping[str, Collection[str]]
 
     def seen_by(self, names: Collection[str]) -> frozenset[str]:
         """Return the folders that the holder of these names sees."""
@@ -162,8 +52,8 @@ class Rights:
 
 
 def checked_rights(
-    folders: Sequence[tuple[str, Path]],
-    granted: Granted,
+    folders: Folders,
+    granted: Mapping[str, Collection[str]],
     known: Collection[str],
     *,
     asks: bool,
@@ -188,13 +78,20 @@ def checked_rights(
                 f"The folder {name!r} names no `tokens`, others of the configuration do: write it as [[folders]] "
                 f'with tokens = ["{EVERYONE}"] if every token may see it.'
             )
-    for name, tokens in here.items():
-        for token in tokens:
-            _check_name(name, token, known, has_issuer)
+    for name, token in ((name, token) for name, tokens in here.items() for token in tokens):
+        kind, colon, _ = token.partition(":")
+        if token == EVERYONE or token in known:
+            continue
+        if not colon:
+            raise ConfigError(f"The folder {name!r} names the token {token!r}, which is not in the token file: `thumbindex token {token}` makes it.")
+        if kind not in OF_AN_ISSUER:
+            raise ConfigError(f"The folder {name!r} names {token!r}: write {', '.join(f'{each}:NAME' for each in OF_AN_ISSUER)}, or a token's name.")
+        if not has_issuer:
+            raise ConfigError(f"The folder {name!r} names {token!r}, but there is no issuer that tells of it: set `serve.http.issuer`.")
     return Rights(names, here)
 
 
-def nested(folders: Sequence[tuple[str, Path]], rights: Rights) -> list[str]:
+def nested(folders: Folders, rights: Rights) -> list[str]:
     """Say which folders lie in another one that somebody sees who does not see them: their files are found in the outer one."""
     return [
         f"The folder {inner!r} lies in {outer!r}: who sees {outer!r} finds its files there, unless that folder excludes them (`corpus.exclude`)."
@@ -205,17 +102,112 @@ def nested(folders: Sequence[tuple[str, Path]], rights: Rights) -> list[str]:
     ]
 
 
-def _check_name(folder: str, token: str, known: Collection[str], has_issuer: bool) -> None:
-    kind, colon, _ = token.partition(":")
-    if token == EVERYONE or token in known:
-        return
-    if not colon:
-        raise ConfigError(f"The folder {folder!r} names the token {token!r}, which is not in the token file: `thumbindex token {token}` makes it.")
-    if kind not in OF_AN_ISSUER:
-        raise ConfigError(f"The folder {folder!r} names {token!r}: write {', '.join(f'{each}:NAME' for each in OF_AN_ISSUER)}, or a token's name.")
-    if not has_issuer:
-        raise ConfigError(f"The folder {folder!r} names {token!r}, but there is no issuer that tells of it: set `serve.http.issuer`.")
+def names_of(scope: Scope) -> frozenset[str]:
+    """Return the names by which the holder of a request's token is known; none where no token is asked for."""
+    user = scope.get("user")
+    claims = (user.access_token.claims or {}) if isinstance(user, AuthenticatedUser) else {}
+    return frozenset(claims.get("names", ()))
 
+
+# ------------------------------------------------------------------ who is let in
+
+
+class AnyOf:
+    """Takes a token that one of several verifiers takes."""
+
+    def __init__(self, verifiers: Collection[TokenVerifier]) -> None:
+        self._verifiers = tuple(verifiers)
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what the first of them that takes it knows of a token."""
+        for each in self._verifiers:
+            if found := await each.verify_token(token):
+                return found
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Who is let in, and who sees what."""
+
+    rights: Rights
+    verifier: AnyOf | None  # None where no token is asked for
+
+
+def admission(config: Config, folders: Folders) -> Admission:
+    """Return who is let in by a configuration; raise ConfigError where others would be let in by an oversight."""
+    settings = config.serve.http
+    tokens = TokenFile(Path(settings.token_file).expanduser(), settings.scopes) if settings.token_file else None
+    issuer = Issuer(settings) if settings.issuer else None
+    verifiers: list[TokenVerifier] = [each for each in (tokens, issuer) if each is not None]
+    named = next((name for name in ("url", "hosts", "proxies") if getattr(settings, name)), "")
+    if not verifiers and (named or not is_loopback(settings.host)):
+        reached = f"`serve.http.{named}` lets others in" if is_loopback(settings.host) else f"Others can reach {settings.host}"
+        raise ConfigError(
+            f"{reached}, and no token is asked for: make one with `thumbindex token NAME --token-file FILE` and give --token-file FILE, "
+            "or set `serve.http.issuer`."
+        )
+    rights = checked_rights(
+        folders,
+        config.granted,
+        tokens.names() if tokens else (),
+        asks=bool(verifiers),
+        has_issuer=issuer is not None,
+        configured=configured_roots(config),
+    )
+    return Admission(rights, AnyOf(verifiers) if verifiers else None)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether nobody but this machine can reach an address."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class TokenFile:
+    """The hashes in a file, read again when it changes: a line that is deleted is a token that is refused from then on."""
+
+    def __init__(self, path: Path, scopes: Sequence[str] = ()) -> None:
+        self._path = path
+        self._scopes = list(scopes)  # what scopes there are is an issuer's to say: a token of the file has all that are asked for
+        self._facts: tuple[int, int, int] | None = None
+        self._hashes: Mapping[str, bytes] = {}
+        self._lock = threading.Lock()
+        self._refresh()
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all tokens."""
+        return frozenset(self._hashes)
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what is known of a token that is shown, by its hash alone; None for one that is not in the file."""
+        with self._lock:
+            try:
+                self._refresh()
+            except ThumbindexError as error:  # no token is better than one that was perhaps revoked
+                if self._hashes:
+                    _LOG.error("%s Until then no token is taken.", error)
+                self._facts, self._hashes = None, {}
+            hashes = self._hashes
+        digest, found = hash_token(token), None
+        for name, known in hashes.items():  # all of them, whichever it is: how long it takes tells nothing
+            if hmac.compare_digest(known, digest):
+                found = name
+        return None if found is None else AccessToken(token=f"sha256:{digest.hex()}", client_id=found, scopes=self._scopes, claims={"names": [found]})
+
+    def _refresh(self) -> None:
+        try:
+            found = self._path.stat()
+            facts = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if facts != self._facts:
+                self._hashes, self._facts = read_hashes(self._path), facts
+        except OSError as error:
+            raise ConfigError(f"{self._path}: the token file cannot be read ({error.strerror}): make it with `thumbindex token NAME`.") from error
+
+
+# ------------------------------------------------------------------ an OAuth issuer
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures that are taken: by a private key that the issuer alone has. Never `none`, never a secret that is shared."""
@@ -235,8 +227,6 @@ _LEEWAY_SECONDS = 30.0
 """By which two machines' clocks may differ."""
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-
-_METADATA = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 
 
 class Issuer:
@@ -273,7 +263,12 @@ class Issuer:
             )
         except (jwt.PyJWTError, ValueError, RecursionError):
             return None
-        return _access(claims)
+        subject, scopes = str(claims["sub"]), _texts(claims.get("scope", claims.get("scp")))
+        names = [f"sub:{subject}", *(f"scope:{each}" for each in scopes), *(f"group:{each}" for each in _texts(claims.get("groups")))]
+        client = str(claims.get("client_id") or claims.get("azp") or subject)
+        # `iss` with the subject is what a session belongs to: another holder's session is not found. The token itself is not kept.
+        kept = {"iss": claims["iss"], "names": names}
+        return AccessToken(token="", client_id=client, scopes=scopes, expires_at=int(claims["exp"] + _LEEWAY_SECONDS), subject=subject, claims=kept)
 
 
 class Keys:
@@ -281,7 +276,7 @@ class Keys:
 
     def __init__(self, issuer: str, jwks: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self._issuer, self._jwks, self._clock = issuer, jwks, clock
-        self._known: Mapping[str, jwt.PyJWK] = {}
+        self._keys: Mapping[str, jwt.PyJWK] = {}
         self._fetched_at = self._asked_at = float("-inf")
         self._lock = threading.Lock()
 
@@ -294,46 +289,43 @@ class Keys:
         return self._believed(kid)
 
     def _believed(self, kid: str) -> jwt.PyJWK | None:
-        return None if self._clock() > self._fetched_at + _OLDEST_SECONDS else self._known.get(kid)
+        return None if self._clock() > self._fetched_at + _OLDEST_SECONDS else self._keys.get(kid)
 
     def _may_ask(self) -> bool:
         return self._clock() > self._asked_at + _COOLDOWN_SECONDS
 
     def _renew(self) -> None:
         with self._lock:
-            if self._may_ask():
-                self._fetch()
-                self._asked_at = self._clock()
-
-    def _fetch(self) -> None:
-        try:
-            found = jwt.PyJWKSet.from_dict(dict(_fetch_json(self._jwks or self._published())))
-        except (jwt.PyJWTError, OSError, ValueError) as error:  # a connection that is cut off comes as the system calls it
-            _LOG.warning("The keys of %s cannot be had: %s", self._issuer, error)
-            return
-        self._known = {key.key_id: key for key in found.keys if key.key_id and key.public_key_use in ("sig", None)}
-        self._fetched_at = self._clock()
+            if not self._may_ask():
+                return
+            try:
+                found = _client(self._jwks or self._published()).get_signing_keys()
+                self._keys, self._fetched_at = {str(key.key_id): key for key in found}, self._clock()
+            except (jwt.PyJWTError, OSError, ValueError) as error:  # a connection that is cut off comes as the system calls it
+                _LOG.warning("The keys of %s cannot be had: %s", self._issuer, error)
+            self._asked_at = self._clock()
 
     def _published(self) -> str:
         """Return where the issuer says that its keys are (RFC 8414, OpenID Connect Discovery). Raises PyJWKClientError."""
-        failure = jwt.PyJWKClientError("it publishes no metadata: set `serve.http.jwks`.")
-        for address in _metadata_addresses(self._issuer):
+        parts = urlsplit(self._issuer)
+        root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+        failure = ""
+        for address in (f"{root}/.well-known/oauth-authorization-server{path}", f"{root}{path}/.well-known/openid-configuration"):
             try:
-                found = _fetch_json(address)
+                found = _client(address).fetch_data()
             except (jwt.PyJWKClientError, OSError, ValueError) as error:
-                failure = jwt.PyJWKClientError(f"{address}: {error}")
+                failure = f"{address}: {error}"
                 continue
             jwks = found.get("jwks_uri")
             if found.get("issuer") == self._issuer and isinstance(jwks, str) and is_safe(jwks):
                 return jwks
-            failure = jwt.PyJWKClientError(f"{address} is not its metadata, or names no keys over https: set `serve.http.jwks`.")
-        raise failure
+            failure = f"{address} is not its metadata, or names no keys over https: set `serve.http.jwks`."
+        raise jwt.PyJWKClientError(failure)
 
 
-def _fetch_json(address: str) -> Mapping[str, Any]:
-    # The client for keys fetches any JSON object, in a bounded time, and follows no redirect.
-    found: Mapping[str, Any] = jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS).fetch_data()
-    return found
+def _client(address: str) -> jwt.PyJWKClient:
+    """Return PyJWT's client without its cache, in which one made-up id has every other token wait: it follows no redirect."""
+    return jwt.PyJWKClient(address, cache_jwk_set=False, timeout=_FETCH_SECONDS)
 
 
 def is_safe(address: str) -> bool:
@@ -342,25 +334,7 @@ def is_safe(address: str) -> bool:
     return (parts.scheme == "https" and bool(parts.hostname)) or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
 
 
-def _metadata_addresses(issuer: str) -> list[str]:
-    parts = urlsplit(issuer)
-    path = parts.path.rstrip("/")
-    root = f"{parts.scheme}://{parts.netloc}"
-    return [f"{root}{_METADATA[0]}{path}", f"{root}{path}{_METADATA[1]}"]
-
-
-def _access(claims: Mapping[str, Any]) -> AccessToken:
-    """Put a token's claims as the protocol's package holds them; the token itself is not kept."""
-    subject = str(claims["sub"])
-    scopes = _texts(claims.get("scope", claims.get("scp")))
-    names = [f"sub:{subject}", *(f"scope:{each}" for each in scopes), *(f"group:{each}" for each in _texts(claims.get("groups")))]
-    client = str(claims.get("client_id") or claims.get("azp") or subject)
-    # `iss` with the subject is what a session belongs to: another holder's session is not found.
-    kept = {"iss": claims["iss"], "names": names}
-    return AccessToken(token="", client_id=client, scopes=scopes, expires_at=int(claims["exp"] + _LEEWAY_SECONDS), subject=subject, claims=kept)
-
-
-def _texts(claim: object) -> list[str]:
+def _texts(claim: Any) -> list[str]:
     """Read a claim that is a list, or a text with spaces between."""
     if isinstance(claim, str):
         return claim.split()

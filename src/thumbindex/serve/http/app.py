@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any, TextIO
@@ -21,7 +22,6 @@ from anyio.abc import TaskGroup, TaskStatus
 from anyio.to_thread import current_default_thread_limiter, run_sync
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthorizationContext, BearerAuthBackend, RequireAuthMiddleware
-from mcp.server.auth.provider import TokenVerifier
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.streamable_http import StreamableHTTPServerTransport
@@ -32,30 +32,16 @@ from starlette.applications import Starlette
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from thumbindex.config import configured_roots
-from thumbindex.errors import ConfigError, UsageError
+from thumbindex.errors import UsageError
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background
-from thumbindex.serve.http.access import EVERYONE, Issuer, Rights, TokenFile, checked_rights, nested
-from thumbindex.serve.http.limits import (
-    CONTENT_TYPE,
-    AnyOf,
-    Calls,
-    Gate,
-    Metrics,
-    Observed,
-    Senders,
-    Strangers,
-    as_json_line,
-    is_loopback,
-    names_of,
-    refusal,
-)
+from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
+from thumbindex.serve.http.limits import CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal
 from thumbindex.serve.http.scope import Sight
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
@@ -67,7 +53,22 @@ class Listening(uvicorn.Server):
     """A server that says where it listens and, told to end, lets requests that are under way go on for a while."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, begun: Callable[[str], object], drain: Callable[[], object]) -> None:
-        super().__init__(_uvicorn_config(app, settings))
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            http=_patient(settings.body_seconds),
+            ws="none",
+            lifespan="on",
+            log_config=None,  # uvicorn's own would write to standard output
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(settings.proxies),
+            forwarded_allow_ips=list(settings.proxies),
+            limit_concurrency=settings.connections,
+            timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]  # any number will do
+        )
+        super().__init__(config)
         self._settings, self._begun, self._drain = settings, begun, drain
 
     async def startup(self, sockets: Any = None) -> None:
@@ -84,6 +85,10 @@ class Listening(uvicorn.Server):
         """Take nobody any longer, and wait for those who are there."""
         self._drain()
         await super().shutdown(sockets)
+
+
+_PLACES = 5
+"""Of the places that an exception passed, the last ones say where it comes from."""
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
@@ -103,8 +108,13 @@ class ServerLog(logging.StreamHandler[TextIO]):
         """Return a record as one line."""
         is_ours = record.name.partition(".")[0] == "thumbindex"
         said = " ".join(record.getMessage().split()) if is_ours else f"{record.name}: {record.levelname.lower()} at {record.filename}:{record.lineno}"
-        error = record.exc_info[1] if record.exc_info else None
-        return said if error is None else f"{said}: {_kind_and_place(error)}"
+        error: BaseException | None = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return said
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        places = [f"{Path(frame.f_code.co_filename).name}:{line}" for frame, line in walk_tb(error.__traceback__)]
+        return f"{said}: {type(error).__name__} at {', '.join(places[-_PLACES:])}"
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, unless its line was written a while ago."""
@@ -113,44 +123,6 @@ class ServerLog(logging.StreamHandler[TextIO]):
         if line not in self._written:
             self._written[line] = now
             super().emit(record)
-
-
-def _kind_and_place(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    places = [f"{Path(frame.f_code.co_filename).name}:{line}" for frame, line in walk_tb(error.__traceback__)]
-    return f"{type(error).__name__} at {', '.join(places[-_PLACES:])}"
-
-
-_PLACES = 5
-"""Of the places that an exception passed, the last ones say where it comes from."""
-
-
-def end_by_signal() -> None:
-    """Have a signal end the server, not the process: what follows the server's end is to be done, too."""
-    # uvicorn raises a signal again when it is done: it meets these.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    # Else every stream is cut off at once, answers that are under way among them: the gate ends what would never end.
-    AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
-
-
-def _uvicorn_config(app: ASGIApp, settings: HttpSettings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        http=_patient(settings.body_seconds),
-        ws="none",
-        lifespan="on",
-        log_config=None,  # uvicorn's own would write to standard output
-        access_log=False,
-        server_header=False,
-        proxy_headers=bool(settings.proxies),
-        forwarded_allow_ips=list(settings.proxies),
-        limit_concurrency=settings.connections,
-        timeout_graceful_shutdown=settings.drain_seconds,  # type: ignore[arg-type]  # any number will do
-    )
 
 
 def _patient(seconds: float) -> type[asyncio.Protocol]:
@@ -177,50 +149,12 @@ def _patient(seconds: float) -> type[asyncio.Protocol]:
     return Patient
 
 
-Entrance = Callable[[frozenset[str]], StreamableHTTPSessionManager]
-"""Makes the protocol's entrance to some folders."""
-
 THREADS = 256
 """Requests that wait for something at once, of all clients: a thread that waits costs little, and who waits for nothing must not wait for one."""
 
 
-class Doors:
-    """Leads each request to the entrance of the folders that its sender sees; entrances are made when somebody first comes."""
-
-    def __init__(self, rights: Rights, make: Entrance) -> None:
-        self._rights, self._make = rights, make
-        self._made: dict[frozenset[str], StreamableHTTPSessionManager] = {}
-        self._group: TaskGroup | None = None
-        self._making = anyio.Lock()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
-        """Let people in until this is left."""
-        current_default_thread_limiter().total_tokens = THREADS
-        async with anyio.create_task_group() as self._group:
-            yield
-            self._group.cancel_scope.cancel()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        seen = self._rights.seen_by(names_of(scope))
-        if not seen:
-            await refusal(403, "This token sees no folder: whoever runs this server names it in `tokens` of a folder.")(scope, receive, send)
-            return
-        await (await self._entrance(seen)).handle_request(scope, receive, send)
-
-    async def _entrance(self, seen: frozenset[str]) -> StreamableHTTPSessionManager:
-        async with self._making:
-            if seen not in self._made:
-                assert self._group is not None, "open() comes first"
-                entrance = self._make(seen)
-                await self._group.start(_keep_open, entrance)
-                self._made[seen] = entrance
-        return self._made[seen]
-
-
-class Door(StreamableHTTPSessionManager):
-    """The protocol's entrance, at which one client has only so many sessions: those that nobody ends stay for half an hour."""
+class Sessions(StreamableHTTPSessionManager):
+    """The protocol's sessions, of which one client has only so many: those that nobody ends stay for half an hour."""
 
     def __init__(self, *args: Any, sessions_each: int, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -236,52 +170,43 @@ class Door(StreamableHTTPSessionManager):
         has = sum(owner == requestor for owner in self._session_owners.values())
         return None if requestor is not None and has >= self._each else super()._admit_session(requestor)
 
-
-async def _keep_open(entrance: StreamableHTTPSessionManager, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-    async with entrance.run():
-        task_status.started()
-        await anyio.sleep_forever()
-
-
-Folders = Sequence[tuple[str, Path]]
+    async def keep(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Take requests until this is cancelled."""
+        async with self.run():
+            task_status.started()
+            await anyio.sleep_forever()
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """Who is let in, and who sees what."""
+class ByScope:
+    """Leads each request to the sessions over the folders that its sender sees; they are made when somebody first comes."""
 
-    rights: Rights
-    verifier: AnyOf | None  # None where no token is asked for
+    def __init__(self, rights: Rights, make: Callable[[frozenset[str]], Sessions]) -> None:
+        self._rights, self._make = rights, make
+        self._made: dict[frozenset[str], Sessions] = {}
+        self._group: TaskGroup | None = None
+        self._making = anyio.Lock()
 
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Take requests until this is left."""
+        current_default_thread_limiter().total_tokens = THREADS
+        async with anyio.create_task_group() as self._group:
+            yield
+            self._group.cancel_scope.cancel()
 
-def admission(config: Config, folders: Folders) -> Admission:
-    """Return who is let in by a configuration; raise ConfigError where others would be let in by an oversight."""
-    settings = config.serve.http
-    tokens = TokenFile(Path(settings.token_file).expanduser(), settings.scopes) if settings.token_file else None
-    issuer = Issuer(settings) if settings.issuer else None
-    verifiers: list[TokenVerifier] = [each for each in (tokens, issuer) if each is not None]
-    if not verifiers and (reached := _reached_by_others(settings)):
-        raise ConfigError(
-            f"{reached}, and no token is asked for: make one with `thumbindex token NAME --token-file FILE` and give --token-file FILE, "
-            "or set `serve.http.issuer`."
-        )
-    rights = checked_rights(
-        folders,
-        config.granted,
-        tokens.names() if tokens else (),
-        asks=bool(verifiers),
-        has_issuer=issuer is not None,
-        configured=configured_roots(config),
-    )
-    return Admission(rights, AnyOf(verifiers) if verifiers else None)
-
-
-def _reached_by_others(settings: HttpSettings) -> str:
-    """Say why others than this machine could ask; empty where they cannot."""
-    if not is_loopback(settings.host):
-        return f"Others can reach {settings.host}"
-    named = next((name for name in ("url", "hosts", "proxies") if getattr(settings, name)), "")
-    return f"`serve.http.{named}` lets others in" if named else ""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        folders = self._rights.seen_by(names_of(scope))
+        if not folders:
+            await refusal(403, "This token sees no folder: whoever runs this server names it in `tokens` of a folder.")(scope, receive, send)
+            return
+        async with self._making:
+            if folders not in self._made:
+                assert self._group is not None, "open() comes first"
+                sessions = self._make(folders)
+                await self._group.start(sessions.keep)
+                self._made[folders] = sessions
+        await self._made[folders].handle_request(scope, receive, send)
 
 
 class Site:
@@ -291,34 +216,41 @@ class Site:
         self._background, self._folders, self._may_name = background, folders, may_name
         self._settings = config.serve.http
         self._admission = admission(config, folders)
-        self._doors = Doors(self._admission.rights, self._entrance)
+        self._sessions = ByScope(self._admission.rights, self._sessions_over)
         self.metrics = Metrics()
-        self.gate = Gate(self._doors, self._settings, self._admission.verifier)
+        self.gate = Gate(self._sessions, self._settings, self._admission.verifier)
         self.app = self._layers()
 
     def warnings(self) -> list[str]:
         """Say what is allowed and perhaps not meant."""
         return nested(self._folders, self._admission.rights)
 
-    def _entrance(self, seen: frozenset[str]) -> StreamableHTTPSessionManager:
-        """Return the protocol's entrance to some folders: a server that knows of no others."""
-        folders = [each for each in self._folders if each[0] in seen]
-        behind = self._background if len(folders) == len(self._folders) else Sight(self._background, seen)
+    def _sessions_over(self, names: frozenset[str]) -> Sessions:
+        """Return the protocol's sessions over some folders: their server knows of no others."""
+        http, folders = self._settings, [each for each in self._folders if each[0] in names]
+        behind = self._background if len(folders) == len(self._folders) else Sight(self._background, names)
         server = build_server(behind, folders, self._may_name)
-        server.middleware.append(Calls(self.metrics, self._settings.request_seconds))
-        http = self._settings
-        return Door(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
+        server.middleware.append(Calls(self.metrics, http.request_seconds))
+        return Sessions(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
 
     def _layers(self) -> ASGIApp:
+        """Return the layers that a request meets, the outermost first: counts, CORS, its sender, its token, its route, the gate."""
         verifier, settings = self._admission.verifier, self._settings
+        gate: ASGIApp = self.gate
+        metrics: Any = self._metrics
+        if verifier is not None:
+            metadata_url = build_resource_metadata_url(AnyHttpUrl(settings.url)) if settings.issuer else None
+            gate, metrics = (RequireAuthMiddleware(each, list(settings.scopes), metadata_url) for each in (gate, request_response(metrics)))
         routes = [
             Route("/health", self._health),
             Route("/ready", self._ready),
-            Route("/metrics", self._guarded(request_response(self._metrics)), methods=["GET"]),
-            Route("/mcp", self._guarded(self.gate), methods=["GET", "POST", "DELETE"]),
+            Route("/metrics", metrics, methods=["GET"]),
+            Route("/mcp", gate, methods=["GET", "POST", "DELETE"]),
         ]
         if settings.issuer:
-            known = _auth_settings(settings)
+            # These keep an issuer's address as it is written: clients compare it letter by letter. Whom a token is for is our verifier's to check.
+            given = {"issuer_url": settings.issuer, "resource_server_url": settings.url, "required_scopes": list(settings.scopes) or None}
+            known = AuthSettings.model_validate({**given, "validate_token_resource": False})
             routes += create_protected_resource_routes(AnyHttpUrl(settings.url), [known.issuer_url], known.required_scopes)
         site = Starlette(routes=routes, lifespan=self._lifespan)
         site.router.redirect_slashes = False  # behind a proxy an address that we make up may be a wrong one
@@ -327,20 +259,14 @@ class Site:
             app = Strangers(AuthenticationMiddleware(AuthContextMiddleware(app), backend=BearerAuthBackend(verifier)), settings)
         app = Senders(app, settings, asks=verifier is not None)
         if settings.origins:
-            told = ["Mcp-Session-Id", "WWW-Authenticate"]
-            app = CORSMiddleware(app, list(settings.origins), ["GET", "POST", "DELETE"], ["*"], expose_headers=told)
+            exposed = ["Mcp-Session-Id", "WWW-Authenticate"]
+            app = CORSMiddleware(app, list(settings.origins), ["GET", "POST", "DELETE"], ["*"], expose_headers=exposed)
         return Observed(app, self.metrics)
-
-    def _guarded(self, app: ASGIApp) -> ASGIApp:
-        if self._admission.verifier is None:
-            return _Page(app)
-        told = build_resource_metadata_url(AnyHttpUrl(self._settings.url)) if self._settings.issuer else None
-        return RequireAuthMiddleware(app, list(self._settings.scopes), told)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         self._background.start()
-        async with self._doors.open():
+        async with self._sessions.open():
             yield
 
     async def _health(self, request: Request) -> Response:
@@ -354,28 +280,11 @@ class Site:
 
     async def _metrics(self, request: Request) -> Response:
         """Tell what was counted, of all folders: to those who are named for it."""
-        allowed = self._admission.verifier is None or {EVERYONE, *names_of(request.scope)} & set(self._settings.metrics)
-        if not allowed:
+        if self._admission.verifier is not None and not {EVERYONE, *names_of(request.scope)} & set(self._settings.metrics):
             return refusal(403, "This token may not read metrics: whoever runs this server names it in `serve.http.metrics`.")
         library = self._background.library_if_open()
         held = await run_sync(library.states) if library else {}
-        return PlainTextResponse(self.metrics.text(held, self.gate.streams), media_type=CONTENT_TYPE)
-
-
-def _auth_settings(settings: HttpSettings) -> AuthSettings:
-    # These keep an issuer's address as it is written: clients compare it letter by letter. Whom a token is for is our verifier's to check.
-    given = {"issuer_url": settings.issuer, "resource_server_url": settings.url, "required_scopes": list(settings.scopes) or None}
-    return AuthSettings.model_validate({**given, "validate_token_resource": False})
-
-
-class _Page:
-    """A route takes an object for an application of its own, a function for something else."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
+        return Response(self.metrics.text(held, self.gate.streams), media_type=CONTENT_TYPE)
 
 
 def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> int:
@@ -397,10 +306,14 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
 
     def say(address: str) -> None:
         logging.getLogger().addHandler(ServerLog(sys.stderr))  # from here on strangers are heard
-        outgoing.write(f"{as_json_line({'url': address}) if as_json else address}\n")
+        outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
         outgoing.flush()
 
-    end_by_signal()
+    # A signal ends the server, not the process: what follows the server's end is to be done, too. uvicorn raises it again when it is done.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    # Else every stream is cut off at once, answers that are under way among them: the gate ends what would never end.
+    AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
     try:
         Listening(site.app, config.serve.http, say, site.gate.drain).run()
     finally:

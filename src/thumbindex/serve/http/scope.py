@@ -4,56 +4,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from thumbindex.errors import StorageError, ThumbindexError
-from thumbindex.serve.background import WORDS_SECONDS, Background, Following, never, tell_nobody
+from thumbindex.serve.background import WORDS_SECONDS, Background, never, tell_nobody
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
     from thumbindex.model import Progress
 
-
 _LOG = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
+_Asked = TypeVar("_Asked")
 
 
 class Sight:
     """A background that shows some folders. Everything that a tool, resource, completion or stream of changes is made of comes through here."""
 
-    def __init__(self, background: Background, folders: frozenset[str]) -> None:
-        self.folders = folders
-        self._background = background
-
-    @property
-    def follower(self) -> Following:
-        """What tells of changes in these folders."""
-        return self._background.follower.within(self.folders)
-
     takes_roots = False  # folders are the server's: it is not on the client's machine
     is_settled = True
+
+    def __init__(self, background: Background, folders: frozenset[str]) -> None:
+        self.folders, self.names = folders, tuple(sorted(folders))
+        self._background = background
+        self.follower = background.follower.within(folders)
+        self.start, self.start_soon = background.start, background.start_soon
+        self.await_model = partial(background.await_model, only=folders)
+        self.notes, self.progress = partial(background.notes, folders), partial(background.progress, folders)
 
     def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
         """Do nothing: which folders are served is known."""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Name the folders."""
-        return tuple(sorted(self.folders))
-
-    @property
     def is_attended(self) -> bool:
         """Tell whether there is a child that indexes, or is about to."""
         return self._background.is_attended
-
-    def start(self) -> None:
-        """Begin; a second call does nothing."""
-        self._background.start()
-
-    def start_soon(self) -> None:
-        """Begin in a moment."""
-        self._background.start_soon()
 
     def library(self) -> Library:
         """Return a library over these folders alone."""
@@ -66,21 +52,9 @@ class Sight:
         self._opened()
         self._background.await_words(seconds, tell, interrupted, self.folders)
 
-    def await_model(self, interrupted: Callable[[], bool] = never) -> None:
-        """Wait a moment for the model where these folders have vectors."""
-        self._background.await_model(interrupted, self.folders)
-
-    def mended(self, ask: Callable[[], Result], interrupted: Callable[[], bool] = never) -> Result:
+    def mended(self, ask: Callable[[], _Asked], interrupted: Callable[[], bool] = never) -> _Asked:
         """Ask; where that meets damage, have it repaired and ask again. Raises what was met last."""
         return self._background.mended(ask, interrupted, self.folders)
-
-    def notes(self) -> tuple[str, ...]:
-        """Return in words what went wrong behind the answers from these folders."""
-        return self._background.notes(self.folders)
-
-    def progress(self) -> tuple[Progress, ...]:
-        """Return how far indexing is in these folders."""
-        return self._background.progress(self.folders)
 
     def _opened(self) -> Library:
         try:
