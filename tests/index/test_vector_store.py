@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(b
     assert vectors_in(tmp_path) == 2
     places.store.write_bytes(whole)
     with Writer.open(places.folder) as writer:
-        writer.sweep_vectors()
+        writer.sweep_owed()
     assert (vectors_in(tmp_path), embed(places.folder)) == (1, 0)
 
 
@@ -166,11 +166,11 @@ def test_vectors_that_nobody_needs_are_swept_when_they_are_most_of_all(build, no
     embed(tmp_path / "index")
     build(note("a.md", "pears"))
     with Writer.open(tmp_path / "index") as writer:
-        writer.sweep_vectors()
+        writer.sweep_unused()
         assert vectors_in(tmp_path) == 2 * FEW_VECTORS
     embed(tmp_path / "index")
     with Writer.open(tmp_path / "index") as writer:
-        writer.sweep_vectors()
+        writer.sweep_unused()
     assert vectors_in(tmp_path) == 1
 
 

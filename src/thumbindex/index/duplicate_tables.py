@@ -9,7 +9,7 @@ from pathlib import Path
 
 from thumbindex.errors import StorageError
 from thumbindex.index.database import Database
-from thumbindex.index.files import put_in_place, writing
+from thumbindex.index.files import write_whole
 from thumbindex.model import Decision
 
 Alike = tuple[int, int, float, str, str, str]
@@ -40,10 +40,7 @@ def write_decisions(path: Path, made: Iterable[Decision], dropped: Iterable[tupl
     gone = sum(kept.pop((min(pair), max(pair)), None) is not None for pair in dropped)
     for each in map(_ordered, made):
         kept[each.first, each.second] = each
-    new = path.with_suffix(".new")
-    with writing(path.parent):
-        new.write_text(json.dumps({"version": 1, "decisions": [asdict(kept[pair]) for pair in sorted(kept)]}, indent=1), encoding="utf-8")
-        put_in_place(new, path)
+    write_whole(path, json.dumps({"decisions": [asdict(kept[pair]) for pair in sorted(kept)]}, indent=1))
     return gone
 
 

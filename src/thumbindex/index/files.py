@@ -79,24 +79,37 @@ class Places:
         return self.folder / "writer.lock"
 
     @property
+    def rebuild(self) -> Path:
+        """The lock of the process that builds the next edition."""
+        return self.folder / "rebuild.lock"
+
+    @property
     def watch(self) -> Path:
         """The lock of the server's process that watches the folder."""
         return self.folder / "watch.lock"
 
     def switch(self, edition: int) -> None:
         """Make an edition the present one. For who holds the writer's lock."""
-        new = self.folder / f"{_EDITION}.new"
-        with writing(self.folder):
-            new.write_text(str(edition), encoding="ascii")
-            put_in_place(new, self.folder / _EDITION)
+        write_whole(self.folder / _EDITION, str(edition))
 
-    def sweep(self, keep: int = 0) -> bool:
-        """Delete every edition but the present one and `keep`; tell whether that was possible: Windows deletes no file that is open."""
-        kept = {str(self.present), str(keep)}
+    def sweep(self, *keep: int) -> bool:
+        """Delete every edition but the present one and those to `keep`; tell whether that was possible: Windows deletes no file that is open."""
+        kept = {str(edition) for edition in (self.present, *keep)}
         old = [path for path in self.folder.glob("*") if path.name.isdecimal() and path.name not in kept]
         for path in old:
             rmtree(path, ignore_errors=True)
         return not any(path.exists() for path in old)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a small file, whole or not at all, and have it on the disk: what it says cannot be made anew."""
+    new = path.with_name(f"{path.name}.new")
+    with writing(path.parent):
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        put_in_place(new, path)
 
 
 def delete_database(path: Path) -> None:

@@ -55,7 +55,8 @@ class Store(Database):
         self.duplicates = DuplicateTables(self)
         self._read_only = read_only
         self._vectors: VectorStore | None = None
-        self._vectors_are: tuple[Path, int, int] | None = None  # which file is open
+        self._vectors_are: tuple[Path, int, int] | str | None = "not looked for"  # which file is open
+        self._counted: tuple[tuple[int, str], int] = ((-1, ""), 0)  # chunks with a vector, in a generation
 
     def close(self) -> None:
         """Close the files."""
@@ -251,7 +252,7 @@ class Store(Database):
             return None
         with self._lock:
             path = vector_file(self.path.parent.parent.with_name(VECTORS), fingerprint)
-            if self._vectors is None or self._vectors_are != _identity(path):
+            if self._vectors_are != _identity(path) or (self._vectors is None and not self._read_only):
                 self._vectors = self._open_vectors(path, fingerprint)
                 self._vectors_are = _identity(path)
             return self._vectors
@@ -269,6 +270,11 @@ class Store(Database):
         """Return the digests of all texts that are embedded: of chunks, and of the words that `expand` chooses from."""
         terms = json.loads(self.meta("vocabulary", "[]"))
         return {key for (key,) in self.fetch("SELECT DISTINCT key FROM chunks")}.union(map(text_key, terms))
+
+    def texts_among(self, keys: Collection[bytes], rows: Sequence[int] = ()) -> set[bytes]:
+        """Return which of these digests are of a chunk's text, looked for at the chunks of these row ids first."""
+        found = set(keys).intersection(key for (key,) in self._of("SELECT key FROM chunks WHERE id IN ({})", rows))
+        return found if len(found) == len(keys) else set(keys).intersection(key for (key,) in self.fetch("SELECT key FROM chunks"))
 
     def pending(self) -> list[tuple[bytes, int]]:
         """Return each text key without a vector, with one chunk that has it; newest documents first."""
@@ -292,16 +298,21 @@ class Store(Database):
 
     def note_embedded(self) -> None:
         """Take note, in a transaction, that each chunk has a vector, if so."""
-        if self.vectors and not self.pending():
-            self.set_meta("embedded", f"{self.vectors.mark} {self.last_row}")
+        vectors = self.vectors
+        mark = vectors.mark if vectors else ""  # before they are counted: who takes one away meanwhile changes it
+        if mark and not self.pending():
+            self.set_meta("embedded", f"{mark} {self.last_row}")
 
     def count_embedded(self) -> int:
-        """Count the chunks that have a vector."""
+        """Count the chunks that have a vector: once a generation, since a server asks often."""
         if (vectors := self.vectors) is None:
             return 0
-        keys = [key for (key,) in self.fetch("SELECT key FROM chunks WHERE id > ?", (self.embedded_to,))]
-        held = vectors.held(keys) if keys else set()
-        return self.count_chunks() - sum(key not in held for key in keys)
+        state = (self.generation, vectors.mark)
+        if state != self._counted[0]:
+            keys = [key for (key,) in self.fetch("SELECT key FROM chunks WHERE id > ?", (self.embedded_to,))]
+            held = vectors.held(keys) if keys else set()
+            self._counted = (state, self.count_chunks() - sum(key not in held for key in keys))
+        return self._counted[1]
 
     def chunk_vectors(self, rows: Sequence[int]) -> dict[int, Vector]:
         """Load the vectors of those of the chunks that have one, by row id."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError
 from thumbindex.index.database import AT_ONCE, Database, Row
@@ -154,6 +154,13 @@ def mend(path: Path) -> str:
     return f"{len(damaged):,} vectors in {path} were damaged: their texts are embedded again." if damaged else ""
 
 
+def drop_unfinished(folder: Path) -> None:
+    """Delete what a rebuild that was killed has left."""
+    for new in folder.glob("*.new"):
+        with suppress(Timeout), FileLock(new.with_suffix(".lock"), timeout=0):
+            delete_database(new)
+
+
 def rebuild(path: Path) -> None:
     """Put a new file in place of a damaged one, with the vectors that can still be read; nothing where another process has done so."""
     with writing(path.parent), FileLock(path.with_suffix(".lock")):
@@ -171,7 +178,8 @@ def rebuild(path: Path) -> None:
                     store.set_meta("fingerprint", fingerprint)
                     store.set_meta("mark", secrets.token_hex(8))
                     store.execute_many("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
-        delete_database(path)
+        for name in (f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink(missing_ok=True)
         put_in_place(new, path)
 
 

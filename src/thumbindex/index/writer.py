@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.duplicate_tables import DECISIONS, write_decisions
 from thumbindex.index.files import VECTORS, Places, delete_database, writing
-from thumbindex.index.locks import drop_lock, locked, mark_of
+from thumbindex.index.locks import drop_lock, is_held, locked, mark_of
 from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.vector_store import VectorStore
+from thumbindex.index.vector_store import VectorStore, drop_unfinished
 from thumbindex.index.vector_store import mend as mend_vectors
 from thumbindex.index.words import KeywordView, WhooshKeywordIndex
 from thumbindex.model import Chunk, Decision, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
@@ -78,7 +78,7 @@ def keep_withheld(store: Store, withheld: Withheld) -> None:
 
 
 def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None = None) -> None:
-    """Remove documents, in a transaction, with all that was ever known of their texts: vectors of texts that are nowhere any more, decisions, words.
+    """Remove documents, in a transaction, with decisions on their texts and the words that `expand` chooses from; the rest `wipe` does.
 
     What files still hold of them is due to be wiped; so it is where one is newly `withheld` that the store does not hold: it may be of a
     document that was removed before.
@@ -86,6 +86,17 @@ def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None
     held = store.manifest(paths)
     if not held and (withheld is None or withheld.files.keys() <= read_withheld(store).files.keys()):
         return
+    try:
+        _forget_decisions(store, paths)
+    except StorageError as error:  # the owner's own file keeps no note from becoming private
+        _LOG.warning("%s It may name notes that are private now.", error)
+    store.remove_documents(list(held))
+    store.set_meta("vocabulary", "[]")
+    store.set_meta("vocabulary_of", "")
+    store.set_meta(_DUE, "yes")
+
+
+def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
     texts, places = store.duplicates.texts_of(list(paths)), tuple(f"{path}:" for path in paths)
     named = [
         (each.first, each.second)
@@ -95,10 +106,6 @@ def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None
     if named:
         write_decisions(store.path.parent.with_name(DECISIONS), (), named)
         store.duplicates.note_change()
-    store.remove_documents(list(held))
-    store.set_meta("vocabulary", "[]")
-    store.set_meta("vocabulary_of", "")
-    store.set_meta(_DUE, "yes")
 
 
 def is_wiped(store: Store) -> bool:
@@ -115,10 +122,9 @@ def sweep_vectors(indexes: Path) -> bool:
 
     An index that cannot be read, or is not complete yet, counts as holding every text.
     """
-    if not (indexes / VECTORS).is_dir():
+    if not _owe(indexes):
         return True
-    with writing(indexes):
-        (indexes / VECTORS / _OWED).touch()
+    drop_unfinished(indexes / VECTORS)
     used: dict[str, set[bytes]] = {}
     for folder in sorted(indexes.iterdir()):
         places = Places(folder).at()
@@ -127,9 +133,11 @@ def sweep_vectors(indexes: Path) -> bool:
         try:
             with closing(Store(places.store, read_only=True)) as store:
                 if store.meta(BUILDING):
+                    _LOG.info("Vectors are not swept: the index in %s is not complete yet.", folder)
                     return False
                 used.setdefault(store.meta("fingerprint"), set()).update(store.texts())
-        except StorageError:
+        except StorageError as error:
+            _LOG.info("Vectors are not swept: %s", error)
             return False
     swept = [_sweep(path, used) for path in sorted((indexes / VECTORS).glob("*.sqlite3"))]
     if all(swept):
@@ -137,6 +145,15 @@ def sweep_vectors(indexes: Path) -> bool:
         with suppress(OSError):  # there are vectors
             (indexes / VECTORS).rmdir()
     return all(swept)
+
+
+def _owe(indexes: Path) -> bool:
+    """Take note that vectors are to be swept; tell whether there are any."""
+    if not (indexes / VECTORS).is_dir():
+        return False
+    with writing(indexes):
+        (indexes / VECTORS / _OWED).touch()
+    return True
 
 
 def _sweep(path: Path, used: Mapping[str, set[bytes]]) -> bool:
@@ -177,6 +194,7 @@ class Batch:
     left: frozenset[str] = frozenset()  # paths that were not looked at: what is known of them stays
     private: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
     withheld: Withheld | None = None  # what is kept of files that are private; None leaves it
+    facts: Mapping[str, str] = field(default_factory=dict)  # about the index, kept with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +224,9 @@ class Writer:
             folder.mkdir(parents=True, exist_ok=True)
         with locked(places.lock, waiting):
             places = places.at(edition)
-            places.sweep(places.present + 1)
+            if edition and not places.store.exists():
+                raise IndexBusyError(f"The index in {folder} was changed by another process while it was built anew: run it again.")
+            places.sweep(places.edition, _being_built(places))
             with closing(_open_store(places)) as store:
                 yield cls(places, store)
 
@@ -224,6 +244,8 @@ class Writer:
                 self._resolve_links(resolver, None if stale else {state.path for state, _ in batch.documents}, before.leads)
             unresolved = not batch.last and bool(stale or batch.documents or batch.removed)
             self.store.set_meta("links", "stale" if unresolved else "resolved")
+            for key, value in batch.facts.items():
+                self.store.set_meta(key, value)
             self.store.set_meta("words", str(self.store.generation + 1))
             now = self.store.rows(paths)
             # written before the store's commit, and stamped right after it: between the two, searches find texts that are not there any more
@@ -312,16 +334,23 @@ class Writer:
         return int(self.store.meta("words", "0"))
 
     def wipe(self) -> bool:
-        """Take what was forgotten as private out of every file; tell whether all of it is out, which a reader's open snapshot can put off."""
+        """Take what was forgotten as private out of the index's files, which a reader's open snapshot can put off; tell whether it is out.
+
+        Its vectors go where no other folder holds the text; what cannot be told of that now is owed. An edition that is not switched to yet
+        waits until it is: the present one still holds what is to go.
+        """
         if is_wiped(self.store):
             return True
+        if self.places.edition != self.places.present:
+            return False
         view = KeywordView(self.places.keyword)
         if view.is_at(self._words):
             view.merge_all()
         else:
             clear(self.places.keyword)  # it is built anew
             self.catch_up()
-        is_out = [self.places.sweep(self.places.edition), sweep_vectors(self.places.folder.parent), self.store.clean_log()]
+        sweep_vectors(self.places.folder.parent)
+        is_out = [self.places.sweep(_being_built(self.places)), self.store.clean_log()]
         if all(is_out):
             self.note(_DUE, "")
         return all(is_out)
@@ -354,21 +383,30 @@ class Writer:
             languages = self.store.languages(part)
             yield from ((row, chunk, languages.get(row, "")) for row, chunk in self.store.chunks(part).items())
 
-    def keep_vectors(self, vectors: Mapping[bytes, Vector], *, last: bool = False) -> None:
-        """Keep vectors, and commit that they are there; with the last of those that were missing, take note that none is."""
-        if vectors and self.store.vectors:
-            self.store.vectors.add(list(vectors), np.stack(list(vectors.values())))
-            with self.store.transaction():
-                if last:
-                    self.store.note_embedded()
+    def keep_vectors(self, vectors: Mapping[bytes, Vector], rows: Sequence[int] = (), *, last: bool = False, words: str = "") -> None:
+        """Keep vectors of chunks' texts, and commit that they are there; with the last of those that were missing, take note that none is.
 
-    def sweep_vectors(self) -> None:
+        A text that went while it was embedded, as a private one does, gets none; `rows` are where the texts stood. Other texts than chunks' are
+        kept if the index's words are still those of `words`.
+        """
+        if not (vectors and self.store.vectors):
+            return
+        there = self.store.texts_among(vectors.keys(), rows) if not words else set(vectors) if words == self.store.meta("words", "0") else set()
+        if kept := [key for key in vectors if key in there]:
+            self.store.vectors.add(kept, np.stack([vectors[key] for key in kept]))
+        with self.store.transaction():
+            if last:
+                self.store.note_embedded()
+
+    def sweep_owed(self) -> None:
+        """Delete the vectors that were to be deleted and could not be."""
+        if (self.places.folder.with_name(VECTORS) / _OWED).exists():
+            sweep_vectors(self.places.folder.parent)
+
+    def sweep_unused(self) -> None:
         """Delete vectors that nobody needs, when they may have become more than those that somebody does."""
         vectors = self.store.vectors
-        owed = self.places.folder.with_name(VECTORS) / _OWED
-        if owed.exists() or (
-            vectors and vectors.count() > ORPHAN_FACTOR * max(int(vectors.meta("swept", "0")), self.store.count_chunks(), FEW_VECTORS)
-        ):
+        if vectors and vectors.count() > ORPHAN_FACTOR * max(int(vectors.meta("swept", "0")), self.store.count_chunks(), FEW_VECTORS):
             sweep_vectors(self.places.folder.parent)
 
     def decide(self, made: Iterable[Decision] = (), dropped: Iterable[tuple[str, str]] = ()) -> int:
@@ -427,15 +465,23 @@ def mend(places: Places) -> str:
 
     Return what was done, in words, empty where nothing was. The next run reads the notes.
     """
-    sentences = [mend_vectors(path) for path in sorted(places.folder.with_name(VECTORS).glob("*.sqlite3"))]
-    if what := damage(places):
-        switch(places.folder, next_edition(places.folder, keep=lambda store: False))
-        sentences.append(f"The index in {places.folder} was damaged ({what}): it is built anew from the notes.")
+    sentences = []
+    for path in sorted(places.folder.with_name(VECTORS).glob("*.sqlite3")):
+        with suppress(IndexTooNewError):
+            sentences.append(mend_vectors(path))
+    if damage(places):
+        with locked(places.rebuild):
+            if what := damage(places):  # else another process was faster
+                switch(places.folder, next_edition(places.folder, keep=lambda store: False))
+                sentences.append(f"The index in {places.folder} was damaged ({what}): it is built anew from the notes.")
     return " ".join(filter(None, sentences))
 
 
 def next_edition(folder: Path, keep: Callable[[Store], bool]) -> int:
-    """Make the edition that is to come after the present one, and return its number; one that was begun already goes on where `keep` says so."""
+    """Make the edition that is to come after the present one, and return its number; one that was begun already goes on where `keep` says so.
+
+    This and `switch` are for who holds the lock `rebuild`.
+    """
     with locked(Places(folder).lock):
         places = Places(folder).at()
         following = places.at(places.present + 1)
@@ -453,6 +499,37 @@ def next_edition(folder: Path, keep: Callable[[Store], bool]) -> int:
         return following.edition
 
 
+def present_words(folder: Path) -> str:
+    """Return what changes when documents of the present edition do; empty where it cannot be read."""
+    places = Places(folder).at()
+    try:
+        with closing(Store(places.store, read_only=True)) as store:
+            return f"{places.edition} {store.meta('words')}"
+    except StorageError:
+        return ""
+
+
+def switch(folder: Path, edition: int, words: str | None = None) -> bool:
+    """Make an edition the present one, and delete the others as far as nobody has them open; tell whether it was done.
+
+    Nothing is done where the present one's documents are not those of `words` (`present_words`) any more, or the edition is not there.
+    """
+    with locked(Places(folder).lock):
+        places = Places(folder).at()
+        is_there = edition == places.edition + 1 and places.at(edition).store.exists()
+        if not is_there or (words is not None and words != present_words(folder)):
+            return False
+        places.switch(edition)
+        Places(folder).sweep()
+        return True
+
+
+def _being_built(places: Places) -> int:
+    """Return the number of the edition that somebody builds just now; 0 where nobody does: what was begun and left is swept."""
+    following = places.at(places.present + 1)
+    return following.edition if following.made.exists() and is_held(places.rebuild) else 0
+
+
 def _kept_facts(places: Places) -> dict[str, str]:
     """Return what is known of the model and of the folder, as far as that can be read."""
     try:
@@ -460,13 +537,6 @@ def _kept_facts(places: Places) -> dict[str, str]:
             return {key: value for key in KEPT_FACTS if (value := store.meta(key))}
     except StorageError:
         return {}
-
-
-def switch(folder: Path, edition: int) -> None:
-    """Make an edition the present one, and delete the others as far as nobody has them open."""
-    with locked(Places(folder).lock):
-        Places(folder).switch(edition)
-        Places(folder).sweep()
 
 
 Leads = Mapping[tuple[str, LinkKind, str], str | None]
@@ -516,6 +586,7 @@ def delete_index(places: Places) -> None:
 
     if not places.folder.is_dir():
         return
+    _owe(places.folder.parent)
     with writing(places.folder), locked(places.lock, busy):
         for path in places.folder.iterdir():
             if path.is_dir():

@@ -21,7 +21,7 @@ import numpy as np
 from thumbindex.compare.differences import judge, kept_apart, without_ending
 from thumbindex.compare.tokens import reading
 from thumbindex.corpus.parse import parse_document
-from thumbindex.errors import UsageError
+from thumbindex.errors import StorageError, UsageError
 from thumbindex.index.duplicate_tables import Alike, Looked
 from thumbindex.index.duplicates import Clusters
 from thumbindex.index.files import Places
@@ -574,7 +574,11 @@ def _decisive(settings: IndexSettings, fingerprint: str) -> str:
 def _look(folder: Folder, store: Store, due: Due, comparison: Comparison, interrupted: Callable[[], bool]) -> IngestionCounts:
     segments, found, again, anew, mark = 0, list[Looked](), due.again, due.anew, due.mark
     groups = list(_by_document(due.rows))
-    decided = {digest for each in store.decisions() for digest in (each.first, each.second)}
+    try:
+        decided = {digest for each in store.decisions() for digest in (each.first, each.second)}
+    except StorageError as error:  # the owner's own file keeps nobody from looking
+        _LOG.warning("%s", error)
+        decided = set()
     for rows in groups or [{}]:
         last = due.last if not groups or rows is groups[-1] else max(rows)
         looked = _look_at(store, rows, again, comparison, folder.config.index, f"{due.settings} {last}")

@@ -197,6 +197,7 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
             if store.embedded_to < store.last_row:
                 with store.transaction():
                     store.note_embedded()
+            writer.sweep_owed()
             return Embedded(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     with Writer.open(folder.places.folder) as writer:
@@ -228,23 +229,25 @@ def embed_group(
         vectors.update(zip(there, embedder.embed_passages(list(there.values())), strict=True))
         texts += there.values()
     with Writer.open(folder.places.folder) as writer:
-        writer.keep_vectors(vectors, last=last and taken == len(group))
+        writer.keep_vectors(vectors, [row for _, row in group], last=last and taken == len(group))
     return taken, embedder.count_truncated(texts)
 
 
 def _finish(folder: Folder, embedder: Embedder) -> int:
     """Embed the vocabulary where `expand` is on, calibrate where it is due; return the texts that were embedded for it."""
     with Writer.open(folder.places.folder) as writer:
-        writer.sweep_vectors()
+        writer.sweep_unused()
         terms = frequent_words(folder, writer) if _vocabulary_due(folder, writer) else None
         titles = some_titles(writer.store) if _calibration_due(writer.store) else None
+        words = writer.store.meta("words", "0")
     asked = 0
     if terms is not None:
-        asked += embed_missing(folder, embedder, {text_key(term): term for term in terms}, embedder.embed_passages)
+        asked += embed_missing(folder, embedder, {text_key(term): term for term in terms}, embedder.embed_passages, words)
         with Writer.open(folder.places.folder) as writer:
-            writer.note("vocabulary", json.dumps(terms, ensure_ascii=False), vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint))
+            if words == writer.store.meta("words", "0"):  # else a word may be of a text that went
+                writer.note("vocabulary", json.dumps(terms, ensure_ascii=False), vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint))
     if titles is not None:
-        asked += embed_missing(folder, embedder, {query_key(text): text for text in (*probes(), *titles)}, partial(_embed_queries, embedder))
+        asked += embed_missing(folder, embedder, {query_key(text): text for text in (*probes(), *titles)}, partial(_embed_queries, embedder), words)
         _calibrate(folder, embedder, titles)
     return asked
 
@@ -253,18 +256,19 @@ def _calibrate(folder: Folder, embedder: Embedder, titles: Sequence[str]) -> Non
     with closing(Store(folder.places.store, read_only=True)) as store:
         measured = calibration(store, embedder, stored_vectors(store), titles)
     with Writer.open(folder.places.folder) as writer:
-        writer.note("calibration_due", "no", **({"calibration": measured} if measured else {}))
+        if measured or not titles:
+            writer.note("calibration_due", "no", **({"calibration": measured} if measured else {}))
 
 
-def embed_missing(folder: Folder, embedder: Embedder, texts: Mapping[bytes, str], embed: Callable[[Sequence[str]], Matrix]) -> int:
-    """Embed those of the texts, by key, that have no vector yet, and commit them; return how many."""
+def embed_missing(folder: Folder, embedder: Embedder, texts: Mapping[bytes, str], embed: Callable[[Sequence[str]], Matrix], words: str) -> int:
+    """Embed those of the texts, by key, that have no vector yet, and commit them while the index's words are still these; return how many."""
     with closing(Store(folder.places.store, read_only=True)) as store:
         known = store.vectors.held(list(texts)) if store.vectors else set()
     new = [key for key in texts if key not in known]
     for group in groups(new, folder.config.encode.embed.batch):
         matrix = embed([texts[key] for key in group])
         with Writer.open(folder.places.folder) as writer:
-            writer.keep_vectors(dict(zip(group, matrix, strict=True)))
+            writer.keep_vectors(dict(zip(group, matrix, strict=True)), words=words)
     return len(new)
 
 

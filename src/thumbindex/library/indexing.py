@@ -19,6 +19,7 @@ from thumbindex.corpus.read import decode, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import FolderChanges, FolderDigests, find_changes, is_private_folder, is_private_path, is_unchanged, walk
 from thumbindex.errors import StorageError, UnknownFolderError
 from thumbindex.index.files import Places
+from thumbindex.index.locks import locked
 from thumbindex.index.seen import Facts, SeenState, read_seen, store_facts, write_seen
 from thumbindex.index.store import Store, digests
 from thumbindex.index.words import KeywordView
@@ -32,6 +33,7 @@ from thumbindex.index.writer import (
     Writer,
     is_wiped,
     next_edition,
+    present_words,
     read_withheld,
     switch,
 )
@@ -70,7 +72,7 @@ def known_of(store: Store, places: Places) -> Known:
         manifest = store.manifest()
         problems = frozenset(problem for problem in store.problems() if problem.path not in manifest)
         shown = KeywordView(places.keyword).is_whole(int(store.meta("words", "0")))
-        settled = shown and store.meta("links") == "resolved" and is_wiped(store)
+        settled = shown and store.meta("links") == "resolved" and is_wiped(store) and store.meta("corpus") != "" and not store.meta(BUILDING)
         return Known(manifest, store.meta("corpus"), problems, settled, store.generation, read_withheld(store))
 
 
@@ -232,8 +234,11 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
     if files is not None:
         return _report(folder, Changes((), (), (), files), Kept(), time.perf_counter() - began)
     comparison, listing, known = compare(folder, run)
-    if not folder.config.closed and (run.rebuild or (known.corpus and known.corpus != cutting(folder))):
-        return _rebuild(folder, run, known, comparison.changes, began)
+    if run.rebuild or _is_cut_otherwise(folder, known):
+        with locked(folder.places.rebuild, _waiting(folder, run)):
+            if run.rebuild or _is_cut_otherwise(folder, _known(folder, run)):
+                return _rebuild(folder, run, known, comparison.changes, began)
+        comparison, listing, known = compare(folder, run)  # another process was faster
     kept = _keep(folder, run, comparison, listing, known)
     for _ in range(ROUNDS - 1):
         if kept.passed_over:
@@ -255,18 +260,15 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
     edition = next_edition(folder.places.folder, lambda store: not run.rebuild and store.meta("corpus") == cutting(folder))
     beside = replace(folder, places=folder.places.at(edition))
     run_beside = replace(run, rebuild=False, verify=False, sizes="all")
-    is_complete = False
-    for _ in range(ROUNDS):  # the last one finds nothing more to do: another process may rebuild at the same time
-        comparison, listing, inside = compare(beside, run_beside)
-        kept = _keep(beside, run_beside, comparison, listing, inside)
-        unread = {problem.path for problem in kept.failed} | {state.path for state in kept.private}
-        is_complete = not (kept.left or kept.passed_over or kept.behind or comparison.changes.removed) and (
-            {*comparison.changes.added, *comparison.changes.changed} <= unread
-        )
+    for _ in range(ROUNDS):  # until the present edition took nothing in meanwhile
+        words = present_words(folder.places.folder)
+        kept = _keep(beside, run_beside, *compare(beside, run_beside))
+        is_complete = not (kept.left or kept.passed_over or kept.behind) and switch(folder.places.folder, edition, words)
         if is_complete or kept.left:
             break
     if is_complete:
-        switch(folder.places.folder, edition)
+        with open_writer(folder, run) as writer:
+            writer.wipe()
     read = {*changes.added, *changes.changed, *known.manifest}.difference(changes.removed)
     again = tuple(sorted(read & known.manifest.keys()))
     report = _report(beside, replace(changes, changed=again, unchanged=0), kept, time.perf_counter() - began)
@@ -275,6 +277,10 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
     if run.rebuild:
         return report
     return replace(report, mended=(f"The index in {folder.places.folder} was made with other settings: it was built anew from the notes.",))
+
+
+def _is_cut_otherwise(folder: Folder, known: Known) -> bool:
+    return bool(known.corpus) and known.corpus != cutting(folder) and not folder.config.closed
 
 
 def _is_done(comparison: FolderChanges, listing: Listing, known: Known) -> bool:
@@ -389,11 +395,11 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
         hidden = frozenset(state.path for state in private).union(path for path in first.removed if is_private_path(path, folder.config.corpus))
         removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden.difference(first.removed))
         batch = Batch(documents, removed, first.touched, problems, last, known.manifest, _most(group), failed, left)
-        batch = replace(batch, private=hidden, withheld=known.withheld.with_states(withheld))
+        facts = {"corpus": cutting(folder), "root": str(folder.root)} if last or not known.manifest else {}
+        facts |= {BUILDING: ""} if last and not left else {}
+        batch = replace(batch, private=hidden, withheld=known.withheld.with_states(withheld), facts=facts)
         with open_writer(folder, run) as writer:
             applied = writer.apply(batch, _resolver)
-            if last or not known.manifest:
-                writer.note("corpus", cutting(folder), root=str(folder.root), **({BUILDING: ""} if last else {}))
             writer.wipe()
         first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
         run.tell(Progress(folder.name, "words", done, total))
@@ -452,14 +458,19 @@ def _touched(comparison: FolderChanges, listing: Listing) -> Sequence[tuple[File
 @contextmanager
 def open_writer(folder: Folder, run: Run) -> Iterator[Writer]:
     """Take the writer's lock for one commit; tell when it is not had soon."""
+    with Writer.open(folder.places.folder, _waiting(folder, run), folder.places.edition) as writer:
+        yield writer
+
+
+def _waiting(folder: Folder, run: Run) -> Callable[[], None]:
+    """Return what tells that a lock is not had soon."""
     began = time.monotonic()
 
     def waiting() -> None:
         if time.monotonic() - began >= WAITING_SECONDS:
             run.tell(Progress(folder.name, "waiting", 0, 0))
 
-    with Writer.open(folder.places.folder, waiting, folder.places.edition) as writer:
-        yield writer
+    return waiting
 
 
 def _read(
