@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.library.duplicates import Boost, Ingested, Repeat, boost_of, counted, in_words, ingest, total, warnings
+from thumbindex.library.duplicates import Boost, Repeat, boost_of, counted, in_words, ingest, total, warnings
 from thumbindex.model import BlockKind, Chunk, IngestionCounts
-from thumbindex.ports import Matrix
+from thumbindex.ports import Vector
 from thumbindex.settings import IngestSettings
 from thumbindex.testing import FakeEmbedder
 from thumbindex.text import embedded_text
@@ -35,16 +34,16 @@ def segment(n: int, text: str, salience: float = 0.5, kind: BlockKind = BlockKin
     return Chunk(n, 0, kind, path, n + 1, n + 1, text, salience, language)
 
 
-def embedded(chunks: list[Chunk]) -> Matrix:
-    return FakeEmbedder().embed_passages([embedded_text(chunk.heading_path, chunk.text) for chunk in chunks])
+def embedded(chunks: list[Chunk]) -> dict[int, Vector]:
+    return dict(enumerate(FakeEmbedder().embed_passages([embedded_text(chunk.heading_path, chunk.text) for chunk in chunks])))
 
 
-def ingested(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> Ingested:
-    return ingest(chunks, embedded(list(chunks)), settings)
+def ingested(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> tuple[list[Repeat], list[Boost]]:
+    return ingest(dict(enumerate(chunks)), embedded(list(chunks)), settings)
 
 
 def left_out(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> list[tuple[int, int]]:
-    return [(repeat.segment, repeat.keeper) for repeat in ingested(*chunks, settings=settings).repeats]
+    return [(segment, keeper) for segment, keeper, _ in ingested(*chunks, settings=settings)[0]]
 
 
 @st.composite
@@ -62,18 +61,18 @@ CHOSEN = st.builds(IngestSettings, similarity=st.floats(0.5, 1), boost=MODES, ba
 class TestGuarantees:
     @given(documents(), CHOSEN)
     def test_not_all_instances_of_a_thing_are_ever_removed(self, chunks: list[Chunk], settings: IngestSettings) -> None:
-        repeats = ingested(*chunks, settings=settings).repeats
-        gone = {repeat.segment for repeat in repeats}
+        repeats = left_out(*chunks, settings=settings)
+        gone = {segment for segment, _ in repeats}
         assert len(gone) == len(repeats)
-        assert not gone & {repeat.keeper for repeat in repeats}
+        assert not gone & {keeper for _, keeper in repeats}
 
     @given(documents(), CHOSEN)
     def test_texts_and_vectors_are_never_altered_only_selection_and_salience(self, chunks: list[Chunk], settings: IngestSettings) -> None:
-        matrix, before = embedded(chunks), list(chunks)
-        copy = matrix.copy()
-        found = ingest(chunks, matrix, settings)
-        assert (chunks, matrix.tobytes()) == (before, copy.tobytes())
-        assert all(chunks[boost.segment].salience <= boost.salience <= 1 for boost in found.boosts)
+        given, vectors = dict(enumerate(chunks)), embedded(chunks)
+        copies = {n: vector.tobytes() for n, vector in vectors.items()}
+        _, boosts = ingest(given, vectors, settings)
+        assert (given, {n: vector.tobytes() for n, vector in vectors.items()}) == (dict(enumerate(chunks)), copies)
+        assert all(chunks[n].salience <= salience <= 1 for n, _, salience in boosts)
 
     @given(documents(), CHOSEN)
     def test_the_same_input_and_configuration_give_the_same_output(self, chunks: list[Chunk], settings: IngestSettings) -> None:
@@ -83,8 +82,7 @@ class TestGuarantees:
     def test_the_order_in_which_segments_are_given_does_not_matter(self, chunks: list[Chunk], settings: IngestSettings, random) -> None:
         order = list(range(len(chunks)))
         random.shuffle(order)
-        shuffled = ingested(*(chunks[n] for n in order), settings=settings)
-        found = {(order[repeat.segment], order[repeat.keeper]) for repeat in shuffled.repeats}
+        found = {(order[n], order[keeper]) for n, keeper in left_out(*(chunks[n] for n in order), settings=settings)}
         assert found == set(left_out(*chunks, settings=settings))
 
     @given(documents(), CHOSEN)
@@ -110,7 +108,7 @@ def test_of_equally_salient_ones_the_first_is_kept():
 
 def test_the_same_text_is_dropped_silently_and_other_words_boost():
     found = ingested(segment(0, SENTENCES[2], 0.5), segment(1, SENTENCES[2], 0.4), segment(2, SENTENCES[0], 0.3))
-    assert found == Ingested((Repeat(1, 0, True), Repeat(2, 0, False)), (Boost(0, 0.15, 0.65),))
+    assert found == ([(1, 0, True), (2, 0, False)], [(0, 0.15, 0.65)])
 
 
 def test_a_segment_with_a_word_of_its_own_is_kept_since_nobody_would_find_that_word_any_more():
@@ -119,7 +117,7 @@ def test_a_segment_with_a_word_of_its_own_is_kept_since_nobody_would_find_that_w
 
 def test_exact_copies_never_boost_even_those_of_a_near_duplicate():
     chunks = [segment(0, SENTENCES[2], 0.9), *(segment(n, SENTENCES[0], 0.3) for n in range(1, 6))]
-    assert ingested(*chunks).boosts == (Boost(0, 0.15, 1.0),)
+    assert ingested(*chunks)[1] == [(0, 0.15, 1.0)]
 
 
 def test_segments_that_matter_least_are_not_compared():
@@ -129,9 +127,7 @@ def test_segments_that_matter_least_are_not_compared():
 
 def test_a_segment_without_a_vector_is_kept():
     chunks = [segment(0, SENTENCES[0]), segment(1, SENTENCES[0])]
-    matrix = embedded(chunks)
-    matrix[1] = np.nan
-    assert ingest(chunks, matrix, SETTINGS) == Ingested()
+    assert ingest(dict(enumerate(chunks)), {0: embedded(chunks)[0]}, SETTINGS) == ([], [])
 
 
 def test_the_same_words_under_two_versions_are_two_facts():
@@ -157,7 +153,7 @@ def test_three_near_duplicates_boost_by_three_tenths():
 
 
 def test_the_counts_are_told_by_type_and_in_one_line():
-    counts = counted({"": 100, "guide": 50}, {"guide": 50, "": 2}, {"": [0.15, 0.25]})
+    counts = counted({"guide": (50, 50, []), "": (100, 2, [0.15, 0.25])})
     assert counts == (IngestionCounts("", 100, 2, 2, 0.2, 0.25), IngestionCounts("guide", 50, 50, 0, 0.0, 0.0))
     assert in_words(total(counts)) == (
         "deduplication: 150 -> 98 segments (35% repeat others of their document, 2 boosted by 0.20 on average, 0.25 at most)"

@@ -19,7 +19,7 @@ from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.library import duplicates as library_duplicates
-from thumbindex.library.duplicates import _by_document, look_at_new
+from thumbindex.library.duplicates import by_document, find_duplicates
 from thumbindex.model import Decision, IngestionCounts
 from thumbindex.testing import FakeEmbedder
 from thumbindex.text import text_key
@@ -234,10 +234,10 @@ def test_one_run_or_many_find_the_same_repeats(root):
 def test_nothing_is_written_where_nothing_is_new(library):
     put(library, {"a.md": note("A", BACKUP, BACKUP)})
     generation = library.index().generation
-    look_at_new(library.opened[0])
+    find_duplicates(library.opened[0])
     assert library.index().generation == generation
 
 
 def test_groups_are_whole_documents():
     rows = {row: row // 700 for row in range(2100)}
-    assert [len(group) for group in _by_document(rows)] == [1400, 700]
+    assert [len(group) for group in by_document(rows)] == [1400, 700]

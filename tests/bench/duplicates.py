@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.results import Row
 from bench.subject import RandomEmbedder, Subject, timed
 from notes import make_vault, note_path
-from thumbindex.library.duplicates import look_at_new
+from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.embedding import embed_group
 from thumbindex.library.reader import Reader
 
@@ -29,14 +29,14 @@ def measure(subject: Subject) -> Iterator[Row]:
         chunks = library.index().chunks
     with made.open(embedder=embedder) as library:
         (folder,) = library.opened
-        whole, after = timed(lambda: look_at_new(folder)), []
+        whole, after = timed(lambda: find_duplicates(folder)), []
         for number in chosen.choices(range(notes), k=edits):
             note_path(made.folder, number).write_text(author.write_note(number, notes, subject.given.characters), encoding="utf-8")
             library.index(words_only=True)
             with closing(Reader(folder)) as reader:
                 pending = reader.store.pending()
             embed_group(folder, embedder, pending, last=True)
-            after.append(1000 * timed(lambda: look_at_new(folder)))
+            after.append(1000 * timed(lambda: find_duplicates(folder)))
         with closing(Reader(folder)) as reader:
             pairs = len(reader.store.duplicates.alike())
     yield Row("duplicates", "all chunks against all others", "s", [whole], note=f"{chunks:,} chunks, {pairs:,} pairs after the edits")

@@ -159,7 +159,12 @@ def test_what_another_process_wrote_after_the_comparison_is_passed_over(build, n
 def test_many_chunks_come_in_slices_and_end_as_if_they_had_come_at_once(build, note, tmp_path):
     huge = note("huge.md", *(f"word{n} apples" for n in range(25)))
     with Writer.open(tmp_path / "index") as writer:
-        behind = [writer.apply(Batch([huge], most=10), nowhere).behind, writer.catch_up(10), writer.catch_up(10), writer.catch_up(10)]
+        behind = [
+            writer.apply(Batch([huge], most=10), nowhere).behind,
+            writer.catch_up(10),
+            writer.catch_up(10),
+            writer.catch_up(10),
+        ]
     assert behind == [15, 5, 0, 0]
     assert logical_dump(*build()) == logical_dump(*build(huge, folder="fresh"))
 
@@ -167,7 +172,10 @@ def test_many_chunks_come_in_slices_and_end_as_if_they_had_come_at_once(build, n
 def test_an_edit_leaves_the_backlog_for_later_and_both_end_right(build, note, tmp_path):
     huge, edit = note("huge.md", *(f"word{n} apples" for n in range(25))), note("a.md", "pears")
     with Writer.open(tmp_path / "index") as writer:
-        behind = [writer.apply(Batch([huge], most=10), nowhere).behind, writer.apply(Batch([edit], most=10), nowhere).behind]
+        behind = [
+            writer.apply(Batch([huge], most=10), nowhere).behind,
+            writer.apply(Batch([edit], most=10), nowhere).behind,
+        ]
         assert found(writer.store, writer.places, "pears") == ["pears"]
         while writer.catch_up(10):
             pass
@@ -187,7 +195,7 @@ def test_a_file_that_is_edited_while_its_words_come_in_owes_only_its_new_words(b
 def test_a_crash_between_two_slices_is_finished_by_the_next_writer(build, note, tmp_path):
     huge = note("huge.md", *(f"word{n}" for n in range(25)))
     with Writer.open(tmp_path / "index") as writer:
-        writer.apply(Batch([huge], most=10), nowhere)
+        writer.apply(Batch([huge], most=10, facts={"corpus": "cut so"}), nowhere)
         writer.store.close()  # and then the power went
     assert not read_known(Places(tmp_path / "index")).is_settled
     with Writer.open(tmp_path / "index") as writer:

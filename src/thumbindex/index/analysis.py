@@ -136,12 +136,9 @@ def _stemmed(texts: Mapping[str, str], language: str) -> RowWords:
     for name, text in texts.items():
         terms, places = placed_words(text)
         if terms:
-            found[name], lengths[name] = _every_stem(terms, places, languages), places[-1] + 1
+            lengths[name] = places[-1] + 1
+            found[name] = list(map(stem, terms)), places
+            if languages:
+                both = [(stemmed, place) for word, place in zip(terms, places, strict=True) for stemmed in stems(word, languages)]
+                found[name] = [stemmed for stemmed, _ in both], [place for _, place in both]
     return RowWords(found, lengths)
-
-
-def _every_stem(terms: Sequence[str], places: Sequence[int], languages: Collection[str]) -> tuple[Sequence[str], Sequence[int]]:
-    if not languages:
-        return list(map(stem, terms)), places
-    found = [(stemmed, place) for word, place in zip(terms, places, strict=True) for stemmed in stems(word, languages)]
-    return [stemmed for stemmed, _ in found], [place for _, place in found]

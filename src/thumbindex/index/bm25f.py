@@ -15,17 +15,13 @@ import numpy.typing as npt
 from thumbindex.ports import KeywordWeights, Mask
 
 Floats = npt.NDArray[np.float32]
-Positions = npt.NDArray[np.int64]
-
-Rows = npt.NDArray[np.int32]
-"""Positions in a column: thousands of columns are kept, and no folder has two thousand million chunks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """One term's postings in one field: ascending positions, and how often the term stands there."""
 
-    rows: Rows
+    rows: npt.NDArray[np.int32]  # thousands of columns are kept, and no folder has two thousand million chunks
     frequencies: Floats
     whole: bool  # positions are documents', not chunks'
 
@@ -45,7 +41,7 @@ class Lengths:
         return cls(rows, _mean(rows), rows, _mean(rows))
 
     @classmethod
-    def of_chunks(cls, rows: Floats, document_ids: Positions, documents: int) -> Lengths:
+    def of_chunks(cls, rows: Floats, document_ids: npt.NDArray[np.int64], documents: int) -> Lengths:
         """Take a field that is a chunk's, and add it up by document."""
         summed = np.bincount(document_ids, weights=rows, minlength=documents).astype(np.float32)
         return cls(rows, _mean(rows), summed, _mean(summed))
@@ -73,7 +69,7 @@ def either(columns: Sequence[Column]) -> Column:
 class Scorer:
     """Adds up one query's terms. Each document field stands on every chunk of its document."""
 
-    def __init__(self, document_ids: Positions, documents: int, weights: KeywordWeights, lengths: Callable[[str], Lengths]) -> None:
+    def __init__(self, document_ids: npt.NDArray[np.int64], documents: int, weights: KeywordWeights, lengths: Callable[[str], Lengths]) -> None:
         self._of = document_ids
         self._weights = weights
         self._lengths = lengths

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import translate
 from functools import cached_property, lru_cache
@@ -19,21 +19,15 @@ from thumbindex.ports import Mask, Salience
 
 Positions = npt.NDArray[np.int64]
 
-Columns = tuple[Positions, npt.NDArray[np.void], Salience]
-"""Chunks' row ids, documents' row ids and ordinals, shape (chunks, 3); their keys; their salience."""
-
 KEY = np.dtype("V16")
 """A text key as the store keeps it."""
 
 LOOKS = 3
 """How often the rows of a note that is read again and again are looked for."""
 
-Facts = tuple[int, str, str, float, str]
-"""A document as the store has it: row id, path, title, modified time, the rest as JSON."""
-
 _ESCAPED = re.compile(r"\\(.)")
 
-Record = TypeVar("Record")
+_Record = TypeVar("_Record", Chunk, Section)
 
 
 class StoreCatalog:
@@ -49,11 +43,10 @@ class StoreCatalog:
         self.store: Store = store
         self.lost: frozenset[ChunkId] = frozenset()  # that were asked for and whose texts are nowhere any more
         self._folder = folder
-        rows = sorted(now.documents() if last is None else _facts_since(last, now), key=lambda each: each[1])
-        known = {} if last is None else dict(zip(last.document_rows.tolist(), last.documents, strict=True))
-        self.documents: Sequence[Document] = tuple(self._document(facts, known.get(facts[0])) for facts in rows)  # by path
-        self.document_rows: Positions = np.array([row[0] for row in rows], dtype=np.int64)
-        chunks, keys, salience = _columns(now.chunk_facts()) if last is None else _columns_since(last, self.document_rows, now)
+        rows = sorted(_documents(folder, now, last), key=lambda each: each[1].path)
+        self.documents: Sequence[Document] = tuple(document for _, document in rows)  # by path
+        self.document_rows: Positions = np.array([row for row, _ in rows], dtype=np.int64)
+        chunks, keys, salience = _columns(now, last, self.document_rows)
         of = positions_of(self.document_rows, chunks[:, 1])
         order = np.lexsort((chunks[:, 2], of))
         self._chunks, self._keys = chunks[order], keys[order]
@@ -65,12 +58,6 @@ class StoreCatalog:
     def __len__(self) -> int:
         """Count the chunks."""
         return len(self.chunk_rows)
-
-    def _document(self, facts: Facts, known: Document | None) -> Document:
-        _, path, title, modified, rest = facts
-        if known is None:
-            return document_from_row(path, title, modified, rest, self._folder)
-        return known if known.modified == modified else replace(known, modified=modified)
 
     @cached_property
     def paths(self) -> Sequence[str]:
@@ -106,19 +93,19 @@ class StoreCatalog:
         """Load the parent of each chunk; those that are gone are missing."""
         return self._loaded(ids, self.store.sections)
 
-    def _loaded(self, ids: Sequence[ChunkId], load: Callable[[Sequence[int]], Mapping[int, Record]]) -> dict[ChunkId, Record]:
+    def _loaded(self, ids: Sequence[ChunkId], load: Callable[[Sequence[int]], Mapping[int, _Record]]) -> dict[ChunkId, _Record]:
         if not ids:
             return {}
-        rows = {n: int(self.chunk_rows[n]) for n in ids}
-        found = {n: held[row] for held in (load(list(rows.values())),) for n, row in rows.items() if row in held}
-        gone = [n for n in rows if n not in found]
-        for _ in range(LOOKS if gone else 0):
-            moved = self._moved(gone)
-            held = load(list(moved.values()))
-            found.update({n: held[row] for n, row in moved.items() if row in held})
-            if all(n in found for n in moved):  # else it was read again between the two looks
+        rows, found = {n: int(self.chunk_rows[n]) for n in ids}, dict[ChunkId, _Record]()
+        gone: list[ChunkId] = []
+        for _ in range(1 + LOOKS):
+            held = load(list(rows.values()))
+            found.update({n: held[row] for n, row in rows.items() if row in held})
+            gone = [n for n in ids if n not in found]
+            if all(n in found for n in rows):  # else they were read again meanwhile
                 break
-        self.lost = self.lost.union(n for n in gone if n not in found)
+            rows = self._moved(gone)
+        self.lost = self.lost.union(gone)
         return {n: found[n] for n in ids if n in found}
 
     def _moved(self, gone: Sequence[ChunkId]) -> dict[ChunkId, int]:
@@ -143,23 +130,29 @@ class StoreCatalog:
         return np.asarray(kept[self.document_ids], dtype=np.bool_)
 
 
-def _facts_since(last: StoreCatalog, now: Store) -> list[Facts]:
-    """Return what the store says of every document, read only where it is new."""
-    times = now.document_times()
-    known = zip(last.document_rows.tolist(), last.documents, strict=True)
-    kept = [(row, document.path, document.title, times[row], "") for row, document in known if row in times]  # the rest is in the record
-    return kept + now.documents(sorted(times.keys() - {facts[0] for facts in kept}))
+def _documents(folder: str, now: Store, last: StoreCatalog | None) -> Iterator[tuple[int, Document]]:
+    """Yield every document with its row id, read only where it is new."""
+    if last is None:
+        new = now.documents()
+    else:
+        times = now.document_times()
+        kept = {row: document for row, document in zip(last.document_rows.tolist(), last.documents, strict=True) if row in times}
+        new = now.documents(sorted(times.keys() - kept.keys()))
+        for row, document in kept.items():
+            yield row, document if document.modified == times[row] else replace(document, modified=times[row])
+    for row, path, title, modified, rest in new:
+        yield row, document_from_row(path, title, modified, rest, folder)
 
 
-def _columns(rows: Sequence[tuple[int, int, int, bytes, float]]) -> Columns:
-    ids, of, ordinals, keys, salience = zip(*rows, strict=True) if rows else ((),) * 5
-    numbers = np.array([ids, of, ordinals], dtype=np.int64).T
-    return numbers, np.frombuffer(b"".join(keys), dtype=KEY), np.array(salience, dtype=np.float64)
-
-
-def _columns_since(last: StoreCatalog, documents: Positions, now: Store) -> Columns:
+def _columns(now: Store, last: StoreCatalog | None, documents: Positions) -> tuple[Positions, npt.NDArray[np.void], Salience]:
+    """Return chunks' row ids, documents' row ids and ordinals, shape (chunks, 3); their keys; their salience. Only what is new is read."""
+    rows = now.chunk_facts(None if last is None else np.setdiff1d(documents, last.document_rows).tolist())
+    ids, of, ordinals, key_bytes, weights = zip(*rows, strict=True) if rows else ((),) * 5
+    chunks = np.array([ids, of, ordinals], dtype=np.int64).T
+    keys, salience = np.frombuffer(b"".join(key_bytes), dtype=KEY), np.array(weights, dtype=np.float64)
+    if last is None:
+        return chunks, keys, salience
     kept = np.isin(last.document_rows, documents)[last.document_ids]
-    chunks, keys, salience = _columns(now.chunk_facts(np.setdiff1d(documents, last.document_rows).tolist()))
     held = last._chunks[kept], last._keys[kept], last.salience[kept]
     return np.concatenate([held[0], chunks]), np.concatenate([held[1], keys]), np.concatenate([held[2], salience])
 

@@ -27,7 +27,7 @@ _BLOCK = 1 << 20
 _checked: dict[Path, dict[str, tuple[tuple[int, int, int], int]]] = {}
 """Each file's inode, size and time when this process read it, and its checksum, by folder and name: an edit costs the new files only."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,19 @@ def stamp_text(folder: Path) -> str:
 def write_stamp(folder: Path, generation: int, behind: int, names: Iterable[str]) -> None:
     """Commit: say what the index shows and of which files it is made; readers open it anew."""
     before = read_stamp(folder)
-    known = before.files if before else {}
+    listed = before.files if before else {}
     with writing(folder):
         lines = [f"{VERSION} {generation} {behind}"]
         for name in sorted(names):
             # segments never change: one that was listed with this size is not read again
-            size, held = (folder / name).stat().st_size, known.get(name)
+            size, held = (folder / name).stat().st_size, listed.get(name)
             lines.append(f"{name} {size} {held[1] if held and held[0] == size else _file_checksum(folder / name)}")
         temporary = folder / f"stamp.{os.getpid()}"
         temporary.write_text("\n".join([*lines, str(_checksum(lines))]), encoding="utf-8")
         put_in_place(temporary, folder / STAMP)
 
 
-def read_at_commit(folder: Path, read: Callable[[Stamp], T]) -> T:
+def read_at_commit(folder: Path, read: Callable[[Stamp], _T]) -> _T:
     """Read something of the index as its stamp names it, all files verified before; raise IndexDamagedError.
 
     Where the next commit takes files away meanwhile, read it as that one left it.
@@ -140,11 +140,11 @@ def _read_lines(folder: Path) -> list[str] | None:
 
 def _verify(folder: Path, stamp: Stamp) -> None:
     """Compare each file with the stamp; raise OSError. A file that this process has read is not read again while nobody has written it."""
-    known, read = _checked.get(folder, {}), {}
+    before, read = _checked.get(folder, {}), {}
     for name, expected in stamp.files.items():
         found = (folder / name).stat()
         facts = (found.st_ino, found.st_size, found.st_mtime_ns)
-        read[name] = known[name] if name in known and known[name][0] == facts else (facts, _file_checksum(folder / name))
+        read[name] = before[name] if name in before and before[name][0] == facts else (facts, _file_checksum(folder / name))
         if (found.st_size, read[name][1]) != expected:
             raise OSError(f"{name} is not as it was written")
     _checked[folder] = read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -28,14 +28,14 @@ from thumbindex.ports import (
     VectorIndex,
 )
 
-Record = TypeVar("Record")
+_T = TypeVar("_T")
 
 
 def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
     """Return one snapshot over all of them; one alone is returned as it is."""
     if len(snapshots) == 1:
         return snapshots[0]
-    offsets = Offsets([len(s.catalog) for s in snapshots], [len(s.catalog.documents) for s in snapshots])
+    offsets = Offsets([s.catalog for s in snapshots])
     measured = [s.calibration for s in snapshots if len(s.vector)] or [Calibration()]
     calibration = Calibration(max(c.noise_cosine for c in measured), max(c.signal_cosine for c in measured))
     return Snapshot(
@@ -53,17 +53,22 @@ def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
 class Offsets:
     """Where each folder's positions begin in the union."""
 
-    def __init__(self, chunks: Sequence[int], documents: Sequence[int]) -> None:
-        self.chunks = (0, *accumulate(chunks))
-        self.documents = (0, *accumulate(documents))
+    def __init__(self, catalogs: Sequence[Catalog]) -> None:
+        self.chunks = (0, *accumulate(map(len, catalogs)))
+        self.documents = (0, *accumulate(len(catalog.documents) for catalog in catalogs))
 
-    def split(self, ids: Iterable[ChunkId]) -> dict[int, list[ChunkId]]:
-        """Group chunk ids by folder, shifted to it."""
-        parts: dict[int, list[ChunkId]] = {}
-        for n in ids:
-            part = bisect_right(self.chunks, n) - 1
-            parts.setdefault(part, []).append(ChunkId(n - self.chunks[part]))
-        return parts
+    def split(self, ids: Sequence[ChunkId]) -> Iterator[tuple[int, list[int], list[ChunkId]]]:
+        """Yield each folder that chunks are of: its number, where in `ids` its chunks stand, and their ids in it."""
+        parts: dict[int, list[int]] = {}
+        for at, n in enumerate(ids):
+            parts.setdefault(bisect_right(self.chunks, n) - 1, []).append(at)
+        for part, own in parts.items():
+            yield part, own, [ChunkId(ids[n] - self.chunks[part]) for n in own]
+
+    def document(self, document: DocumentId) -> tuple[int, DocumentId]:
+        """Return the folder of a document, by number, and its id in it."""
+        part = bisect_right(self.documents, document) - 1
+        return part, DocumentId(document - self.documents[part])
 
     def mask(self, mask: Mask | None, part: int) -> Mask | None:
         """Return one folder's piece of a mask."""
@@ -75,7 +80,7 @@ class Offsets:
         return [replace(hit, chunk=ChunkId(hit.chunk + chunks), document=DocumentId(hit.document + documents)) for hit in hits]
 
 
-def merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
+def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
     """Return the best hits of all folders, ranked anew; ties by position."""
     best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1))
@@ -108,26 +113,25 @@ class UnionCatalog:
 
     def chunk_ids(self, document: DocumentId) -> range:
         """Return the ids of a document's chunks."""
-        part = bisect_right(self._offsets.documents, document) - 1
-        ids = self._parts[part].chunk_ids(DocumentId(document - self._offsets.documents[part]))
+        part, own = self._offsets.document(document)
+        ids = self._parts[part].chunk_ids(own)
         return range(ids.start + self._offsets.chunks[part], ids.stop + self._offsets.chunks[part])
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         """Load chunks; those that are gone are missing."""
-        found = {part: self._parts[part].chunks(own) for part, own in self._offsets.split(ids).items()}
-        return self._joined(found)
+        return self._loaded(ids, lambda part: part.chunks)
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Load the parent of each chunk; those that are gone are missing."""
-        found = {part: self._parts[part].sections(own) for part, own in self._offsets.split(ids).items()}
-        return self._joined(found)
+        return self._loaded(ids, lambda part: part.sections)
 
-    def _joined(self, found: Mapping[int, Mapping[ChunkId, Record]]) -> dict[ChunkId, Record]:
-        return {ChunkId(n + self._offsets.chunks[part]): record for part, own in found.items() for n, record in own.items()}
+    def _loaded(self, ids: Sequence[ChunkId], load: Callable[[Catalog], Callable[[Sequence[ChunkId]], Mapping[ChunkId, _T]]]) -> dict[ChunkId, _T]:
+        found = ((part, load(self._parts[part])(own)) for part, _, own in self._offsets.split(ids))
+        return {ChunkId(n + self._offsets.chunks[part]): record for part, records in found for n, record in records.items()}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
         """Say where chunks stand."""
-        return tuple(place for part, own in sorted(self._offsets.split(ids).items()) for place in self._parts[part].places(own))
+        return tuple(place for part, _, own in sorted(self._offsets.split(ids)) for place in self._parts[part].places(own))
 
     def select(self, filters: Filters) -> Mask | None:
         """Return which chunks the filters let through."""
@@ -150,7 +154,7 @@ class UnionKeywordIndex:
         found = [part.search(terms, weights, limit, self._offsets.mask(mask, n)) for n, part in enumerate(self._parts)]
         hits = [hit for n, own in enumerate(found) for hit in self._offsets.shifted(own.hits, n)]
         documents = {DocumentId(d + self._offsets.documents[n]): score for n, own in enumerate(found) for d, score in own.documents.items()}
-        return RankedList(merged(hits, limit), documents)
+        return RankedList(_merged(hits, limit), documents)
 
     def holding(self, text: str, fields: Collection[str]) -> Mask:
         """Tell which chunks hold all words of a text in any of the fields."""
@@ -186,15 +190,15 @@ class UnionVectorIndex:
     def search(self, query: Vector, limit: int, mask: Mask | None = None) -> tuple[Hit, ...]:
         """Search each folder and merge by cosine."""
         found = [self._offsets.shifted(part.search(query, limit, self._offsets.mask(mask, n)), n) for n, part in enumerate(self._parts) if len(part)]
-        return merged((hit for own in found for hit in own), limit)
+        return _merged((hit for own in found for hit in own), limit)
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return stored vectors; NaN rows for chunks that have none."""
-        rows: dict[int, Vector] = {}
-        for n, own in self._offsets.split(chunks).items():
-            found = self._parts[n].vectors(own) if len(self._parts[n]) else np.full((len(own), self._dimensions), np.nan, dtype=np.float32)
-            rows.update(zip((chunk + self._offsets.chunks[n] for chunk in own), found, strict=True))
-        return np.stack([rows[n] for n in chunks]) if len(chunks) else np.zeros((0, self._dimensions), dtype=np.float32)
+        found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
+        for part, at, own in self._offsets.split(chunks):
+            if len(self._parts[part]):
+                found[at] = self._parts[part].vectors(own)
+        return found
 
 
 class UnionLinkGraph:
@@ -205,17 +209,13 @@ class UnionLinkGraph:
 
     def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that this one links to."""
-        part, own = self._own(document)
+        part, own = self._offsets.document(document)
         return tuple(DocumentId(n + self._offsets.documents[part]) for n in self._parts[part].linked(own))
 
     def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that link to this one."""
-        part, own = self._own(document)
+        part, own = self._offsets.document(document)
         return tuple(DocumentId(n + self._offsets.documents[part]) for n in self._parts[part].linking(own))
-
-    def _own(self, document: DocumentId) -> tuple[int, DocumentId]:
-        part = bisect_right(self._offsets.documents, document) - 1
-        return part, DocumentId(document - self._offsets.documents[part])
 
 
 class UnionDuplicates(Duplicates):
@@ -235,22 +235,16 @@ class UnionDuplicates(Duplicates):
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         """Return how much chunks matter in their documents."""
         found = np.zeros(len(chunks))
-        of = np.searchsorted(self._offsets.chunks, np.array(chunks, dtype=np.int64), side="right") - 1
-        for n, part in enumerate(self._parts):
-            own = np.flatnonzero(of == n)
-            if len(own):
-                found[own] = part.salience([ChunkId(chunks[at] - self._offsets.chunks[n]) for at in own.tolist()])
+        for part, at, own in self._offsets.split(chunks):
+            found[at] = self._parts[part].salience(own)
         return found
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
         """Return the chunks of its folder that say what this one says."""
-        ((n, (own,)),) = self._offsets.split([chunk]).items()
-        return tuple(ChunkId(other + self._offsets.chunks[n]) for other in self._parts[n].copies(own))
+        ((part, _, (own,)),) = self._offsets.split([chunk])
+        return tuple(ChunkId(other + self._offsets.chunks[part]) for other in self._parts[part].copies(own))
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
         """Return what the owner decided of two chunks of one folder."""
-        parts = self._offsets.split([first, second])
-        if len(parts) > 1:
-            return None
-        ((n, (a, b)),) = parts.items()
-        return self._parts[n].verdict(a, b)
+        found = list(self._offsets.split([first, second]))
+        return self._parts[found[0][0]].verdict(*found[0][2]) if len(found) == 1 else None

@@ -63,18 +63,18 @@ class WhooshKeywordIndex:
         self._words: Mapping[str, int] | None = None
 
     def __len__(self) -> int:
-        """Count the chunks whose words are known."""
+        """Count the chunks whose words are indexed."""
         return int(np.count_nonzero(self._is_chunk & (self._position >= 0)))
 
     def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
         """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases must match."""
         with self._lock:
             scorer = Scorer(self._catalog.document_ids, len(self._catalog.document_rows), weights, self._length)
-            known = set()
+            added = set()
             for term in terms:
                 for text in self._analyzed(term.text, weights.fields):
-                    if text not in known:
-                        known.add(text)
+                    if text not in added:
+                        added.add(text)
                         scorer.add(term.text, term.weight, {name: self._with_others(name, text, term) for name in weights.fields})
             for term in terms:
                 if term.phrase:
@@ -88,16 +88,15 @@ class WhooshKeywordIndex:
 
     def holding(self, text: str, fields: Collection[str]) -> Mask:
         """Tell which chunks hold all words of a text, themselves or by their document, in any of the fields."""
-        found = [self._holding(each, fields) for each in self._analyzed(text, fields)]
+        found = []
+        for word in self._analyzed(text, fields):
+            chunks = np.zeros(len(self._catalog), dtype=np.bool_)
+            documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
+            with self._lock:
+                for column in (self._column(name, word) for name in fields):
+                    (documents if column.whole else chunks)[column.rows] = True
+            found.append(chunks | documents[self._catalog.document_ids])
         return np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
-
-    def _holding(self, analyzed: Stems, fields: Collection[str]) -> Mask:
-        chunks = np.zeros(len(self._catalog), dtype=np.bool_)
-        documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
-        with self._lock:
-            for column in (self._column(name, analyzed) for name in fields):
-                (documents if column.whole else chunks)[column.rows] = True
-        return chunks | documents[self._catalog.document_ids]
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written (folded)."""
@@ -133,11 +132,14 @@ class WhooshKeywordIndex:
     def _form(self, name: str, form: str) -> Column:
         """Return the column of a word, or of words that stand one after the other; code is kept without places, and has no such."""
         found = [(form,)] if name == "code" else self._stems(form)
-        return self._column(name, found[0]) if len(found) == 1 else self._kept(name, found, lambda: self._phrase(name, found))
+        if len(found) == 1:
+            return self._column(name, found[0])
 
-    def _phrase(self, name: str, phrase: Sequence[Stems]) -> Column:
-        rows = np.unique(self._phrase_positions(name, phrase))
-        return Column(rows.astype(np.int32), np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
+        def phrase() -> Column:
+            rows = np.unique(self._phrase_positions(name, found))
+            return Column(rows.astype(np.int32), np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
+
+        return self._kept(name, found, phrase)
 
     def _phrase_positions(self, name: str, phrase: Sequence[Stems]) -> Positions:
         """Return where the chunks or documents stand that hold a phrase in a field: a text has one language for all of its words."""
@@ -204,14 +206,10 @@ class KeywordView:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def is_current(self) -> bool:
-        """Tell whether there is an index of this version."""
-        return is_verified(self.folder)
-
     def is_at(self, generation: int) -> bool:
         """Tell whether it shows just this generation: it holds none but the store's rows, and how many it lacks is known."""
-        shown = read_stamp(self.folder)
-        return shown is not None and shown.generation == generation and is_verified(self.folder)
+        stamp = read_stamp(self.folder)
+        return stamp is not None and stamp.generation == generation and is_verified(self.folder)
 
     def is_whole(self, generation: int) -> bool:
         """Tell whether it shows just this generation and lacks nothing of it."""
@@ -220,8 +218,8 @@ class KeywordView:
     @property
     def behind(self) -> int:
         """How many of the store's rows it still lacks."""
-        shown = read_stamp(self.folder)
-        return shown.behind if shown else 0
+        stamp = read_stamp(self.folder)
+        return stamp.behind if stamp else 0
 
     def create(self) -> None:
         """Begin an empty index; it does not count until it is stamped."""
@@ -238,7 +236,7 @@ class KeywordView:
         sweep(self.folder)
 
     def rows(self) -> Positions:
-        """Return the row ids that the index holds: chunks', and minus documents'."""
+        """Return the row ids that the index holds: chunks', and minus documents'; raise IndexDamagedError where there is no index of this version."""
         held: Positions = _joined([np.delete(segment.row_ids, deleted) for segment, deleted in open_segments(self.folder)], np.int64)
         return held
 
@@ -293,9 +291,9 @@ class KeywordView:
         return read_at_commit(self.folder, lambda stamp: _listed(self.folder, stamp)) if read_stamp(self.folder) else []
 
 
-def open_segments(folder: Path, known: Iterable[Segment] = ()) -> list[tuple[Segment, Positions]]:
-    """Open the segments at the last commit, every byte verified, with the rows that are deleted in each; those that are known stay open."""
-    held = {segment.id: segment for segment in known}
+def open_segments(folder: Path, last: Iterable[Segment] = ()) -> list[tuple[Segment, Positions]]:
+    """Open the segments at the last commit, every byte verified, with the rows that are deleted in each; those of `last` stay open."""
+    held = {segment.id: segment for segment in last}
 
     def read(stamp: Stamp) -> list[tuple[Segment, Positions]]:
         found = _listed(folder, stamp)

@@ -370,12 +370,10 @@ class Writer:
     def _held_rows(self, view: KeywordView) -> Positions:
         """Return the rows that the view holds; one that is missing, damaged or of another version is begun anew."""
         try:
-            if view.is_current():
-                return view.rows()
+            return view.rows()
         except IndexDamagedError:
-            pass
-        view.create()
-        return np.zeros(0, dtype=np.int64)
+            view.create()
+            return np.zeros(0, dtype=np.int64)
 
     def _read_chunks(self, rows: Sequence[int]) -> Iterator[tuple[int, Chunk, str]]:
         for start in range(0, len(rows), CHUNKS_AT_ONCE):

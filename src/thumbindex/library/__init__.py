@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from thumbindex.config import load_config
 from thumbindex.encode.embed import open_embedder, token_counter
@@ -20,7 +20,7 @@ from thumbindex.errors import IndexDamagedError, ModelError, StorageError, Unkno
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer, delete_index, mend
 from thumbindex.library.answering import Turns, answer, checked, folder_state
-from thumbindex.library.duplicates import Duplicated, in_words, total, warnings
+from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_json, in_words, judge_texts, keep_decisions, total, warnings
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
@@ -31,11 +31,14 @@ from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
     Answer,
+    Cluster,
+    DuplicatesFound,
     Excerpt,
     Filters,
     FolderStatus,
     IndexReport,
     IndexState,
+    Judgement,
     OutlineEntry,
     Passage,
     Pause,
@@ -43,6 +46,7 @@ from thumbindex.model import (
     Query,
     Related,
     Tuned,
+    Verdict,
     Why,
 )
 from thumbindex.ports import Embedder, Reranker
@@ -54,7 +58,7 @@ __all__ = ["LOOK_SECONDS", "Folder", "Library", "Note", "Sizes"]
 _LOG = logging.getLogger(__name__)
 
 
-class Library(Duplicated):
+class Library:
     """Some folders of Markdown, indexed and asked as one. Cheap to open; safe to ask from several threads."""
 
     find_folders = staticmethod(find_folders)
@@ -328,6 +332,43 @@ class Library(Duplicated):
             if folder not in names:
                 raise UnknownFolderError(f"No folder {folder!r} here: there is {', '.join(names)}.")
         return folders
+
+    # -------------------------------------------------------------- duplicates, and what the owner decides of them
+
+    def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicatesFound:
+        """Return the clusters of one text, with `grey` those too of which the owner has to decide, and what of the decisions has lapsed."""
+        return all_duplicates(self._with_index(folder), grey=grey)
+
+    def decide(self, cluster: str, verdict: Verdict, note: str = "", *, folder: Sequence[str] = ()) -> Cluster:
+        """Decide of all texts of a cluster, by its id, that they are the same or stay apart; return it as it is then."""
+        return decide(self._with_index(folder), cluster, verdict, note)
+
+    def undo(self, cluster: str, *, folder: Sequence[str] = ()) -> Cluster:
+        """Take back what was decided of a cluster; return it as it is then. Raises UsageError where nothing was decided."""
+        return decide(self._with_index(folder), cluster, None)
+
+    def export_decisions(self, folder: Sequence[str] = ()) -> dict[str, Any]:
+        """Return all decisions, lapsed ones too, as JSON values."""
+        return decisions_as_json(self._with_index(folder))
+
+    def import_decisions(self, exported: Any, folder: Sequence[str] = ()) -> int:
+        """Keep decisions that were exported, over those about the same texts; return how many. Raises UsageError where one is no decision.
+
+        Each goes to the folders that hold both texts; one about texts that no folder holds goes to all, and is listed as lapsed.
+        """
+        return keep_decisions(self._with_index(folder), exported)
+
+    def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Judgement, ...]:
+        """Judge pairs of texts that are in no index, by the configured model and guards. Raises ModelError."""
+        return judge_texts(pairs, self._open_embedder(""), self.config)
+
+    def _with_index(self, folder: Sequence[str]) -> list[Reader]:
+        self._known(folder)
+        chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
+        for reader in chosen:
+            if not reader.folder.places.store.exists():
+                raise UsageError(f"There is no index of {reader.folder.root}: run `thumbindex index` first.")
+        return chosen
 
     # -------------------------------------------------------------- keeping the indexes up to the disk
 

@@ -9,9 +9,9 @@ import math
 import re
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -33,86 +33,46 @@ from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.model import BlockKind, Chunk, Cluster, Decision, DuplicatesFound, IngestionCounts, Judgement, Place, Standing, Verdict, day_of
 from thumbindex.ports import Embedder, Matrix, Vector
-from thumbindex.settings import Config, DuplicatesSettings, IndexSettings, IngestSettings
+from thumbindex.settings import Config, IndexSettings, IngestSettings
 from thumbindex.text import embedded_text, text_key, visible, words
 
-AT_ONCE = 256
+_LOG = logging.getLogger(__name__)
+
+# ------------------------------------------------------------------ repeats inside a document
+
+SEGMENTS_AT_ONCE = 256
 """Segments that are compared with all kept ones at once: a page of fifty thousand takes 50 MB so."""
 
 JUDGED = 5
 """Kept segments that one is judged against, the nearest first: a log of ten thousand lines that differ in a number is read in seconds."""
 
-MOST_RATIO, MOST_BOOST = 0.50, 0.60
-"""Above these something is wrong: generated pages, or a text that says one thing over and over. Healthy are 0.10 to 0.40, and 0.05 to 0.20."""
-
 _NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
 
+Repeat = tuple[int, int, bool]
+"""A segment that is left out, the one that says it, and whether they are equal byte for byte: boilerplate, which boosts nothing."""
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """A segment that is left out, by its position, and the one that says it."""
-
-    segment: int
-    keeper: int
-    exact: bool  # byte for byte: boilerplate, which boosts nothing
+Boost = tuple[int, float, float]
+"""A segment, how much its salience is raised, and to what."""
 
 
-@dataclass(frozen=True, slots=True)
-class Boost:
-    """How much a segment's salience is raised, and to what."""
-
-    segment: int
-    boost: float
-    salience: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ingested:
-    """What became of one document's segments; all others are as they were."""
-
-    repeats: tuple[Repeat, ...] = ()  # by position
-    boosts: tuple[Boost, ...] = ()  # by position
-
-
-@dataclass(slots=True)
-class _Kept:
-    """The segments of one kind and language that are kept so far, the most salient first."""
-
-    segments: list[int] = field(default_factory=list)
-    chunks: list[Chunk] = field(default_factory=list)
-    by_text: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
-    vectors: list[Matrix] = field(default_factory=list)
-
-    def add(self, segment: int, chunk: Chunk) -> None:
-        """Keep one more; its vector comes with its block's."""
-        self.by_text.setdefault((chunk.text, *_numbers(chunk)), []).append(len(self.segments))
-        self.segments.append(segment)
-        self.chunks.append(chunk)
-
-    def cosines(self, vectors: Matrix) -> Matrix:
-        """Return the cosines of vectors with those of all that are kept."""
-        return vectors @ np.concatenate(self.vectors).T if self.vectors else np.zeros((len(vectors), 0), dtype=np.float32)
-
-    def keeper(self, chunk: Chunk, cosines: Vector, similarity: float) -> int | None:
-        """Return which of them a segment repeats, if any: one of the same text, else the nearest one that no guard tells apart."""
-        same = next((k for k in self.by_text.get((chunk.text, *_numbers(chunk)), ()) if cosines[k] >= similarity), None)
-        if same is not None:
-            return self.segments[same]
-        near = np.flatnonzero(cosines >= similarity)
-        nearest = near[np.argsort(-cosines[near], kind="stable")][:JUDGED].tolist()
-        return next((self.segments[k] for k in nearest if _says_the_same(self.chunks[k], chunk)), None)
-
-
-def ingest(chunks: Sequence[Chunk], matrix: Matrix, settings: IngestSettings) -> Ingested:
-    """Find the repeats among the segments of one document, the most salient kept first; a row of NaN is a segment without a vector, and is kept."""
-    if not settings.enabled or len(chunks) < 2:
-        return Ingested()
-    compared = np.array([chunk.salience >= settings.least_salience for chunk in chunks]) & ~np.isnan(matrix).any(axis=1)
-    kinds: dict[tuple[str, str], list[int]] = {}
-    for n in sorted(np.flatnonzero(compared).tolist(), key=lambda n: (-chunks[n].salience, chunks[n].ordinal)):
-        kinds.setdefault((chunks[n].kind, chunks[n].language.casefold()), []).append(n)
-    found = [repeat for order in kinds.values() if len(order) > 1 for repeat in _repeats(order, chunks, matrix, settings.similarity)]
-    return Ingested(tuple(sorted(found, key=lambda repeat: repeat.segment)), tuple(_boosts(found, chunks, settings)))
+def ingest(chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector], settings: IngestSettings) -> tuple[list[Repeat], list[Boost]]:
+    """Find the repeats among the segments of one document, and what they boost; the most salient one is kept, and one without a vector."""
+    kinds: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for n in sorted(chunks, key=lambda n: (-chunks[n].salience, chunks[n].ordinal)):
+        if n in vectors and chunks[n].salience >= settings.least_salience:
+            kinds[chunks[n].kind, chunks[n].language.casefold()].append(n)
+    several = [order for order in kinds.values() if len(order) > 1 and settings.enabled]
+    repeats = sorted(repeat for order in several for repeat in _repeats(order, chunks, vectors, settings.similarity))
+    near: dict[int, set[bytes]] = defaultdict(set)  # texts that repeat one count once each, however often they stand there
+    for segment, keeper, exact in repeats:
+        if not exact:
+            near[keeper].add(text_key(chunks[segment].text))
+    boosts = []
+    for keeper, texts in sorted(near.items()):
+        if boost := boost_of(len(texts), settings):
+            salience = chunks[keeper].salience  # which is never worth less for being repeated, whatever the cap
+            boosts.append((keeper, boost, max(salience, min(settings.most_salience, salience + boost))))
+    return repeats, boosts
 
 
 def boost_of(near: int, settings: IngestSettings) -> float:
@@ -122,24 +82,32 @@ def boost_of(near: int, settings: IngestSettings) -> float:
     return settings.base * (math.log2(1 + near) if settings.boost == "logarithmic" else near)
 
 
-def _repeats(order: Sequence[int], chunks: Sequence[Chunk], matrix: Matrix, similarity: float) -> list[Repeat]:
-    """Go through segments of one kind, the most salient first, and compare each with those that are kept by then."""
-    found: list[Repeat] = []
-    kept = _Kept()
-    for start in range(0, len(order), AT_ONCE):
-        block = order[start : start + AT_ONCE]
-        vectors = matrix[block]
-        earlier, among = kept.cosines(vectors), vectors @ vectors.T
+def _repeats(order: Sequence[int], chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector], similarity: float) -> Iterator[Repeat]:
+    """Go through segments of one kind, the most salient first: each repeats a kept one of the same text, else the nearest that says the same."""
+    kept: list[int] = []
+    by_text: dict[tuple[str, ...], list[int]] = defaultdict(list)  # positions in `kept`
+    earlier: list[Matrix] = []  # the vectors of those that are kept, block by block
+    for start in range(0, len(order), SEGMENTS_AT_ONCE):
+        block = order[start : start + SEGMENTS_AT_ONCE]
+        matrix = np.stack([vectors[n] for n in block])
+        among = matrix @ matrix.T
+        before = matrix @ np.concatenate(earlier).T if earlier else among[:, :0]
         stayed: list[int] = []  # positions in the block
         for at, n in enumerate(block):
-            keeper = kept.keeper(chunks[n], np.concatenate([earlier[at], among[at, stayed]]), similarity)
+            cosines = np.concatenate([before[at], among[at, stayed]])
+            same = by_text[chunks[n].text, *_numbers(chunks[n])]
+            keeper = next((kept[k] for k in same if cosines[k] >= similarity), None)
             if keeper is None:
-                kept.add(n, chunks[n])
+                near = np.flatnonzero(cosines >= similarity)
+                nearest = near[np.argsort(-cosines[near], kind="stable")][:JUDGED].tolist()
+                keeper = next((kept[k] for k in nearest if _says_the_same(chunks[kept[k]], chunks[n])), None)
+            if keeper is None:
+                same.append(len(kept))
+                kept.append(n)
                 stayed.append(at)
             else:
-                found.append(Repeat(n, keeper, chunks[n].text == chunks[keeper].text))
-        kept.vectors.append(vectors[stayed])
-    return found
+                yield n, keeper, chunks[n].text == chunks[keeper].text
+        earlier.append(matrix[stayed])
 
 
 def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
@@ -153,26 +121,17 @@ def _numbers(chunk: Chunk) -> list[str]:
     return _NUMBERED.findall(" ".join(chunk.heading_path))
 
 
-def _boosts(repeats: Iterable[Repeat], chunks: Sequence[Chunk], settings: IngestSettings) -> list[Boost]:
-    """Return what each keeper gains; texts that repeat it count once each, however often they stand there."""
-    near: dict[int, set[bytes]] = {}
-    for repeat in repeats:
-        if not repeat.exact:
-            near.setdefault(repeat.keeper, set()).add(text_key(chunks[repeat.segment].text))
-    boosts = ((keeper, boost_of(len(texts), settings)) for keeper, texts in sorted(near.items()))
-    # a segment is never worth less for being repeated, whatever the cap
-    return [Boost(n, boost, max(chunks[n].salience, min(settings.most_salience, chunks[n].salience + boost))) for n, boost in boosts if boost]
+# ------------------------------------------------------------------ counts of repeats
+
+MOST_RATIO, MOST_BOOST = 0.50, 0.60
+"""Above these something is wrong: generated pages, or a text that says one thing over and over. Healthy are 0.10 to 0.40, and 0.05 to 0.20."""
 
 
-# ------------------------------------------------------------------ counts
-
-
-def counted(kinds: Mapping[str, int], repeats: Mapping[str, int], boosts: Mapping[str, Sequence[float]]) -> tuple[IngestionCounts, ...]:
-    """Return the counts by type of document, of segments, repeats and boosts by type."""
+def counted(found: Mapping[str, tuple[int, int, Sequence[float]]]) -> tuple[IngestionCounts, ...]:
+    """Return the counts by type of document, given the number of segments, that of repeats, and the boosts."""
     return tuple(
-        IngestionCounts(kind, kinds[kind], repeats.get(kind, 0), len(raised), sum(raised) / len(raised) if raised else 0.0, max(raised, default=0.0))
-        for kind in sorted(kinds)
-        for raised in (boosts.get(kind, ()),)
+        IngestionCounts(kind, segments, repeats, len(boosts), sum(boosts) / len(boosts) if boosts else 0.0, max(boosts, default=0.0))
+        for kind, (segments, repeats, boosts) in sorted(found.items())
     )
 
 
@@ -184,25 +143,20 @@ def total(counts: Sequence[IngestionCounts]) -> IngestionCounts:
     return IngestionCounts("all", sum(each.segments for each in counts), sum(each.repeats for each in counts), boosted, mean, most)
 
 
-def ratio(counts: IngestionCounts) -> float:
-    """Return which share of the segments was left out, 0 to 1."""
-    return counts.repeats / counts.segments if counts.segments else 0.0
-
-
 def in_words(counts: IngestionCounts) -> str:
     """Say what was left out in one line."""
     boosts = f", {counts.boosted:,} boosted by {counts.mean_boost:.2f} on average, {counts.most_boost:.2f} at most" if counts.boosted else ""
     left = counts.segments - counts.repeats
-    return f"deduplication: {counts.segments:,} -> {left:,} segments ({ratio(counts):.0%} repeat others of their document{boosts})"
+    return f"deduplication: {counts.segments:,} -> {left:,} segments ({_ratio(counts):.0%} repeat others of their document{boosts})"
 
 
 def warnings(counts: IngestionCounts) -> tuple[str, ...]:
     """Say what is more than is healthy, each in a sentence that ends with what to do."""
     of = f" of type {counts.type!r}" if counts.type not in {"", "all"} else ""
     found = []
-    if ratio(counts) > MOST_RATIO:
+    if _ratio(counts) > MOST_RATIO:
         found.append(
-            f"{ratio(counts):.0%} of the segments of documents{of} repeat others of their document, more than half: "
+            f"{_ratio(counts):.0%} of the segments of documents{of} repeat others of their document, more than half: "
             "generated pages? Raise index.ingest.similarity, or leave them out with corpus.exclude."
         )
     if counts.most_boost > MOST_BOOST:
@@ -213,6 +167,217 @@ def warnings(counts: IngestionCounts) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _ratio(counts: IngestionCounts) -> float:
+    return counts.repeats / counts.segments if counts.segments else 0.0
+
+
+# ------------------------------------------------------------------ near copies across documents
+
+SPARE = 251
+"""Near chunks that are looked at beside the nearest ones that are wanted: some are of the same document, or gone. A page whose own chunks
+come before all others has its copies found when those are looked at."""
+
+QUERIES_AT_ONCE = 1024
+"""Chunks whose nearest ones are looked for at once: what it takes is some tens of megabytes, whatever the size of the index."""
+
+KEPT_VIEWS = 4
+"""Folders whose vectors stay in memory between two edits."""
+
+ChunkDocuments = dict[int, int]
+"""Chunks' row ids with their documents'."""
+
+
+@dataclass(slots=True)
+class _Nearby:
+    """The vectors of one folder's chunks, kept in memory between two edits."""
+
+    identity: tuple[int, int, str]  # the store's file, and the model
+    view: VectorView
+    last: int  # up to here it holds all
+    gone: set[int] = field(default_factory=set)  # rows that it should not hold any more
+
+
+_views: dict[str, _Nearby] = {}
+_guard = threading.Lock()
+
+
+@contextmanager
+def _nearby(store: Store, places: Places, fingerprint: str, last: int) -> Iterator[_Nearby]:
+    """Give the vectors of a folder's chunks up to a row: those of the last time with what came since, else those of its file."""
+    facts = places.store.stat()
+    identity = (facts.st_dev, facts.st_ino, fingerprint)
+    with _guard:
+        near = _views.pop(str(places.store), None)  # nobody else has them meanwhile
+    if near is None or near.identity != identity or near.last > store.last_row:
+        near = _Nearby(identity, stored_vectors(store), last)
+    near.view.remove(np.array(sorted(near.gone), dtype=np.int64))
+    near.gone.clear()
+    new = np.array([row for row, _ in store.documents_between(near.last, last)], dtype=np.int64)
+    near.view.add(*store.chunk_matrix(np.setdiff1d(new, near.view.rows()).tolist()))
+    near.last = max(near.last, last)
+    try:
+        yield near
+    finally:
+        with _guard:
+            _views[str(places.store)] = near
+            while len(_views) > KEPT_VIEWS:
+                del _views[next(iter(_views))]
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """Compares chunks with those of their document and with their nearest ones elsewhere, each pair once."""
+
+    store: Store
+    settings: IndexSettings
+    near: _Nearby
+    pairs: set[tuple[int, int]] = field(default_factory=set)  # that were compared
+
+    def compare(self, rows: ChunkDocuments, again: ChunkDocuments, mark: str) -> Looked:
+        """Compare new chunks, and those that are to be compared again, with what the store holds."""
+        chunks = self.store.chunks([*rows, *again])
+        own = {row: document for row, document in rows.items() if row in chunks}
+        repeats, boosts = list[Repeat](), list[Boost]()
+        if self.settings.ingest.enabled:
+            vectors = self.store.chunk_vectors(list(own))
+            documents: dict[int, dict[int, Chunk]] = defaultdict(dict)
+            for row, document in own.items():
+                documents[document][row] = chunks[row]
+            for segments in documents.values():
+                found = ingest(segments, vectors, self.settings.ingest)
+                repeats += found[0]
+                boosts += found[1]
+        plain = {row: digest for row, chunk in chunks.items() if (digest := _plain_digest(chunk))}
+        left_out = {row for row, *_ in repeats}
+        searched = {row: document for row, document in {**own, **again}.items() if row in chunks and row not in left_out}
+        alike = self._alike(searched, chunks, plain) if self.settings.duplicates.enabled else []
+        digests = [(row, text_key(chunks[row].text), plain.get(row, b"")) for row in own]
+        return Looked(mark, digests, repeats, boosts, alike, list(again))
+
+    def _alike(self, own: ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]) -> list[Alike]:
+        """Return the pairs of these chunks and chunks of other documents that are one text twice or in the grey zone."""
+        vectors = self.store.chunk_vectors(list(own))
+        candidates = (*self._nearest(own, vectors), *self._of_the_same_words(own, plain))
+        pairs = {(min(pair), max(pair)) for pair in candidates} - self.pairs
+        # what is in a later block comes again there; of earlier ones nothing does but what comes from the other side
+        self.pairs = {pair for pair in self.pairs | pairs if pair[1] > max(own, default=0)}
+        others = sorted({row for pair in pairs for row in pair} - chunks.keys())
+        texts = {**chunks, **self.store.chunks(others)}
+        vectors.update(self.store.chunk_vectors(others))
+        found: list[Alike] = []
+        for a, b in sorted(pairs):
+            if a in texts and b in texts:
+                # in double precision it is the same whatever else was compared with them
+                cosine = round(float(vectors[a].astype(np.float64) @ vectors[b].astype(np.float64)), 6) if a in vectors and b in vectors else None
+                verdict = judge(texts[a], texts[b], cosine, self.settings.duplicates)
+                if verdict.zone != "distinct":
+                    found.append((a, b, cosine or 0.0, verdict.zone, verdict.rule, verdict.differs))
+        return found
+
+    def _nearest(self, own: ChunkDocuments, vectors: Mapping[int, Vector]) -> Iterator[tuple[int, int]]:
+        """Yield each chunk with its nearest ones of other documents, as far as they may be one text or grey."""
+        rows, wanted = [row for row in own if row in vectors], self.settings.duplicates.nearest
+        for start in range(0, len(rows), QUERIES_AT_ONCE):
+            part = rows[start : start + QUERIES_AT_ONCE]
+            at, found, _ = self.near.view.near(np.stack([vectors[row] for row in part]), self.settings.duplicates.grey, wanted + SPARE)
+            near = np.unique(found).tolist()
+            documents = self.store.documents_of(near)
+            self.near.gone.update(row for row in near if row not in documents)
+            repeated = self.store.duplicates.repeats_among(list(documents))
+            taken: Counter[int] = Counter()
+            for row, other in zip((part[n] for n in at.tolist()), found.tolist(), strict=True):
+                if taken[row] < wanted and other in documents and other not in repeated and documents[other] != own[row]:
+                    taken[row] += 1
+                    yield row, other
+
+    def _of_the_same_words(self, own: ChunkDocuments, plain: Mapping[int, bytes]) -> Iterator[tuple[int, int]]:
+        """Yield each chunk with the newest ones of other documents that have the same words: copies under other headings."""
+        same, wanted = defaultdict[bytes, list[int]](list), self.settings.duplicates.nearest
+        for row, document in own.items():
+            if row in plain:
+                here = [other for other in same[plain[row]] if own[other] != document]
+                there = self.store.duplicates.rows_of_words(plain[row], document, wanted)
+                yield from ((row, other) for other in sorted({*here, *there}, reverse=True)[:wanted])
+                same[plain[row]].append(row)
+
+
+# ------------------------------------------------------------------ new chunks are compared
+
+COMPARISON_VERSION = 3
+"""Changes when the same chunks would be judged in another way: all are compared again."""
+
+COMPARED_AT_ONCE = 1000
+"""Chunks that are compared between two commits, whole documents, about a second's work: an interruption waits for no more."""
+
+
+def find_duplicates(folder: Folder, interrupted: Callable[[], bool] = lambda: False) -> None:
+    """Compare new chunks with each other and with the old ones, a group of documents at a time; the writer's lock is taken for commits alone."""
+    settings = folder.config.index
+    with closing(Store(folder.places.store, read_only=True)) as store:
+        if not (fingerprint := store.meta("fingerprint")):
+            return
+        decisive = (COMPARISON_VERSION, fingerprint, replace(settings.ingest, log=True, metrics=True), settings.duplicates)
+        version = text_key(repr(decisive)).hex()
+        with store.reading():
+            before, _, row = (mark := store.meta("looked")).partition(" ")
+            anew = before != version  # other settings or another model decided so far
+            first = 0 if anew else int(row)
+            last = max(first, store.embedded_to if store.pending() else store.last_row)  # up to here all have vectors
+            rows = dict(store.documents_between(first, last))
+            again = {} if anew else store.documents_of(store.duplicates.lonely())  # that have lost one that was alike
+        again = {row: document for row, document in again.items() if row not in rows}
+        if not (anew or rows or again):
+            return
+        segments, repeats, boosts = 0, 0, list[float]()
+        try:
+            decided = {digest for each in store.decisions() for digest in (each.first, each.second)}
+        except StorageError as error:  # the owner's own file keeps nobody from looking
+            _LOG.warning("%s", error)
+            decided = set()
+        groups = list(by_document(rows)) or [{}]
+        with _nearby(store, folder.places, fingerprint, last) as near:
+            comparison = _Comparison(store, settings, near)
+            for n, group in enumerate(groups, 1):
+                found = comparison.compare(group, again, f"{version} {last if n == len(groups) else max(group)}")
+                with Writer.open(folder.places.folder) as writer, writer.store.transaction():
+                    if writer.store.meta("looked") != mark:  # others have come further meanwhile: they go on
+                        break
+                    if anew:
+                        writer.store.duplicates.forget_looked()
+                    writer.store.duplicates.keep_looked(found, decided)
+                segments, repeats = segments + len(group), repeats + len(found.repeats)
+                boosts += [boost for _, boost, _ in found.boosts]
+                again, anew, mark = {}, False, found.mark
+                if interrupted():
+                    break
+    (counts,) = counted({"": (segments, repeats, boosts)})
+    if settings.ingest.log:
+        if counts.repeats:
+            _LOG.info("%s", in_words(counts))
+        for sentence in warnings(counts):
+            _LOG.warning("%s", sentence)
+
+
+def by_document(rows: ChunkDocuments) -> Iterator[ChunkDocuments]:
+    """Yield whole documents, as many as make up a group."""
+    group: ChunkDocuments = {}
+    for row, document in rows.items():
+        if len(group) >= COMPARED_AT_ONCE and document != next(reversed(group.values())):
+            yield group
+            group = {}
+        group[row] = document
+    if group:
+        yield group
+
+
+def _plain_digest(chunk: Chunk) -> bytes:
+    """Return a digest of a chunk's kind, language and words, by which a copy is found that stands under another heading; none without words."""
+    found = chunk.text.split() if chunk.kind is BlockKind.CODE else words(visible(chunk.text))
+    return text_key("\0".join((chunk.kind, chunk.language, *found))) if found else b""
+
+
+# ------------------------------------------------------------------ clusters
+
 ID_DIGITS = 8
 """Hex digits of a cluster's name: to be typed, and a million clusters seldom have two of one name."""
 
@@ -221,15 +386,6 @@ _EACH_TWO = 50
 
 Pair = tuple[str, str]
 """The digests of two texts, the lesser first."""
-
-
-@dataclass(frozen=True, slots=True)
-class FolderDuplicates:
-    """What is known of duplicates in one folder."""
-
-    clusters: tuple[Cluster, ...]
-    lapsed: tuple[Decision, ...]
-    chunks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,529 +400,168 @@ class _Link:
     differs: str
 
 
-def read_clusters(reader: Reader) -> FolderDuplicates:
-    """Read a folder's clusters, those of one text first, by where they stand, and its lapsed decisions."""
+def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
+    """Read a folder's clusters, those of one text first, by where they stand, its lapsed decisions, and how many chunks it has."""
     store, name = reader.store, reader.folder.name
     with store.reading():
-        alike, decisions = store.duplicates.alike(), store.decisions()
+        alike, decisions = store.duplicates.alike(), {(each.first, each.second): each for each in store.decisions()}
+        documents = {row: document for row, document, _ in store.chunk_rows()}
         chunks = store.chunks(sorted({row for pair in alike for row in pair[:2]}))
         digests = {row: text_key(chunk.text).hex() for row, chunk in chunks.items()}
-        lapsed, elsewhere = _lapsed(store, decisions, digests)
-        links = _links(alike, digests)
-        links += _decided_links(decisions, elsewhere | digests, links)
-        rows = {row for link in links for row in link.rows}
-        standings = _standings(store, rows, name)
-        total = len(store.chunk_rows())
-    verdicts = {(each.first, each.second): each for each in decisions}
-    clusters = [_cluster_of(each, standings, verdicts, name) for each in _components(links)]
+        wanted = {digest for pair in decisions for digest in pair} - set(digests.values())
+        if wanted:  # all texts are read only where a decision is about one that is not among those at hand
+            for row, chunk in store.chunks(list(documents)).items():
+                if (digest := text_key(chunk.text).hex()) in wanted:
+                    chunks[row], digests[row] = chunk, digest
+        links = _links(alike, decisions, digests)
+        standing = sorted({row for link in links for row in link.rows})
+        facts = store.documents(sorted({documents[row] for row in standing}))
+    read = {row: document_from_row(path, title, modified, rest, name) for row, path, title, modified, rest in facts}
+    standings = {}
+    for row in standing:
+        chunk, document = chunks[row], read[documents[row]]
+        place = Place(name, document.path, chunk.start_line, chunk.end_line)
+        standings[row] = Standing(place, chunk.heading_path, chunk.text, digests[row], day_of(document).isoformat())
+    gone = wanted - set(digests.values())
+    clusters = [_cluster_of(each, standings, decisions, name) for each in _grouped(links)]
     order = sorted(clusters, key=lambda each: (each.zone != "same", each.standings[0].place.path, each.standings[0].place.start_line, each.id))
-    return FolderDuplicates(tuple(order), lapsed, total)
+    return order, [each for pair, each in decisions.items() if gone & set(pair)], len(documents)
 
 
-def _links(alike: Iterable[Alike], digests: dict[int, str]) -> list[_Link]:
+def _links(alike: Iterable[Alike], decisions: Iterable[Pair], digests: Mapping[int, str]) -> list[_Link]:
+    """Return what the index holds for alike, and what the owner decided of other texts: imported, or found by other settings."""
     found = []
     for a, b, cosine, zone, rule, differs in alike:
         if a in digests and b in digests:
             low, high = sorted((digests[a], digests[b]))
             found.append(_Link((low, high), frozenset((a, b)), cosine, zone, rule, differs))
-    return found
-
-
-def _decided_links(decisions: Sequence[Decision], digests: dict[int, str], links: Sequence[_Link]) -> list[_Link]:
-    """Return what the owner decided of texts that the index does not hold for alike: imported, or found by other settings."""
-    listed = {link.ends for link in links}
+    listed = {link.ends for link in found}
     rows: dict[str, set[int]] = {}
     for row, digest in digests.items():
         rows.setdefault(digest, set()).add(row)
-    found = []
-    for each in decisions:
-        ends = (each.first, each.second)
+    for ends in decisions:
         both = frozenset().union(*(rows.get(digest, ()) for digest in ends))
         if ends not in listed and len(both) > 1 and rows.keys() >= set(ends):
             found.append(_Link(ends, both, 0.0, "decided", "by the owner alone", ""))
     return found
 
 
-def _components(links: Sequence[_Link]) -> list[list[_Link]]:
+def _grouped(links: Sequence[_Link]) -> list[list[_Link]]:
     """Group links: those of one text by what hangs together, of the others each two texts by themselves."""
     number = {digest: n for n, digest in enumerate(sorted({digest for link in links for digest in link.ends}))}
     same = [[number[digest] for digest in link.ends] for link in links if link.zone == "same"]
     clusters = Clusters(np.array(same, dtype=np.int64).reshape(-1, 2), {}, {})
-    groups: dict[tuple[str, ...], list[_Link]] = {}
+    groups: dict[tuple[str, ...], list[_Link]] = defaultdict(list)
     for link in links:
         one, other = (clusters.of(number[digest])[:1] for digest in link.ends)
-        if link.zone == "same" or (link.zone == "decided" and one and one == other):
-            groups.setdefault(("same", str(one)), []).append(link)
-        else:
-            groups.setdefault(("grey", *link.ends), []).append(link)
+        is_same = link.zone == "same" or (link.zone == "decided" and one and one == other)
+        groups[("same", str(one)) if is_same else link.ends].append(link)
     return list(groups.values())
 
 
-def _cluster_of(links: list[_Link], standings: dict[int, Standing], verdicts: dict[Pair, Decision], folder: str) -> Cluster:
+def _cluster_of(links: list[_Link], standings: Mapping[int, Standing], decisions: Mapping[Pair, Decision], folder: str) -> Cluster:
     first = min(links, key=lambda link: (link.cosine, link.ends))
-    rows = {row for link in links for row in link.rows}
-    zone = "same" if first.zone == "same" else "grey"
-    key = min(digest for link in links for digest in link.ends) if zone == "same" else "".join(first.ends)
-    decided = {link.ends: verdicts.get(link.ends) for link in links}
+    is_same = first.zone == "same"
+    key = f"same{min(digest for link in links for digest in link.ends)}" if is_same else f"grey{''.join(first.ends)}"
+    decided = {link.ends: decisions.get(link.ends) for link in links}
     made = [each for each in decided.values() if each]
     verdict = made[0].verdict if len(made) == len(decided) and len({each.verdict for each in made}) == 1 else None
+    standing = [standings[row] for row in {row for link in links for row in link.rows}]
     return Cluster(
-        hashlib.blake2b(f"{zone}{key}".encode(), digest_size=ID_DIGITS // 2).hexdigest(),
+        hashlib.blake2b(key.encode(), digest_size=ID_DIGITS // 2).hexdigest(),
         folder,
-        "same" if zone == "same" else "grey",
+        "same" if is_same else "grey",
         first.rule,
         "; ".join(dict.fromkeys(link.differs for link in links if link.differs)),
         first.cosine,
-        tuple(sorted((standings[row] for row in rows), key=lambda each: (each.date, each.place.path, each.place.start_line), reverse=True)),
+        tuple(sorted(standing, key=lambda each: (each.date, each.place.path, each.place.start_line), reverse=True)),
         tuple(sorted(decided)),
         verdict,
         made[0].note if verdict else "",
     )
 
 
-def _standings(store: Store, rows: Iterable[int], folder: str) -> dict[int, Standing]:
-    chunks = store.chunks(sorted(rows))
-    of = {row: document for row, document, _ in store.chunk_rows() if row in chunks}
-    facts = {
-        row: document_from_row(path, title, modified, more, folder) for row, path, title, modified, more in store.documents(sorted(set(of.values())))
-    }
-    return {row: _stands(chunk, facts[of[row]].path, day_of(facts[of[row]]).isoformat(), folder) for row, chunk in chunks.items()}
-
-
-def _stands(chunk: Chunk, path: str, day: str, folder: str) -> Standing:
-    place = Place(folder, path, chunk.start_line, chunk.end_line)
-    return Standing(place, chunk.heading_path, chunk.text, text_key(chunk.text).hex(), day)
-
-
-def _lapsed(store: Store, decisions: Sequence[Decision], digests: dict[int, str]) -> tuple[tuple[Decision, ...], dict[int, str]]:
-    """Return the decisions of which a text is nowhere any more, and where the texts of the others stand that the index holds for alike to none.
-
-    All texts are read only where a decision is about one that is not among those at hand.
-    """
-    wanted = {digest for each in decisions for digest in (each.first, each.second)} - set(digests.values())
-    if not wanted:
-        return (), {}
-    every = store.chunks([row for row, _, _ in store.chunk_rows()])
-    elsewhere = {row: digest for row, chunk in every.items() if (digest := text_key(chunk.text).hex()) in wanted}
-    gone = wanted - set(elsewhere.values())
-    return tuple(each for each in decisions if each.first in gone or each.second in gone), elsewhere
-
-
-def pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
+def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:
     """Return the pairs of texts that a decision on a cluster is about, one that stands in several places with itself too, and where they stand."""
     first: dict[str, str] = {}
-    places = Counter(each.digest for each in cluster.standings)
     for each in cluster.standings:
         first.setdefault(each.digest, f"{each.place.path}:{each.place.start_line}")
     each_two = combinations(sorted(first), 2) if len(first) <= _EACH_TWO else ()
+    places = Counter(each.digest for each in cluster.standings)
     itself = ((digest, digest) for digest, count in places.items() if count > 1 and cluster.zone == "same")
     return [((a, b), (first[a], first[b])) for a, b in sorted({*cluster.pairs, *each_two, *itself})]
 
 
-def is_merged(cluster: Cluster) -> bool:
-    """Tell whether the texts of a cluster come once in an answer."""
-    return cluster.verdict == "same" or (cluster.zone == "same" and cluster.verdict is None)
-
-
-def places_of(clusters: Iterable[Cluster]) -> frozenset[Place]:
-    """Return the places in clusters, each once."""
-    return frozenset(each.place for cluster in clusters for each in cluster.standings)
-
-
-SPARE = 251
-"""Near chunks that are looked at beside the nearest ones that are wanted: some are of the same document, or gone. A page whose own chunks
-come before all others has its copies found when those are looked at."""
-
-QUERIES_AT_ONCE = 1024
-"""Chunks whose nearest ones are looked for at once: what it takes is some tens of megabytes, whatever the size of the index."""
-
-KEPT_VIEWS = 4
-"""Folders whose vectors stay in memory between two edits."""
-
-Judge = Callable[[Chunk, Chunk, float | None, DuplicatesSettings], Judgement]
-
-
-def plain_digest(chunk: Chunk) -> bytes | None:
-    """Return a digest of a chunk's kind, language and words, by which a copy is found that stands under another heading; None without words."""
-    found = chunk.text.split() if chunk.kind is BlockKind.CODE else words(visible(chunk.text))
-    if not found:
-        return None
-    return text_key("\0".join((chunk.kind, chunk.language, *found)))
-
-
-# ------------------------------------------------------------------ by vectors
-
-
-@dataclass(slots=True)
-class Nearby:
-    """The vectors of one folder's chunks, kept in memory between two edits."""
-
-    identity: tuple[int, int, str]  # the store's file, and the model
-    view: VectorView
-    last: int = 0  # up to here it holds all
-    gone: set[int] = field(default_factory=set)  # rows that it should not hold any more
-
-    def follow(self, store: Store, last: int) -> None:
-        """Take in the chunks that came since, and drop those that were found to be gone."""
-        self.view.remove(np.array(sorted(self.gone), dtype=np.int64))
-        self.gone.clear()
-        new = np.array([row for row, _ in store.documents_between(self.last, last)], dtype=np.int64)
-        self.view.add(*store.chunk_matrix(np.setdiff1d(new, self.view.rows()).tolist()))
-        self.last = max(self.last, last)
-
-    def nearest(self, store: Store, own: Mapping[int, int], vectors: Mapping[int, Vector], wanted: int, least: float) -> Iterator[tuple[int, int]]:
-        """Yield pairs of a chunk of `own` (row id to document's) and each of its nearest ones of other documents, of at least so high a cosine."""
-        rows = [row for row in own if row in vectors]
-        for start in range(0, len(rows), QUERIES_AT_ONCE):
-            part = rows[start : start + QUERIES_AT_ONCE]
-            at, found, _ = self.view.near(np.stack([vectors[row] for row in part]), least, wanted + SPARE)
-            elsewhere = self._elsewhere(store, np.unique(found).tolist())
-            taken = [0] * len(part)
-            for n, other in zip(at.tolist(), found.tolist(), strict=True):
-                if taken[n] < wanted and elsewhere.get(other, own[part[n]]) != own[part[n]]:
-                    taken[n] += 1
-                    yield part[n], other
-
-    def _elsewhere(self, store: Store, rows: Sequence[int]) -> dict[int, int]:
-        """Return the documents of chunks that may be paired; take note of those that are gone."""
-        there = store.documents_of(rows)
-        self.gone.update(row for row in rows if row not in there)
-        repeated = store.duplicates.repeats_among(list(there))
-        return {row: document for row, document in there.items() if row not in repeated}
-
-
-_views: dict[str, Nearby] = {}
-_guard = threading.Lock()
-
-
-def nearby(store: Store, places: Places, fingerprint: str, last: int) -> Nearby:
-    """Return the vectors of a folder's chunks up to a row: those of the last call with what came since, else those of its file."""
-    facts = places.store.stat()
-    identity = (facts.st_dev, facts.st_ino, fingerprint)
-    with _guard:
-        known = _views.pop(str(places.store), None)
-    if known is None or known.identity != identity or known.last > store.last_row:
-        known = Nearby(identity, stored_vectors(store), last)
-    known.follow(store, last)
-    return known
-
-
-def keep_nearby(places: Places, known: Nearby) -> None:
-    """Keep the vectors for the next edit; nobody else has them meanwhile."""
-    with _guard:
-        _views[str(places.store)] = known
-        while len(_views) > KEPT_VIEWS:
-            del _views[next(iter(_views))]
-
-
-# ------------------------------------------------------------------ judged
-
-
-@dataclass(slots=True)
-class Comparison:
-    """Compares chunks with their nearest ones, each pair once."""
-
-    store: Store
-    settings: DuplicatesSettings
-    judge: Judge
-    near: Nearby
-    seen: set[tuple[int, int]] = field(default_factory=set)
-
-    def alike(self, own: Mapping[int, int], chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]) -> list[Alike]:
-        """Return the pairs of chunks of `own` (row id to document's) and chunks of other documents that are one text twice or in the grey zone."""
-        vectors = self.store.chunk_vectors(list(own))
-        pairs = {(min(a, b), max(a, b)) for a, b in self._candidates(own, vectors, plain)} - self.seen
-        # what is in a later block comes again there; of earlier ones nothing does but what comes from the other side
-        self.seen = {pair for pair in self.seen | pairs if pair[1] > max(own, default=0)}
-        others = sorted({row for pair in pairs for row in pair} - chunks.keys())
-        texts = {**chunks, **self.store.chunks(others)}
-        vectors.update(self.store.chunk_vectors(others))
-        found = (self._judged(a, b, texts, vectors) for a, b in sorted(pairs) if a in texts and b in texts)
-        return [pair for pair in found if pair is not None]
-
-    def _candidates(self, own: Mapping[int, int], vectors: Mapping[int, Vector], plain: Mapping[int, bytes]) -> Iterator[tuple[int, int]]:
-        yield from self.near.nearest(self.store, own, vectors, self.settings.nearest, self.settings.grey)
-        same: dict[bytes, list[int]] = {}
-        for row, document in own.items():
-            if row in plain:
-                here = [other for other in same.get(plain[row], ()) if own[other] != document]
-                there = self.store.duplicates.rows_of_words(plain[row], document, self.settings.nearest)
-                yield from ((row, other) for other in sorted({*here, *there}, reverse=True)[: self.settings.nearest])
-                same.setdefault(plain[row], []).append(row)
-
-    def _judged(self, first: int, second: int, texts: Mapping[int, Chunk], vectors: Mapping[int, Vector]) -> Alike | None:
-        cosine = _cosine(vectors[first], vectors[second]) if first in vectors and second in vectors else None
-        found = self.judge(texts[first], texts[second], cosine, self.settings)
-        return None if found.zone == "distinct" else (first, second, cosine or 0.0, found.zone, found.rule, found.differs)
-
-
-def _cosine(first: Vector, second: Vector) -> float:
-    """Return the cosine of two stored vectors, the same whatever else was compared with them."""
-    return round(float(first.astype(np.float64) @ second.astype(np.float64)), 6)
-
-
-_LOG = logging.getLogger(__name__)
-
-LOOKING_VERSION = 3
-"""Changes when the same chunks would be judged in another way: all are looked at again."""
-
-CHUNKS_AT_ONCE = 1000
-"""Chunks that are looked at between two commits, whole documents, about a second's work: an interruption waits for no more."""
-
-Rows = dict[int, int]
-"""Chunks' row ids with their documents'."""
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """What is to be looked at."""
-
-    settings: str  # a digest of what decides
-    anew: bool  # other settings or another model decided so far
-    rows: Rows
-    again: Rows  # that have lost one that was alike
-    last: int  # up to here all have vectors
-    mark: str  # how far others had looked: where that is another one meanwhile, they go on
-
-
-def look_at_new(folder: Folder, interrupted: Callable[[], bool] = lambda: False) -> None:
-    """Find what is known of duplicates among new chunks, a group of documents at a time; the writer's lock is taken for commits alone."""
-    with closing(Store(folder.places.store, read_only=True)) as store:
-        fingerprint = store.meta("fingerprint")
-        due = _due(store, folder.config.index, fingerprint) if fingerprint else None
-        if due is None or not (due.anew or due.rows or due.again):
-            return
-        near = nearby(store, folder.places, fingerprint, due.last)
-        comparison = Comparison(store, folder.config.index.duplicates, judge, near)
-        try:
-            done = _look(folder, store, due, comparison, interrupted)
-        finally:
-            keep_nearby(folder.places, near)
-    if folder.config.index.ingest.log:
-        report(done)
-
-
-def report(counts: IngestionCounts) -> None:
-    """Log what was left out of the search, if anything, and what of it is more than is healthy."""
-    if counts.repeats:
-        _LOG.info("%s", in_words(counts))
-    for sentence in warnings(counts):
-        _LOG.warning("%s", sentence)
-
-
-def _due(store: Store, settings: IndexSettings, fingerprint: str) -> Due:
-    wanted = _decisive(settings, fingerprint)
-    with store.reading():
-        known, _, row = (mark := store.meta("looked")).partition(" ")
-        anew = known != wanted
-        last = max(0 if anew else int(row), store.embedded_to if store.pending() else store.last_row)
-        rows = dict(store.documents_between(0 if anew else int(row), last))
-        again = {} if anew else store.documents_of(store.duplicates.lonely())
-    return Due(wanted, anew, rows, {row: document for row, document in again.items() if row not in rows}, last, mark)
-
-
-def _decisive(settings: IndexSettings, fingerprint: str) -> str:
-    """Return a digest of what decides: whether it is told makes no difference."""
-    decisive = (LOOKING_VERSION, fingerprint, replace(settings.ingest, log=True, metrics=True), settings.duplicates)
-    return text_key(repr(decisive)).hex()
-
-
-def _look(folder: Folder, store: Store, due: Due, comparison: Comparison, interrupted: Callable[[], bool]) -> IngestionCounts:
-    segments, found, again, anew, mark = 0, list[Looked](), due.again, due.anew, due.mark
-    groups = list(_by_document(due.rows))
-    try:
-        decided = {digest for each in store.decisions() for digest in (each.first, each.second)}
-    except StorageError as error:  # the owner's own file keeps nobody from looking
-        _LOG.warning("%s", error)
-        decided = set()
-    for rows in groups or [{}]:
-        last = due.last if not groups or rows is groups[-1] else max(rows)
-        looked = _look_at(store, rows, again, comparison, folder.config.index, f"{due.settings} {last}")
-        with Writer.open(folder.places.folder) as writer, writer.store.transaction():
-            if writer.store.meta("looked") != mark:
-                break
-            if anew:
-                writer.store.duplicates.forget_looked()
-            writer.store.duplicates.keep_looked(looked, decided)
-        segments, again, anew, mark = segments + len(rows), {}, False, looked.mark
-        found.append(looked)
-        if interrupted():
-            break
-    boosts = [boost for looked in found for _, boost, _ in looked.boosts]
-    return total(counted({"": segments}, {"": sum(len(looked.repeats) for looked in found)}, {"": boosts}))
-
-
-def _by_document(rows: Rows) -> Iterator[Rows]:
-    """Yield whole documents, as many as make up a group."""
-    group: Rows = {}
-    for row, document in rows.items():
-        if len(group) >= CHUNKS_AT_ONCE and document != next(reversed(group.values())):
-            yield group
-            group = {}
-        group[row] = document
-    if group:
-        yield group
-
-
-def _look_at(store: Store, rows: Rows, again: Rows, comparison: Comparison, settings: IndexSettings, mark: str) -> Looked:
-    chunks = store.chunks([*rows, *again])
-    own = {row: document for row, document in rows.items() if row in chunks}
-    repeats, boosts = _ingested(store, own, chunks, settings) if settings.ingest.enabled else ([], [])
-    words = {row: digest for row in chunks for digest in (plain_digest(chunks[row]),) if digest is not None}
-    left_out = {row for row, *_ in repeats}
-    searched = {row: document for row, document in {**own, **again}.items() if row in chunks and row not in left_out}
-    alike = comparison.alike(searched, chunks, words) if settings.duplicates.enabled else []
-    digests = [(row, text_key(chunks[row].text), words.get(row, b"")) for row in own]
-    return Looked(mark, digests, repeats, boosts, alike, list(again))
-
-
-def _ingested(
-    store: Store, rows: Rows, chunks: dict[int, Chunk], settings: IndexSettings
-) -> tuple[list[tuple[int, int, int]], list[tuple[int, float, float]]]:
-    """Return the repeats inside each document, and what they boost, by row ids."""
-    repeats, boosts = [], []
-    vectors = store.chunk_vectors(list(rows))
-    for own in _documents(rows):
-        matrix = _matrix(own, vectors)
-        found = ingest([chunks[row] for row in own], matrix, settings.ingest) if matrix is not None else Ingested()
-        repeats += [(own[each.segment], own[each.keeper], int(each.exact)) for each in found.repeats]
-        boosts += [(own[each.segment], each.boost, each.salience) for each in found.boosts]
-    return repeats, boosts
-
-
-def _documents(rows: Rows) -> Iterator[list[int]]:
-    by_document: dict[int, list[int]] = {}
-    for row, document in rows.items():
-        by_document.setdefault(document, []).append(row)
-    yield from by_document.values()
-
-
-def _matrix(rows: Sequence[int], vectors: Mapping[int, Vector]) -> Matrix | None:
-    """Return the vectors of a document's chunks, rows of NaN where there is none; None where there are fewer than two."""
-    held = [n for n, row in enumerate(rows) if row in vectors]
-    if len(held) < 2:
-        return None
-    known = np.stack([vectors[rows[n]] for n in held])
-    matrix = np.full((len(rows), known.shape[1]), np.nan, dtype=np.float32)
-    matrix[held] = known
-    return matrix
-
-
-def ingestion_counts(store: Store) -> tuple[IngestionCounts, ...]:
-    """Return what ingestion did, by type of document."""
-    found = store.duplicates.ingested_by_type()
-    return counted({k: v[0] for k, v in found.items()}, {k: v[1] for k, v in found.items()}, {k: v[2] for k, v in found.items()})
-
+# ------------------------------------------------------------------ what the owner sees and decides
 
 EXPORT_VERSION = 1
 """Of the JSON that `export` writes."""
 
-_AT_ONCE = 256
-"""Texts of pairs that are embedded at once."""
+_PAIRS_AT_ONCE = 256
+"""Pairs of texts that are embedded at once."""
 
 
-class Duplicated:
-    """What a library tells of duplicates in its folders, and what its owner decides of them."""
+def all_duplicates(readers: Sequence[Reader], *, grey: bool) -> DuplicatesFound:
+    """Return the clusters of some folders, with `grey` those too of which the owner has to decide, and what of the decisions has lapsed."""
+    found = [(reader.folder.name, _read_clusters(reader)) for reader in readers]
+    every = [each for _, (clusters, _, _) in found for each in clusters]
+    merged, flagged = set[Place](), set[Place]()
+    for each in every:
+        if each.verdict == "same" or (each.zone == "same" and each.verdict is None):  # its texts come once in an answer
+            merged.update(standing.place for standing in each.standings)
+        elif each.zone == "grey" and each.verdict is None:
+            flagged.update(standing.place for standing in each.standings)
+    return DuplicatesFound(
+        tuple(each for each in every if grey or each.zone == "same" or each.verdict),
+        tuple((name, decision) for name, (_, lapsed, _) in found for decision in lapsed),
+        sum(chunks for _, (_, _, chunks) in found),
+        len(merged),
+        len(flagged - merged),
+    )
 
-    config: Config
-    _readers: tuple[Reader, ...]
-    _open_embedder: Callable[[str], Embedder]
-    _known: Callable[[Sequence[str]], Sequence[str]]
 
-    def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicatesFound:
-        """Return the clusters of one text, with `grey` those too of which the owner has to decide, and what of the decisions has lapsed."""
-        found = [(reader.folder.name, read_clusters(reader)) for reader in self._chosen_readers(folder)]
-        every = [each for _, known in found for each in known.clusters]
-        merged = places_of(each for each in every if is_merged(each))
-        return DuplicatesFound(
-            tuple(each for each in every if grey or each.zone == "same" or each.verdict),
-            tuple((name, decision) for name, known in found for decision in known.lapsed),
-            sum(known.chunks for _, known in found),
-            len(merged),
-            len(places_of(each for each in every if each.zone == "grey" and each.verdict is None) - merged),
-        )
-
-    def decide(self, cluster: str, verdict: Verdict, note: str = "", *, folder: Sequence[str] = ()) -> Cluster:
-        """Decide of all texts of a cluster, by its id, that they are the same or stay apart; return it as it is then."""
-        reader, found = self._cluster(cluster, folder)
-        now = time.time()
-        made = [Decision(*pair, verdict, note, now, *places) for pair, places in pairs_of(found)]
-        with Writer.open(reader.folder.places.folder) as writer:
-            writer.decide(made)
-        return self._again(reader, found)
-
-    def undo(self, cluster: str, *, folder: Sequence[str] = ()) -> Cluster:
-        """Take back what was decided of a cluster; return it as it is then. Raises UsageError where nothing was decided."""
-        reader, found = self._cluster(cluster, folder)
-        with Writer.open(reader.folder.places.folder) as writer:
-            gone = writer.decide(dropped=[pair for pair, _ in pairs_of(found)])
-        if not gone:
+def decide(readers: Sequence[Reader], cluster: str, verdict: Verdict | None, note: str = "") -> Cluster:
+    """Decide of all texts of a cluster, or with None take back what was decided; return it as it is then."""
+    reader, found = _find_cluster(readers, cluster)
+    pairs, now = _pairs_of(found), time.time()
+    with Writer.open(reader.folder.places.folder) as writer:
+        if verdict is not None:
+            writer.decide([Decision(*pair, verdict, note, now, *places) for pair, places in pairs])
+        elif not writer.decide(dropped=[pair for pair, _ in pairs]):
             raise UsageError(f"Cluster {found.id}: nothing was decided of it; `thumbindex duplicates --grey` lists what is decided and what is not.")
-        return self._again(reader, found)
-
-    def export_decisions(self, folder: Sequence[str] = ()) -> dict[str, Any]:
-        """Return all decisions, lapsed ones too, as JSON values."""
-        readers = self._chosen_readers(folder)
-        return {"version": EXPORT_VERSION, "decisions": [asdict(each) for reader in readers for each in reader.store.decisions()]}
-
-    def import_decisions(self, exported: Any, folder: Sequence[str] = ()) -> int:
-        """Keep decisions that were exported, over those about the same texts; return how many. Raises UsageError where one is no decision.
-
-        Each goes to the folders that hold both texts; one about texts that no folder holds goes to all, and is listed as lapsed.
-        """
-        decisions = _read_decisions(exported)
-        texts = sorted({digest for each in decisions for digest in (each.first, each.second)})
-        held = {reader: set(reader.store.duplicates.rows_of_texts(texts).values()) for reader in self._chosen_readers(folder)}
-        nowhere = [each for each in decisions if not any({each.first, each.second} <= there for there in held.values())]
-        for reader, there in held.items():
-            with Writer.open(reader.folder.places.folder) as writer:
-                writer.decide((*(each for each in decisions if {each.first, each.second} <= there), *nowhere))
-        self.refresh()
-        return len(decisions)
-
-    def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Judgement, ...]:
-        """Judge pairs of texts that are in no index, by the configured model and guards. Raises ModelError."""
-        embedder = self._open_embedder("")
-        return tuple(judgement for at in range(0, len(pairs), _AT_ONCE) for judgement in _judge(pairs[at : at + _AT_ONCE], embedder, self.config))
-
-    def refresh(self) -> None:
-        """Open the indexes as they are now."""
-        raise NotImplementedError
-
-    def _chosen_readers(self, folder: Sequence[str]) -> list[Reader]:
-        self._known(folder)
-        chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
-        for reader in chosen:
-            if not reader.folder.places.store.exists():
-                raise UsageError(f"There is no index of {reader.folder.root}: run `thumbindex index` first.")
-        return chosen
-
-    def _cluster(self, name: str, folder: Sequence[str]) -> tuple[Reader, Cluster]:
-        """Find a cluster by its id, or by how it begins where no other does."""
-        wanted = name.strip().casefold()
-        found = [
-            (reader, each)
-            for reader in self._chosen_readers(folder)
-            for each in read_clusters(reader).clusters
-            if wanted and each.id.startswith(wanted)
-        ]
-        if len(found) != 1:
-            what = f"begins several ({', '.join(each.id for _, each in found)}): give all of it" if found else "is not there (any more)"
-            raise UsageError(f"Cluster {name}: {what}; `thumbindex duplicates --grey` lists them.")
-        return found[0]
-
-    def _again(self, reader: Reader, cluster: Cluster) -> Cluster:
-        self.refresh()
-        return next(each for each in (*read_clusters(reader).clusters, cluster) if each.id == cluster.id)
+    for each in readers:
+        each.refresh()
+    return next(each for each in (*_read_clusters(reader)[0], found) if each.id == found.id)
 
 
-# ------------------------------------------------------------------ import, and pairs from a file
+def _find_cluster(readers: Sequence[Reader], name: str) -> tuple[Reader, Cluster]:
+    """Find a cluster by its id, or by how it begins where no other does."""
+    wanted = name.strip().casefold()
+    found = [(reader, each) for reader in readers for each in _read_clusters(reader)[0] if wanted and each.id.startswith(wanted)]
+    if len(found) != 1:
+        what = f"begins several ({', '.join(each.id for _, each in found)}): give all of it" if found else "is not there (any more)"
+        raise UsageError(f"Cluster {name}: {what}; `thumbindex duplicates --grey` lists them.")
+    return found[0]
 
 
-def _read_decisions(exported: Any) -> list[Decision]:
+def decisions_as_json(readers: Sequence[Reader]) -> dict[str, Any]:
+    """Return all decisions, lapsed ones too, as JSON values."""
+    return {"version": EXPORT_VERSION, "decisions": [asdict(each) for reader in readers for each in reader.store.decisions()]}
+
+
+def keep_decisions(readers: Sequence[Reader], exported: Any) -> int:
+    """Keep decisions that were exported; each goes to the folders that hold both texts, one about texts that no folder holds to all."""
     if not isinstance(exported, dict) or exported.get("version") != EXPORT_VERSION or not isinstance(exported.get("decisions"), list):
         raise UsageError(f"This is no export of decisions of version {EXPORT_VERSION}: make one with `thumbindex duplicates export FILE`.")
-    return [_read_decision(each, n) for n, each in enumerate(exported["decisions"], 1)]
+    decisions = [_read_decision(each, n) for n, each in enumerate(exported["decisions"], 1)]
+    texts = sorted({digest for each in decisions for digest in (each.first, each.second)})
+    held = [(reader, set(reader.store.duplicates.rows_of_texts(texts).values())) for reader in readers]
+    nowhere = [each for each in decisions if not any({each.first, each.second} <= there for _, there in held)]
+    for reader, there in held:
+        with Writer.open(reader.folder.places.folder) as writer:
+            writer.decide((*(each for each in decisions if {each.first, each.second} <= there), *nowhere))
+        reader.refresh()
+    return len(decisions)
 
 
 def _read_decision(given: Any, number: int) -> Decision:
@@ -783,16 +578,19 @@ def _read_decision(given: Any, number: int) -> Decision:
     return read
 
 
-def _judge(pairs: Sequence[tuple[str, str]], embedder: Embedder, config: Config) -> list[Judgement]:
-    vectors = embedder.embed_passages([embedded_text((), text) for pair in pairs for text in pair])
-    cosines = (vectors[::2] * vectors[1::2]).sum(axis=1)
-    return [
-        judge(_chunk(first, config), _chunk(second, config), float(cosine), config.index.duplicates)
-        for (first, second), cosine in zip(pairs, cosines, strict=True)
-    ]
+def judge_texts(pairs: Sequence[tuple[str, str]], embedder: Embedder, config: Config) -> tuple[Judgement, ...]:
+    """Judge pairs of texts that are in no index, by a model and the configured guards."""
+    found: list[Judgement] = []
+    for at in range(0, len(pairs), _PAIRS_AT_ONCE):
+        part = pairs[at : at + _PAIRS_AT_ONCE]
+        vectors = embedder.embed_passages([embedded_text((), text) for pair in part for text in pair])
+        cosines = (vectors[::2] * vectors[1::2]).sum(axis=1).tolist()
+        for (first, second), cosine in zip(part, cosines, strict=True):
+            found.append(judge(_one_chunk(first, config), _one_chunk(second, config), cosine, config.index.duplicates))
+    return tuple(found)
 
 
-def _chunk(text: str, config: Config) -> Chunk:
+def _one_chunk(text: str, config: Config) -> Chunk:
     """Return a text as one chunk: of the kind and language of its blocks where these are of one."""
     found = parse_document("text.md", text.encode("utf-8", "surrogatepass"), config.corpus).chunks
     kinds = {(each.kind, each.language) for each in found}

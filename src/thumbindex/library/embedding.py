@@ -16,7 +16,7 @@ from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import VectorView
 from thumbindex.index.writer import Writer
-from thumbindex.library.duplicates import look_at_new
+from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.folders import Folder
 from thumbindex.model import Progress
 from thumbindex.ports import Embedder, Matrix, Reranker, Vector
@@ -170,7 +170,7 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
     """Embed what is pending, newest files first; a model is opened only when something is. `interrupted` leaves the rest for the next call."""
     task = _begin(folder, open_embedder)
     if isinstance(task, Embedded):
-        look_at_new(folder, interrupted)
+        find_duplicates(folder, interrupted)
         return task
     done = truncated = 0
     while left := task.pending[done:]:
@@ -181,7 +181,7 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
         if taken < len(group) or (done < len(task.pending) and interrupted()):
             return Embedded(done, task.had, truncated)
     done += _finish(folder, task.embedder)
-    look_at_new(folder, interrupted)
+    find_duplicates(folder, interrupted)
     return Embedded(done, task.had, truncated)
 
 

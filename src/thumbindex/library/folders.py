@@ -95,16 +95,16 @@ def find_folders(config: Config, names: Sequence[str | Path], directory: str) ->
     was named, or where none is left.
     """
 
-    def is_known(root: Path) -> bool:
+    def is_indexed(root: Path) -> bool:
         return place_of(directory, root).store.exists()
 
     roots = {name: Path(path).expanduser().resolve() for name, path in config.folders.items()}
-    missing = [name for name, root in roots.items() if not names and not root.is_dir() and not is_known(root)]
+    missing = [name for name, root in roots.items() if not names and not root.is_dir() and not is_indexed(root)]
     if 0 < len(missing) < len(roots):
         for name in missing:
             _LOG.warning("Going on without %s: there is no folder %s; check its path in the configuration's [folders].", name, roots[name])
         config = replace(config, folders={name: path for name, path in config.folders.items() if name not in missing})
-    return resolve_folders(config, names, is_known)
+    return resolve_folders(config, names, is_indexed)
 
 
 def opened_folder(name: str, root: Path, directory: str, config: Config) -> Folder:

@@ -1,4 +1,4 @@
-"""Is what is on disk indexed? Compare, wait for it, and tell what changed since one looked last."""
+"""Is what is on disk indexed? Compare the two, wait for it, and tell what changed since the last time."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _POLL_OTHERS_SECONDS = 0.1
 
 @contextmanager
 def announced(folders: Sequence[Folder], tell: Tell) -> Iterator[Tell]:
-    """Let other processes see a run over these folders; what this gives tells them how far it is, and whoever is to be told here, too."""
+    """Let other processes see a run over these folders; what is reported to the function that this gives reaches them, and `tell`."""
     with ExitStack() as runs:
-        told = {folder.name: runs.enter_context(at_work(folder.places.folder)) for folder in folders}
+        announce = {folder.name: runs.enter_context(at_work(folder.places.folder)) for folder in folders}
         places = {folder.name: folder.places.folder for folder in folders}
 
         def tell_all(progress: Progress) -> None:
@@ -38,7 +38,7 @@ def announced(folders: Sequence[Folder], tell: Tell) -> Iterator[Tell]:
                 work = work_in(places[progress.folder])
                 progress = replace(progress, pid=work.pid if work and _is_anothers(work) else 0)
             else:
-                told[progress.folder](progress.phase, progress.done, progress.total)
+                announce[progress.folder](progress.phase, progress.done, progress.total)
             tell(progress)
 
         yield tell_all
@@ -70,15 +70,11 @@ def _is_anothers(work: Work) -> bool:
     return work.pid != os.getpid()
 
 
-Known = Mapping[str, tuple[int, str]]
-"""Each document's row id and digest by path; the digest is read where the row is another: none is used twice in a store."""
-
-
 class News:
     """Tells what is new in some folders' indexes. Its own memory: queries, too, open what is new, and nothing of that may be missed here."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
-        self._watched = [Watched(reader) for reader in readers]
+        self._folders = [_FolderNews(reader) for reader in readers]
 
     def look(self) -> Mapping[str, Changes]:
         """Return by folder what came, went and changed since the last look; folders without news are left out.
@@ -86,46 +82,39 @@ class News:
         An index that is not there (forgotten, under repair) tells nothing until it is back.
         """
         found = {}
-        for each in self._watched:
-            try:
+        for each in self._folders:
+            with suppress(StorageError):  # the next look tells of it: what one folder has come to hides nothing of the others
                 found[each.name] = each.look()
-            except StorageError:
-                continue  # the next look tells of it: what one folder has come to hides nothing of the others
         return {name: changes for name, changes in found.items() if changes.added or changes.changed or changes.removed}
 
 
-class Watched:
-    """One folder's documents as they were when one looked last."""
+class _FolderNews:
+    """One folder's documents as they were with the last look."""
 
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
         self._reader = reader
-        self._seen: StoreCatalog | None = None
-        self._known: Known = {}
+        self._catalog: StoreCatalog | None = None
+        self._documents: Mapping[str, tuple[int, str]] = {}  # row id and digest by path
         self._is_first = True
 
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
         first, self._is_first = self._is_first, False
-        if not self._reader.indexed or (catalog := self._reader.opened().catalog) is self._seen:
+        if not self._reader.indexed or (catalog := self._reader.opened().catalog) is self._catalog:
             return Changes()
-        known = self._known if self._seen is not None and self._seen.store is catalog.store else {}  # a store built anew counts from the beginning
-        before, self._known, self._seen = self._known, _known(catalog, known), catalog
-        return Changes() if first else compare(before, self._known)
-
-
-def _known(catalog: StoreCatalog, last: Known) -> Known:
-    rows = dict(zip(catalog.paths, catalog.document_rows.tolist(), strict=True))
-    kept = {path: last[path] for path, row in rows.items() if path in last and last[path][0] == row}
-    read = catalog.store.manifest(rows.keys() - kept.keys())
-    return kept | {path: (rows[path], state.digest) for path, state in read.items()}
-
-
-def compare(before: Known, after: Known) -> Changes:
-    """Return the paths that came, changed and went."""
-    kept = before.keys() & after.keys()
-    changed = tuple(sorted(path for path in kept if before[path][1] != after[path][1]))
-    return Changes(tuple(sorted(after.keys() - kept)), changed, tuple(sorted(before.keys() - kept)), len(kept) - len(changed))
+        before, rows = self._documents, dict(zip(catalog.paths, catalog.document_rows.tolist(), strict=True))
+        kept = {}
+        if self._catalog is not None and self._catalog.store is catalog.store:  # which uses no row id twice; one built anew counts from the beginning
+            kept = {path: before[path] for path, row in rows.items() if path in before and before[path][0] == row}
+        read = catalog.store.manifest(rows.keys() - kept.keys())
+        after = kept | {path: (rows[path], state.digest) for path, state in read.items()}
+        self._documents, self._catalog = after, catalog
+        if first:
+            return Changes()
+        both = before.keys() & after.keys()
+        changed = tuple(sorted(path for path in both if before[path][1] != after[path][1]))
+        return Changes(tuple(sorted(after.keys() - both)), changed, tuple(sorted(before.keys() - both)), len(both) - len(changed))
 
 
 LONGEST_WAIT = 60.0
@@ -139,7 +128,7 @@ UNTENDED_SECONDS = 3.0
 _LOOK_SECONDS = 1.0
 """While nothing is committed the disk is looked at again this often: a file that was put back as it was needs no commit."""
 
-Differing = dict[str, FileState | None]
+Differences = dict[str, FileState | None]
 """Each path that the index does not show as it is on disk, with its facts there; None where it is gone."""
 
 
@@ -179,14 +168,14 @@ def checked_wait(seconds: float) -> float:
 
 
 def count_words(reader: Reader) -> Progress:
-    """Tell how many of a folder's files the index knows; a folder that is gone has as many as are known."""
-    known = len(_manifest(reader))
+    """Count how many of a folder's files the index knows; a folder that is gone has as many as are indexed."""
+    indexed = len(_manifest(reader))
     try:
         states = walk(reader.folder.root, reader.folder.config.corpus).files
         files = len(states) - len(_withheld(reader).of(states))
     except UnknownFolderError:
-        files = known
-    return Progress(reader.folder.name, "words", min(known, files), files)
+        files = indexed
+    return Progress(reader.folder.name, "words", min(indexed, files), files)
 
 
 class Awaited:
@@ -195,17 +184,17 @@ class Awaited:
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
         self.is_gone = False
-        self.missing: Differing = {}
+        self.missing: Differences = {}
         self._reader = reader
-        self._store: Store | None = None  # the one that was looked at
+        self._store: Store | None = None  # the one that was compared
         self._words: int | None = None  # the generation whose words are to be shown
-        self._generation, self._looked_at, self._pause = -1, 0.0, 0.0
+        self._generation, self._compared_at, self._pause = -1, 0.0, 0.0
         self._tended_at, self._asked_at = time.monotonic(), 0.0
         self._begin()
         self._total = len(self.missing)
 
     def progress(self) -> Progress:
-        """Tell how many of the paths are indexed; where all are, of how many chunks the words are known: a large file has many."""
+        """Tell how many of the paths are indexed; where all are, of how many chunks the words are indexed: a large file has many."""
         if not self.missing and self._store and (stamp := read_stamp(self._reader.folder.places.keyword)) and stamp.behind:
             with suppress(StorageError):  # it is just being put in the place of another
                 chunks = self._store.count_chunks()
@@ -218,7 +207,7 @@ class Awaited:
             if _store(self._reader) is not self._store:
                 self._begin()  # the index was built anew: it counts from the beginning, and holds nothing of what the last one did
             elif self.missing and self._is_due():
-                self._note(self._still_missing)
+                self._compare(self._still_missing)
             return self.is_gone or (not self.missing and self._is_searchable())
         except IndexDamagedError:
             raise  # there is somebody to repair it
@@ -236,27 +225,27 @@ class Awaited:
 
     def _begin(self) -> None:
         self._store, self._words = _store(self._reader), None
-        self._note(lambda: find_differing(self._reader))
+        self._compare(lambda: find_differences(self._reader))
 
     def _is_due(self) -> bool:
-        # Looking may take long in a large folder: at most half of the time is spent on it.
-        since = time.monotonic() - self._looked_at
+        # Comparing may take long in a large folder: at most half of the time is spent on it.
+        since = time.monotonic() - self._compared_at
         return since >= self._pause and (since >= _LOOK_SECONDS or self._generation != _generation(self._reader))
 
-    def _note(self, look: Callable[[], Differing]) -> None:
+    def _compare(self, look: Callable[[], Differences]) -> None:
         began, self._generation = time.monotonic(), _generation(self._reader)
         try:
             self.missing = look()
         except UnknownFolderError:
             self.is_gone, self.missing = True, {}
-        self._looked_at = time.monotonic()
-        self._pause = self._looked_at - began
+        self._compared_at = time.monotonic()
+        self._pause = self._compared_at - began
 
-    def _still_missing(self) -> Differing:
+    def _still_missing(self) -> Differences:
         """Return what is indexed neither as it was then nor as it is now."""
-        known = _manifest(self._reader)
-        missing = {path: state for path, state in self.missing.items() if not _shows(known.get(path), state)}
-        return {path: missing[path] for path in missing.keys() & find_differing(self._reader).keys()} if missing else {}
+        indexed = _manifest(self._reader)
+        missing = {path: state for path, state in self.missing.items() if not _shows(indexed.get(path), state)}
+        return {path: missing[path] for path in missing.keys() & find_differences(self._reader).keys()} if missing else {}
 
     def _is_searchable(self) -> bool:
         if not self._reader.indexed:
@@ -267,24 +256,25 @@ class Awaited:
         return stamp is not None and stamp.generation >= self._words and not stamp.behind
 
 
-def find_differing(reader: Reader) -> Differing:
+def find_differences(reader: Reader) -> Differences:
     """Compare the folder with the index; what cannot be read is no difference. Raises UnknownFolderError where the folder is gone."""
     folder, settings = reader.folder, reader.folder.config.corpus
     if count_unchanged(folder, cutting(folder)) is not None:
         return {}
     now = time.time_ns()
     states, problems, _ = walk(folder.root, settings)
-    known = _manifest(reader)
+    indexed = _manifest(reader)
     private = _withheld(reader).of(states)
-    comparison = find_changes({**known, **private}, states, lambda path: read_digest(folder.root, path, settings), now_ns=now)
+    comparison = find_changes({**indexed, **private}, states, lambda path: read_digest(folder.root, path, settings), now_ns=now)
     changes = hold_back(folder, keep_unlisted(split_private(comparison, private)[0], Listing(problems, {}))).changes
     if changes.removed:
-        refuse_empty(folder.root, len(known))
+        refuse_empty(folder.root, len(indexed))
     digests = {state.path: state.digest for state in comparison.states}
     facts = {state.path: replace(state, digest=digests[state.path]) for state in states}
-    unreadable = {path for path in _reported(reader, known) & set(changes.added) if isinstance(read_bytes(folder.root, path, settings), Problem)}
+    reported = {problem.path for problem in reader.store.problems()} - indexed.keys() if reader.indexed else set()
+    unreadable = {path for path in reported.intersection(changes.added) if isinstance(read_bytes(folder.root, path, settings), Problem)}
     hidden = {path for path in (*changes.added, *changes.changed) if is_private_now(folder, path)}
-    found: Differing = {path: facts[path] for path in (*changes.added, *changes.changed) if path not in unreadable | hidden}
+    found: Differences = {path: facts[path] for path in (*changes.added, *changes.changed) if path not in unreadable | hidden}
     return found | dict.fromkeys((*changes.removed, *hidden.intersection(changes.changed)))
 
 
@@ -301,11 +291,6 @@ def _manifest(reader: Reader) -> Mapping[str, FileState]:
 
 def _withheld(reader: Reader) -> Withheld:
     return read_withheld(reader.store) if reader.indexed else Withheld()
-
-
-def _reported(reader: Reader, known: Mapping[str, FileState]) -> set[str]:
-    """Return the paths of which the index says why they are not in it."""
-    return {problem.path for problem in reader.store.problems()} - known.keys() if reader.indexed else set()
 
 
 def _store(reader: Reader) -> Store | None:

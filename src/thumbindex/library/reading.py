@@ -19,7 +19,7 @@ from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import Reader
-from thumbindex.model import ChunkId, Document, DocumentId, Excerpt, Link, OutlineEntry, Passage, Problem, Related
+from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Excerpt, Link, OutlineEntry, Passage, Problem, Related
 from thumbindex.ports import Snapshot, Vector
 from thumbindex.text import one_line
 
@@ -39,17 +39,12 @@ def note_tokens(passages: Sequence[Passage], readers: Sequence[Reader], count: C
         for path, size in reader.store.sizes({each.path for each in passages if each.folder == reader.folder.name}).items()
     }
     samples = {(each.folder, each.path): each.text[:_SAMPLE] for each in reversed(passages)}  # the best one's last
-    return {place: _rounded(size * _density(samples[place], count)) for place, size in sizes.items()}
-
-
-def _density(sample: str, count: Callable[[str], int]) -> float:
-    """Return the tokens of a byte."""
-    size = len(sample.encode("utf-8", "replace"))
-    return count(sample) / size if size else 0.0
-
-
-def _rounded(tokens: float) -> int:
-    return round(round(tokens), min(0, _DIGITS - len(str(round(tokens)))))
+    found = {}
+    for place, size in sizes.items():
+        sample = len(samples[place].encode("utf-8", "replace"))
+        tokens = round(size * (count(samples[place]) / sample)) if sample else 0
+        found[place] = round(tokens, min(0, _DIGITS - len(str(tokens))))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +59,27 @@ class Note:
 
 def read_notes(folders: Sequence[Folder]) -> tuple[Note, ...]:
     """Return every document of the folders' indexes, by folder and path; the notes themselves are not read."""
-    return tuple(note for folder in folders if folder.places.store.exists() for note in _read_folder(folder))
+    return tuple(note for folder in folders if folder.places.store.exists() for note in _notes_of(folder))
 
 
-def _read_folder(folder: Folder) -> list[Note]:
+def _notes_of(folder: Folder) -> Iterator[Note]:
     with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
         rows, facts = store.chunk_rows(), store.documents()
         chunks = store.chunks([row for row, *_ in rows])
         links: dict[str, list[Link]] = defaultdict(list)
         for source, _, link in store.links():
             links[source].append(link)
-    of: dict[int, list[int]] = defaultdict(list)
+    texts: dict[int, list[Chunk]] = defaultdict(list)
     for row, document, _ in sorted(rows, key=lambda each: each[2]):
-        of[document].append(row)
-    notes = []
+        if row in chunks:
+            texts[document].append(chunks[row])
     for row, path, title, modified, rest in facts:
-        own = [chunks[chunk] for chunk in of[row] if chunk in chunks]
-        headings = headings_on([each.heading_path[1:] for each in own])
-        known = document_from_row(path, title, modified, rest, folder.name)
-        notes.append(Note(known, headings, tuple(each.text for each in own), tuple(links[path])))
-    return notes
+        headings = _headings_on([each.heading_path[1:] for each in texts[row]])
+        found = document_from_row(path, title, modified, rest, folder.name)
+        yield Note(found, headings, tuple(each.text for each in texts[row]), tuple(links[path]))
 
 
-def headings_on(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _headings_on(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the headings of a document, in order, from those above each of its chunks."""
     found: list[str] = []
     before: Sequence[str] = ()
@@ -133,8 +126,8 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
             raise UsageError(f"{wanted!r} is in several folders ({names}): say which one with `folder`.")
         if found:
             return found[0]
-    known = [(reader, document.path) for reader, snapshot in snapshots for document in snapshot.catalog.documents if document.path not in private]
-    close = _nearest(path, known)
+    indexed = [(reader, document.path) for reader, snapshot in snapshots for document in snapshot.catalog.documents if document.path not in private]
+    close = _nearest(path, indexed)
     hint = f"Nearest: {', '.join(map(one_line, close))}." if close else "`outline` without a path lists all documents."
     raise UnknownPathError(f"No document {path!r} in the index. {hint}")
 
@@ -142,8 +135,8 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
 def _is_held_back(found: Found) -> bool:
     """Tell whether a note was changed since, where nobody can read what the folder's own file keeps private."""
     folder, path = found.reader.folder, found.document.path
-    known = found.reader.store.manifest([path]).get(path) if folder.config.closed else None
-    return known is not None and known.digest != read_digest(folder.root, path, folder.config.corpus)
+    indexed = found.reader.store.manifest([path]).get(path) if folder.config.closed else None
+    return indexed is not None and indexed.digest != read_digest(folder.root, path, folder.config.corpus)
 
 
 def _wanted(path: str) -> Iterator[tuple[str, str | None, bool]]:
@@ -154,13 +147,13 @@ def _wanted(path: str) -> Iterator[tuple[str, str | None, bool]]:
         yield file, heading, as_cited
 
 
-def _nearest(path: str, known: Sequence[tuple[Reader, str]]) -> list[str]:
+def _nearest(path: str, indexed: Sequence[tuple[Reader, str]]) -> list[str]:
     """Return which names come nearest; that of a note which has become private since it was indexed is none of them."""
     name = path.rpartition("/")[2].casefold()
-    same_name = [p for _, p in known if p.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
-    folded = {p.casefold(): p for _, p in known}
+    same_name = [p for _, p in indexed if p.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
+    folded = {p.casefold(): p for _, p in indexed}
     for found in (same_name, [folded[p] for p in get_close_matches(path.casefold(), folded, n=_LOOKED_AT, cutoff=0.5)]):
-        still_open = (p for p in found if not any(is_private_now(reader.folder, p) for reader, each in known if each == p))
+        still_open = (p for p in found if not any(is_private_now(reader.folder, p) for reader, each in indexed if each == p))
         if close := list(islice(still_open, _NAMED)):
             return close
     return []

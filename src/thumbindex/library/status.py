@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
 from thumbindex.errors import ConfigError, IndexBusyError, IndexDamagedError, IndexTooNewError, ModelError, StorageError
-from thumbindex.index.files import Places, size_of
+from thumbindex.index.files import size_of
 from thumbindex.index.locks import is_writing
 from thumbindex.index.store import Store
 from thumbindex.index.writer import damage
 from thumbindex.library.answering import folder_state
-from thumbindex.library.duplicates import ingestion_counts
+from thumbindex.library.duplicates import counted
 from thumbindex.library.folders import Folder, read_tuned
 from thumbindex.library.freshness import progress_of
 from thumbindex.library.reader import Reader
@@ -84,12 +85,14 @@ def status_of(reader: Reader) -> FolderStatus:
     ingestion: tuple[IngestionCounts, ...] = ()
     flagged: tuple[Problem, ...] = ()
     if reader.indexed:
-        size, updated = size_of(places.folder), _updated(places)
+        size = size_of(places.folder)
+        with suppress(OSError):
+            updated = datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds")
         try:
             links = reader.store.link_counts()
             state, problems = folder_state(reader), (*folder.problems, *reader.store.problems())
             flagged = flags_of(reader.store.flagged())
-            ingestion = ingestion_counts(reader.store) if folder.config.index.ingest.metrics and state.vectors else ()
+            ingestion = counted(reader.store.duplicates.ingested_by_type()) if folder.config.index.ingest.metrics and state.vectors else ()
         except StorageError as error:
             state, problems, links = _NOTHING, (*folder.problems, Problem(str(places.store), None, str(error))), (0, 0)
             failure = _FAILURES.get(type(error), "unreadable")
@@ -106,10 +109,3 @@ def status_of(reader: Reader) -> FolderStatus:
     return FolderStatus(
         *names, size, state, problems, *links, writing, updated, failure, progress, ingestion, tuned, flagged, count, not folder.root.is_dir()
     )
-
-
-def _updated(places: Places) -> str:
-    try:
-        return datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds")
-    except OSError:
-        return ""

@@ -44,7 +44,8 @@ def why(path: str, query: Query, readers: Sequence[Reader], settings: QuerySetti
         for own in (wanted, wanted.partition("#")[0]):
             if own and _is_there(reader, own):
                 return _unindexed(query, reader.folder.name, own, reason_of(reader, own))
-    return _unknown(path, readers)
+    find_document(path, readers)  # it is not there, and says what comes near
+    raise UnknownPathError(f"No document {path!r} in the index.")
 
 
 def _is_there(reader: Reader, path: str) -> bool:
@@ -86,11 +87,6 @@ def _indexed(sought: Sequence[Sought]) -> Found | None:
     return found[0] if found else None
 
 
-def _unknown(path: str, readers: Sequence[Reader]) -> Why:
-    find_document(path, readers)  # it is not there, and says what comes near
-    raise UnknownPathError(f"No document {path!r} in the index.")
-
-
 # ------------------------------------------------------------------ not in the index
 
 
@@ -112,8 +108,8 @@ def reason_of(reader: Reader, path: str) -> str:
     if folder.config.closed:
         return folder.config.problem
     data = read_bytes(folder.root, path, folder.config.corpus)
-    said = [data.reason] if isinstance(data, Problem) else [each.reason for each in reader.store.problems() if each.path == path]
-    return said[0] if said else "the index does not know it yet: a server that runs takes it in by itself, else `thumbindex index` does"
+    reasons = [data.reason] if isinstance(data, Problem) else [each.reason for each in reader.store.problems() if each.path == path]
+    return reasons[0] if reasons else "the index does not know it yet: a server that runs takes it in by itself, else `thumbindex index` does"
 
 
 # ------------------------------------------------------------------ in the index
@@ -126,12 +122,11 @@ def _in_index(
     if names and name not in names:
         return Why(query.text, None, name, path, "", "filtered", "", f"the filter `folder` asks for {', '.join(names)}; it is in {name}")
     opened = [reader.opened() for reader in readers if reader.indexed and (not names or reader.folder.name in names)]
-    tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
+    tools, steps = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     document = next(n for n, each in enumerate(tools.snapshot.catalog.documents) if (each.folder, each.path) == (name, path))
     wanted = chunks_under(found.fragment, DocumentId(document), tools)
-    answer, _ = run(without_folder(query, len(opened)), tools, time.perf_counter, lambda stage, search: seen.append((stage, search)))
-    told = fate_of(found.document, found.fragment or "", wanted, seen, answer, tools)
-    return replace(told, notes=notes_on(found))
+    answer, _ = run(without_folder(query, len(opened)), tools, time.perf_counter, lambda stage, search: steps.append((stage, search)))
+    return replace(fate_of(found.document, found.fragment or "", wanted, steps, answer, tools), notes=notes_on(found))
 
 
 def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:
@@ -142,8 +137,8 @@ def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> lis
     chunks, wanted = tools.snapshot.catalog.chunks(ids), heading.lstrip("#").strip().casefold()
     found = [n for n in ids if n in chunks and any(each.casefold() == wanted for each in chunks[n].heading_path)]
     if not found:
-        known = list(dict.fromkeys(name for chunk in chunks.values() for name in chunk.heading_path))
-        near = get_close_matches(heading, known, n=3, cutoff=0.4) or known[:3]
+        headings = list(dict.fromkeys(name for chunk in chunks.values() for name in chunk.heading_path))
+        near = get_close_matches(heading, headings, n=3, cutoff=0.4) or headings[:3]
         raise UsageError(f"{tools.snapshot.catalog.documents[document].path} has no text under a heading {heading!r}. Nearest: {', '.join(near)}.")
     return found
 
@@ -159,7 +154,6 @@ def notes_on(found: Found) -> tuple[str, ...]:
         return ("the file is not there any more: what is told is of what was read last",)
     if left_out:
         return (f"the next run of indexing leaves it out: {left_out}",)
-    state = state_of(path, facts)
-    known = found.reader.store.manifest([path])
-    differs = find_changes(known, [state], lambda each: read_digest(folder.root, each, corpus), now_ns=time.time_ns()).changes
+    indexed = found.reader.store.manifest([path])
+    differs = find_changes(indexed, [state_of(path, facts)], lambda each: read_digest(folder.root, each, corpus), now_ns=time.time_ns()).changes
     return ("the file was changed since it was indexed: what is told is of what was read then",) if differs.changed else ()
