@@ -76,7 +76,7 @@ audit: .venv/installed
 
 # Write config.toml and docs/configuration.md from the settings' one place.
 docs: .venv/installed
-	$(BIN)/python -m thumbindex.reference
+	$(BIN)/python tests/reference.py
 
 # Build the bundle for Claude Desktop (dist/thumbindex-VERSION.mcpb).
 bundle: .venv/installed

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from reference import render_config, render_page
 from thumbindex.config import changed, load_config, resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.process import offline
-from thumbindex.reference import render_config, render_page
 from thumbindex.settings import Config, FuseSettings, QuerySettings
 
 ROOT = Path(__file__).parent.parent
@@ -88,6 +88,8 @@ def test_a_config_toml_in_the_folder_is_not_ours(tmp_path: Path) -> None:
         ("[query]\nlimits = 3", r"config.toml:2: unknown key `query.limits`: did you mean `query.limit`\?"),
         ("[queries]\nlimit = 3", r"config.toml:1: unknown key `queries`: did you mean"),
         ("limit = 3", r"config.toml:1: unknown key `limit`: did you mean `query.limit`\?"),
+        ("[query.fuse]\nlimit = 3", r"config.toml:2: unknown key `query.fuse.limit`: docs/configuration.md lists every key"),
+        ("[query.fuze]\nk = 3", r"config.toml:1: unknown key `query.fuze`: did you mean `query.fuse`\?"),
         ("query = 3", r"config.toml:1: `query` is a table"),
         ("[query]\nlimit = 'five'", r"config.toml:2: `query.limit` must be a whole number, not 'five'"),
         ("[query]\nlimit = true", r"must be a whole number, not True"),

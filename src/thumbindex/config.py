@@ -7,18 +7,18 @@ import re
 import stat
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, reduce
+from itertools import count
 from pathlib import Path
 from typing import Any, NewType, get_type_hints
 
 from platformdirs import user_config_path
 
 from thumbindex.errors import ConfigError, UnknownFolderError
-from thumbindex.folder_tables import check_rights_kept, has_folder_tables, read_folder_tables
 from thumbindex.settings import STAGE_NAMES, Config
 from thumbindex.text import one_line
 
@@ -57,6 +57,7 @@ _ORDERED = (
 Key = NewType("Key", str)
 """A setting's dotted name, as in `query.fuse.k`."""
 
+_FOLDER_KEYS = ("name", "path", "tokens")
 _FOLDERS, _GRANTED, _TOKEN_FILE = Key("folders"), Key("granted"), Key("serve.http.token_file")
 
 
@@ -93,7 +94,7 @@ def load_config(
         pinned |= _read_layer(Path(config_file).expanduser())
         if _FOLDERS in pinned and values.get(_GRANTED):
             before = {name: values[_FOLDERS][name] for name in values[_GRANTED]}
-            check_rights_kept(before, pinned[_FOLDERS], pinned[_GRANTED], f"{config_file}")
+            _check_rights_kept(before, pinned[_FOLDERS], pinned[_GRANTED], f"{config_file}")
     for override in overrides:
         pinned |= _read_override(override)
     config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), written=frozenset({**values, **pinned}) - {_GRANTED})
@@ -114,8 +115,12 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
         closed = _ON_PRIVACY.search(data.replace(b"\0", b"").decode("latin-1")) is not None
         source, path = _own_text(data), Path(FOLDER_FILE)
         flat = list(_flatten(_parse(path, source), ""))
-        kept = _kept_private(flat)
-        closed = closed and any(_may_be_private(key, kept) for key, _ in flat)
+        for key, value in flat:
+            if key in settings() and key.startswith(ADDED):
+                with suppress(ConfigError):  # what is right about privacy holds, whatever is wrong beside it
+                    kept[key] = _taken(key, value, str, HARMLESS)
+        left = [key for key, _ in flat if key not in kept]
+        closed = closed and any(key.startswith(ADDED) or not (key in settings() or key.startswith("query.")) for key in left)
         given = {key: _taken(key, value, lambda key=key: _place(path, source, key), HARMLESS) for key, value in flat}  # type: ignore[misc]
         return _with_own(config, given)
     except OSError as error:
@@ -166,21 +171,6 @@ def _own_text(data: bytes) -> str:
     return source
 
 
-def _kept_private(flat: Sequence[tuple[Key, Any]]) -> dict[Key, Any]:
-    """Return those of the keys about privacy that are right, whatever is wrong beside them."""
-    kept = {}
-    for key, value in flat:
-        if key in settings() and key.startswith(ADDED):
-            with suppress(ConfigError):
-                kept[key] = _taken(key, value, str, HARMLESS)
-    return kept
-
-
-def _may_be_private(key: Key, kept: Mapping[Key, Any]) -> bool:
-    """Tell whether a key may be meant to keep notes private, and is not `kept`: it is wrong, or none that is known."""
-    return key not in kept and (key.startswith(ADDED) or (key not in settings() and not key.startswith("query.")))
-
-
 def with_tuned(config: Config, values: Mapping[str, Any], where: str) -> Config:
     """Return the configuration with values that tuning found in place of defaults: a key that anybody has written, or set in Python, stays.
 
@@ -221,7 +211,8 @@ def resolve_folders(
             raise UnknownFolderError(_no_folder(str(each), root, sorted(configured)))
         if root not in found.values():
             name = next((name for name, path in configured.items() if path == root), root.name or "root")
-            found[_free_name(name, found)] = root
+            free = (name if number == 1 else f"{name}-{number}" for number in count(1))
+            found[next(each for each in free if each not in found)] = root
     return tuple(sorted(found.items()))
 
 
@@ -279,8 +270,9 @@ def _read_layer(path: Path) -> dict[Key, Any]:
         raise ConfigError(f"{path}: the configuration cannot be read ({error.strerror}): name another file with --config.") from error
     document = _parse(path, source)
     values: dict[Key, Any] = {_GRANTED: {}} if _FOLDERS in document else {}
-    if has_folder_tables(document):
-        document[_FOLDERS], values[_GRANTED] = read_folder_tables(document[_FOLDERS], path, source)
+    tables = document.get(_FOLDERS)
+    if isinstance(tables, list) and all(isinstance(each, dict) for each in tables):
+        document[_FOLDERS], values[_GRANTED] = _read_folder_tables(tables, path, source)
     for key, value in _flatten(document, ""):
         values[key] = _taken(key, value, lambda key=key: _place(path, source, key))  # type: ignore[misc]
     if values.get(_TOKEN_FILE):
@@ -330,19 +322,15 @@ def _read_override(override: str) -> dict[Key, Any]:
     known = settings().get(Key(key))
     if known is None:
         raise ConfigError(f"{where}: {_unknown(key)}")
-    return {known.key: _check(known, _read_value(known, written.strip()), lambda: where)}
-
-
-def _read_value(known: Setting, written: str) -> Any:
-    try:
+    written = written.strip()
+    value: Any = written
+    with suppress(ValueError, RecursionError):  # text need not stand between quotes here
         value = tomllib.loads(f"value = {written}")["value"]
-    except (ValueError, RecursionError):
-        value = written
     if known.kind is str and not isinstance(value, str):
-        return written
+        value = written
     if known.kind == tuple[str, ...] and isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    return {known.key: _check(known, value, lambda: where)}
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[Key, Any]]:
@@ -366,9 +354,13 @@ def _unknown(key: str) -> str:
         return f"unknown key `{shown}`: did you mean `query.skip`, the list of the stages that are left out?"
     if key in _tables():
         return f"`{key}` is a table: write its keys below [{key}]."
-    near = get_close_matches(shown, [*settings(), *sorted(_tables())], n=1, cutoff=0.6)
-    # A key in the wrong table is nearer by its last part than as a whole.
-    near = near or [str(known) for known in settings() if known.rpartition(".")[2] == key.rpartition(".")[2]][:1]
+    table, _, name = shown.rpartition(".")
+    known = [*settings(), *sorted(_tables())]
+    if table in _tables():  # a key of another table would set something else
+        near = get_close_matches(name, [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == table], n=1)
+        near = [f"{table}.{each}" for each in near]
+    else:
+        near = get_close_matches(shown, known, n=1) or [each for each in known if not table and each.endswith(f".{name}")][:1]
     return f"unknown key `{shown}`" + (f": did you mean `{near[0]}`?" if near else ": docs/configuration.md lists every key.")
 
 
@@ -473,9 +465,47 @@ def _no_folder(given: str, root: Path, configured: Sequence[str]) -> str:
     return f"{given}: there is no folder {root}: {known}"
 
 
-def _free_name(name: str, taken: Mapping[str, Path]) -> str:
-    number = 2
-    free = name
-    while free in taken:
-        free, number = f"{name}-{number}", number + 1
-    return free
+def _read_folder_tables(tables: Sequence[Mapping[str, Any]], path: Path, source: str) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Return the folders' paths, and the tokens that are named to see them, by folder name; raise ConfigError with file and line."""
+    lines = [number for number, line in enumerate(source.splitlines(), start=1) if re.match(r"\s*\[\[\s*folders\s*\]\]", line)]
+    folders: dict[str, str] = {}
+    granted: dict[str, tuple[str, ...]] = {}
+    roots: dict[str, Path] = {}
+    for n, table in enumerate(tables):
+        where = f"{path}:{lines[n]}" if len(lines) == len(tables) else str(path)
+        name, to, tokens = _read_folder_table(table, where)
+        if name in folders:
+            raise ConfigError(f"{where}: there are two folders of the name {name!r}: call one of them otherwise.")
+        root = (path.parent / Path(to).expanduser()).resolve()
+        if other := next((each for each, known in roots.items() if known == root), None):
+            raise ConfigError(f"{where}: {name!r} is the folder that {other!r} is, {root}: leave one of them out, with the tokens of both.")
+        folders[name], roots[name] = to, root
+        if tokens is not None:
+            granted[name] = tokens
+    return folders, granted
+
+
+def _check_rights_kept(before: Mapping[str, str], folders: Mapping[str, str], granted: Collection[str], where: str) -> None:
+    """Raise ConfigError where a later layer names a folder again, or a part of it, whose rights an earlier one states, and states none."""
+    guarded = {name: Path(path).expanduser().resolve() for name, path in before.items()}
+    for name, path in folders.items():
+        root = Path(path).expanduser().resolve()
+        for other, known in guarded.items() if name not in granted else ():
+            if name == other or root.is_relative_to(known) or known.is_relative_to(root):
+                raise ConfigError(
+                    f"{where}: the folder {name!r} names no `tokens`, and an earlier configuration names some for {other!r}, {known}: "
+                    'write it as [[folders]] with name, path and tokens, ["*"] if every token may see it.'
+                )
+
+
+def _read_folder_table(table: Mapping[str, Any], where: str) -> tuple[str, str, tuple[str, ...] | None]:
+    for key in table.keys() - set(_FOLDER_KEYS):
+        near = [f"did you mean `{each}`?" for each in get_close_matches(key, _FOLDER_KEYS, n=1)]
+        raise ConfigError(f"{where}: unknown key `folders.{key}`: {near[0] if near else 'a folder has name, path and tokens.'}")
+    for key in _FOLDER_KEYS[:2]:
+        if not isinstance(table.get(key), str) or not table[key].strip():
+            raise ConfigError(f"{where}: a folder needs `{key}`, a string.")
+    tokens = table.get("tokens")
+    if tokens is not None and not (isinstance(tokens, list) and all(isinstance(each, str) and each.strip() for each in tokens)):
+        raise ConfigError(f'{where}: `tokens` must be a list of token names, as ["alice", "bob"], or ["*"] for every token.')
+    return table["name"], table["path"], None if tokens is None else tuple(tokens)

@@ -86,15 +86,10 @@ _READS = 0.75
 """The least share of them that a model's vocabulary holds whole; of an English one it is half at most."""
 
 
-def _by_word() -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for language, listed in _FUNCTION_WORDS.items():
-        for word in listed:
-            found[word] = (*found.get(word, ()), language)
-    return found
-
-
-_LANGUAGES_OF: Mapping[str, tuple[str, ...]] = _by_word()
+_LANGUAGES_OF: dict[str, list[str]] = {}
+for _language, _listed in _FUNCTION_WORDS.items():
+    for _word in _listed:
+        _LANGUAGES_OF.setdefault(_word, []).append(_language)
 _LONGER = frozenset(word for word in _LANGUAGES_OF if len(word) > 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NewType
@@ -88,6 +88,9 @@ class Document:
     language: str = ""  # of its prose, as in "en"; empty where it cannot be told
 
 
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
 def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
     """Return what is flagged in documents, by path and line."""
     parts = ((each.path, flag.partition(": ")) for each in documents for flag in each.flags)
@@ -96,11 +99,11 @@ def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
 
 def day_of(document: Document) -> date:
     """Return a document's day: front matter's date, else the modified time (UTC: the same on every machine)."""
-    return _written(document.date) or day_modified(document)
+    return _stated_day(document.date) or day_modified(document)
 
 
 @lru_cache(maxsize=4096)
-def _written(day: str) -> date | None:
+def _stated_day(day: str) -> date | None:
     """Read a date of front matter: all documents' are asked for with each generation, and most have none."""
     try:
         return date.fromisoformat(day[:10])
@@ -110,12 +113,7 @@ def _written(day: str) -> date | None:
 
 def day_modified(document: Document) -> date:
     """Return the day (UTC) on which a document's file was last modified."""
-    return _day(int(document.modified // 86_400))
-
-
-@lru_cache(maxsize=4096)
-def _day(days: int) -> date:
-    return date(1970, 1, 1) + timedelta(days)
+    return date.fromordinal(_EPOCH + int(document.modified // 86_400))
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,14 +306,6 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class TermFields:
-    """In which fields one of the query's terms stands; in none where it is missing."""
-
-    term: str
-    fields: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Edge:
     """A link over which a document was reached."""
 
@@ -339,7 +329,7 @@ class Explanation:
     """How a passage came to its place."""
 
     evidence: tuple[Evidence, ...]
-    terms: tuple[TermFields, ...]  # all of the query's
+    terms: Mapping[str, tuple[str, ...]]  # the fields in which each of the query's stands, none where it is missing
     cosine: float | None  # of the chunk that matched; None without its vector or the query's
     edges: tuple[Edge, ...]
     effects: tuple[Effect, ...]  # of the stages since fusion that changed something
@@ -504,7 +494,7 @@ class Why:
     cosine: float | None = None  # the best of its chunks'
     standpoints: tuple[Standpoint, ...] = ()
     reaches: tuple[Reach, ...] = ()
-    terms: tuple[TermFields, ...] = ()
+    terms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in `Explanation`
     notes: tuple[str, ...] = ()  # what else is to be known, in words
     answerable: bool = False
     confidence: float = 0.0

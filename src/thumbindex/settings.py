@@ -19,14 +19,7 @@ STAGE_NAMES = tuple(
 """The stages of the pipeline, in the order of the run: what `query.skip` may name."""
 
 
-def setting(
-    default: Any,
-    meaning: str,
-    *,
-    least: float | None = None,
-    most: float | None = None,
-    choices: tuple[str, ...] = (),
-) -> Any:
+def setting(default: Any, meaning: str, *, least: float | None = None, most: float | None = None, choices: tuple[str, ...] = ()) -> Any:
     """Declare a setting: its default, what it means, and what is allowed."""
     metadata = {"meaning": meaning, "least": least, "most": most, "choices": choices}
     if isinstance(default, (list, dict)):

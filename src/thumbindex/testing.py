@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import log
 from typing import Any
 
@@ -30,10 +30,9 @@ from thumbindex.model import (
     RankedList,
     Section,
     Term,
-    Verdict,
     day_of,
 )
-from thumbindex.ports import Duplicates, Embedder, KeywordWeights, Mask, Matrix, Salience, Snapshot, Vector
+from thumbindex.ports import Embedder, KeywordWeights, Mask, Matrix, Snapshot, Vector
 from thumbindex.text import STOP_WORDS, embedded_text, has_cjk, identifiers, placed_words, visible, words
 
 
@@ -60,7 +59,9 @@ class FakeEmbedder:
 
     def embed_tokens(self, text: str) -> Matrix:
         """Return one normalized vector a word: shape (words, dimensions)."""
-        rows = [self._embed_word(word) for word in words(text)[: self.window]]
+        # hash() differs from process to process; a digest does not
+        noise = [hashlib.shake_256(word.encode()).digest(self.dimensions) for word in words(text)[: self.window]]
+        rows = [_normalized(np.frombuffer(each, dtype=np.uint8).astype(np.float32) - np.float32(127.5)) for each in noise]
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
 
     def knows(self, word: str) -> bool:
@@ -77,11 +78,6 @@ class FakeEmbedder:
             unit: Vector = np.eye(1, self.dimensions, dtype=np.float32)[0]
             return unit
         return _normalized(tokens.sum(axis=0))
-
-    def _embed_word(self, word: str) -> Vector:
-        # hash() differs from process to process; a digest does not
-        noise = hashlib.shake_256(word.encode()).digest(self.dimensions)
-        return _normalized(np.frombuffer(noise, dtype=np.uint8).astype(np.float32) - np.float32(127.5))
 
 
 class FakeReranker:
@@ -230,35 +226,6 @@ class MemoryKeywordIndex:
         return Counter(word for fields in self._chunks for word in set(fields["code"]) if word.isalpha())
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryDuplicates(Duplicates):
-    """Duplicates as they are given: repeats with their keepers, saliences with their boosts, clusters, and what the owner decided."""
-
-    catalog: MemoryCatalog
-    repeats: Mapping[int, int] = field(default_factory=dict)
-    boosted: Mapping[int, float] = field(default_factory=dict)
-    clusters: Sequence[Sequence[int]] = ()
-    decided: Mapping[tuple[int, int], Verdict] = field(default_factory=dict)
-
-    def repeated(self) -> Mask | None:
-        """Return which chunks repeat another one of their document; None where there are none."""
-        return np.isin(np.arange(len(self.catalog)), list(self.repeats)) if self.repeats else None
-
-    def salience(self, chunks: Sequence[ChunkId]) -> Salience:
-        """Return how much chunks matter in their documents, boosts included."""
-        return np.array([self.boosted.get(n, chunk.salience) for n, chunk in self.catalog.chunks(chunks).items()])
-
-    def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
-        """Return the chunks that say what this one says."""
-        keeper = self.repeats.get(chunk, chunk)
-        found = {keeper, *(n for n in self.repeats if self.repeats[n] == keeper), *(n for each in self.clusters if keeper in each for n in each)}
-        return tuple(ChunkId(n) for n in sorted(found - {chunk}))
-
-    def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
-        """Return what the owner decided of two chunks, if anything."""
-        return self.decided.get((first, second)) or self.decided.get((second, first))
-
-
 def memory_snapshot(
     documents: Sequence[ParsedDocument], embedder: Embedder | None = None, vocabulary: Sequence[str] = (), pending: Sequence[str] = ()
 ) -> Snapshot:
@@ -270,6 +237,9 @@ def memory_snapshot(
     terms = (tuple(vocabulary), embedder.embed_passages(vocabulary)) if vocabulary and embedder else None
     graph, keyword = MemoryLinkGraph(catalog), MemoryKeywordIndex(catalog)
     return Snapshot(1, catalog, keyword, MemoryVectorIndex(catalog, matrix), graph, vocabulary=terms)
+
+
+_KINDS = {"```": BlockKind.CODE, "|": BlockKind.TABLE, "- ": BlockKind.LIST}
 
 
 def document(path: str, markdown: str, *, links: Sequence[str] = (), **facts: Any) -> ParsedDocument:
@@ -285,7 +255,10 @@ def document(path: str, markdown: str, *, links: Sequence[str] = (), **facts: An
         heading = (*heading[: max(level - 1, 1)], lines[start - 1].lstrip("# ")) if level > 1 else (title,)
         sections.append(Section(ordinal, start, after - 1, "\n".join(lines[start - 1 : after - 1])))
         for first, block in _blocks(lines[start - 1 : after - 1], start):
-            chunks.append(_chunk(len(chunks), ordinal, heading, first, block))
+            kind = next((kind for start, kind in _KINDS.items() if block[0].startswith(start)), BlockKind.PROSE)
+            language = block[0].strip("`").strip() if kind is BlockKind.CODE else ""
+            text, last = "\n".join(block), first + len(block) - 1
+            chunks.append(Chunk(len(chunks), ordinal, kind, heading, first, last, text, language=language))
     made = tuple(Link(LinkKind.WIKILINK, target, "", target, 1, target) for target in links)
     return ParsedDocument(Document(path, title, **facts), tuple(sections), tuple(chunks), made)
 
@@ -300,13 +273,6 @@ def _blocks(lines: Sequence[str], start: int) -> list[tuple[int, list[str]]]:
         else:
             blocks.append((n, [line]))
     return blocks
-
-
-def _chunk(ordinal: int, section: int, heading: tuple[str, ...], first: int, block: list[str]) -> Chunk:
-    kinds = {"```": BlockKind.CODE, "|": BlockKind.TABLE, "- ": BlockKind.LIST}
-    kind = next((kind for start, kind in kinds.items() if block[0].startswith(start)), BlockKind.PROSE)
-    language = block[0].strip("`").strip() if kind is BlockKind.CODE else ""
-    return Chunk(ordinal, section, kind, heading, first, first + len(block) - 1, "\n".join(block), language=language)
 
 
 def _passes(document: Document, filters: Filters) -> bool:
@@ -334,12 +300,9 @@ def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]
         "body": "\n".join(visible(chunk.text) for chunk in chunks),
     }
     code = [each for chunk in chunks for whole, parts in identifiers(chunk.text) for each in (whole, *parts) if each not in STOP_WORDS]
-    return {**{name: [*map(_singular, words(text)), *_characters(text)] for name, text in texts.items()}, "code": code}
-
-
-def _characters(text: str) -> list[str]:
-    """Return the characters of a text that are words of their own inside pairs; they stand behind its words, where no phrase runs into them."""
-    return [word for word in placed_words(text)[0] if len(word) == 1 and has_cjk(word)]
+    # The characters that are words inside pairs stand behind the words, where no phrase runs into them.
+    characters = {name: [word for word in placed_words(text)[0] if len(word) == 1 and has_cjk(word)] for name, text in texts.items()}
+    return {**{name: [*map(_singular, words(text)), *characters[name]] for name, text in texts.items()}, "code": code}
 
 
 def _singular(word: str) -> str:

@@ -1,4 +1,4 @@
-"""What is known of duplicates is told alike by the shipped fake, by an index on disk, and by a union of folders."""
+"""What is known of duplicates is told alike by an index on disk and by a union of folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thumbindex.index.union import unite
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.model import Decision, FileState
 from thumbindex.ports import Duplicates, NoDuplicates, Snapshot
-from thumbindex.testing import MemoryCatalog, MemoryDuplicates, document, memory_snapshot
+from thumbindex.testing import document, memory_snapshot
 from thumbindex.text import text_key
 
 DOCUMENTS = [
@@ -27,11 +27,6 @@ DOCUMENTS = [
     document("c.md", "# C\n\nApples.\n\nPrunes."),
 ]
 # chunks: 0-2 a.md, of which 1 repeats 0 and 0 is raised to 0.65; 3-4 b.md, 5-6 c.md; 0, 3 and 5 are one text; 4 and 6 by decision; 2 and 4 never
-
-
-def in_memory(folder: Path) -> Snapshot:
-    made = MemoryDuplicates(MemoryCatalog(DOCUMENTS), {1: 0}, {0: 0.65}, [(0, 3, 5), (4, 6)], {(4, 6): "same", (2, 4): "apart"})
-    return replace(memory_snapshot(DOCUMENTS), duplicates=made)
 
 
 def on_disk(folder: Path) -> Snapshot:
@@ -57,7 +52,7 @@ def united(folder: Path) -> Snapshot:
     return unite([on_disk(folder), replace(memory_snapshot(DOCUMENTS), duplicates=NoDuplicates())])
 
 
-MAKERS: dict[str, Callable[[Path], Snapshot]] = {"memory": in_memory, "disk": on_disk, "united": united}
+MAKERS: dict[str, Callable[[Path], Snapshot]] = {"disk": on_disk, "united": united}
 
 
 @pytest.fixture(params=sorted(MAKERS))

@@ -58,7 +58,7 @@ def test_the_cosine_is_that_of_the_chunk_that_matched(explain):
 
 def test_a_term_is_named_with_its_fields_and_a_missing_one_without(explain):
     ((_, found),) = explain("gamma trees autumn", documents=DOCUMENTS[2:])
-    fields = {each.term: each.fields for each in found.terms}
+    fields = found.terms
     assert (fields["gamma"], fields["trees"], fields["autumn"]) == (("title",), ("body", "code"), ())
 
 

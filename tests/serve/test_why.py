@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
-from thumbindex.model import Dropped, Edge, Effect, Evidence, Explanation, Standpoint, TermFields
+from thumbindex.model import Dropped, Edge, Effect, Evidence, Explanation, Standpoint
 from thumbindex.serve.as_json import explanation_payload
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
@@ -27,7 +27,7 @@ from thumbindex.testing import FakeEmbedder
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 EVERYTHING = Explanation(
     evidence=(Evidence("search_keyword", 2, 9, 7.5, 3, 0.4, 1, 9.0, 0.5),),
-    terms=(TermFields("green", ("title", "code")), TermFields("parse_json", ("code",)), TermFields("zebra", ())),
+    terms={"green": ("title", "code"), "parse_json": ("code",), "zebra": ()},
     cosine=0.614,
     edges=(Edge("home.md", 1, backwards=False), Edge("end.md", 3, backwards=True)),
     effects=(Effect("fuse", 4, 9, 0.8), Effect("rerank", 1, 9, 0.9)),

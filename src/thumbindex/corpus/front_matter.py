@@ -23,8 +23,6 @@ _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT = re.compile(r"[-+]?\d{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:\.\d+|\d+\.\d*|\d+(?:\.\d*)?[eE][-+]?\d{1,3})")
 
-YamlFields = tuple[Mapping[str, Any], Mapping[str, int], tuple[tuple[str, int], ...]]
-
 
 class FrontMatterError(ValueError):
     """A block cannot be read; `line` is the file's, and `prose` tells that it is no front matter at all."""
@@ -35,7 +33,7 @@ class FrontMatterError(ValueError):
         self.prose = prose
 
 
-def read_yaml(block: str) -> YamlFields:
+def read_yaml(block: str) -> tuple[Mapping[str, Any], Mapping[str, int], tuple[tuple[str, int], ...]]:
     """Return the mapping in a block that begins at a file's second line, the lines of its keys, and the keys that stand twice.
 
     Scalars are read by YAML 1.2's core schema (so `no` and `2024-01-05` stay text); what no JSON can hold becomes text.

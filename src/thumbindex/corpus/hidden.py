@@ -64,20 +64,15 @@ def _seen(match: re.Match[str]) -> str:
     if kind == "selectors":
         return found[0] if found[0] < "\U000e0100" or len(found) == 1 else ""
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
-    if kind == "joined":
-        return _joiner(found, before, after)
+    if kind == "joined":  # kept between letters that join, and a space of no width where words end so
+        if len(found) > _SHORT or found[0] in "\u2060\u2061\u2062\u2063\u2064\ufeff":
+            return ""
+        if found[0] == "\u200b":
+            return found[0] if _UNSPACED.match(before) or _UNSPACED.match(after) else ""
+        return found[0] if before and not (before.isascii() or before.isspace()) else ""
     if kind == "rest" and found in "\u202a\u202b\u202c\u2066\u2067\u2068\u2069":
         return found if _RIGHT_TO_LEFT.search(text, max(0, match.start() - _AROUND), match.end() + _AROUND) else ""
     return ""
-
-
-def _joiner(found: str, before: str, after: str) -> str:
-    """Keep a joiner between letters that join, and a space of no width where words end so."""
-    if len(found) > _SHORT or found[0] in "\u2060\u2061\u2062\u2063\u2064\ufeff":
-        return ""
-    if found[0] == "\u200b":
-        return found[0] if _UNSPACED.match(before) or _UNSPACED.match(after) else ""
-    return found[0] if before and not (before.isascii() or before.isspace()) else ""
 
 
 def _hidden_characters(text: str) -> Iterator[tuple[int, str]]:
@@ -161,12 +156,6 @@ _WORDS = re.compile(
 """Whatever a text holds that speaks so; a line without any of it is not looked at closely."""
 
 
-def _speech(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where a text speaks to a model that reads it."""
-    for match in _SPEAKS.finditer(text) if _WORDS.search(text) else ():
-        yield match.start(), f"reads like an instruction to a model: {_shown(match[0])}"
-
-
 # ------------------------------------------------------------------ all of it
 
 
@@ -177,22 +166,17 @@ def find_flags(raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]
     """
     starts = line_starts(raw) if clean != raw else ()
     found = [Flag(bisect_right(starts, at), reason) for at, reason in _hidden_characters(raw)]
-    html, speech = list(_hidden_html(clean)), list(_speech(clean))
+    html = list(_hidden_html(clean))
+    speech = [(match.start(), _shown(match[0])) for match in (_SPEAKS.finditer(clean) if _WORDS.search(clean) else ())]
     if html or speech:
         own, blocks = line_starts(clean), code()
-        found += _outside(blocks, [Flag(bisect_right(own, at), reason) for at, reason in html])
+        flags = [Flag(bisect_right(own, at), reason) for at, reason in html]
+        found += [each for each in flags if not any(first < each.line <= last for first, last in blocks)]
         comments = [" ".join(clean[a:b].split()) for a, b in find_comments(clean, blocks, mdx=True)] if speech else []
-        found += [Flag(bisect_right(own, at), f"{reason}{_in_comment(reason, comments)}") for at, reason in speech]
+        for at, quoted in speech:
+            hidden = ", in a comment" if any(quoted.strip("“”…") in each for each in comments) else ""
+            found.append(Flag(bisect_right(own, at), f"reads like an instruction to a model: {quoted}{hidden}"))
     return tuple(sorted(dict.fromkeys(found)))[:MOST_FLAGS]
-
-
-def _outside(code: Sequence[tuple[int, int]], flags: Sequence[Flag]) -> list[Flag]:
-    return [each for each in flags if not any(first < each.line <= last for first, last in code)]
-
-
-def _in_comment(reason: str, comments: Sequence[str]) -> str:
-    quote = reason.partition(": ")[2].strip("“”…")
-    return ", in a comment" if any(quote in each for each in comments) else ""
 
 
 def _shown(text: str) -> str:

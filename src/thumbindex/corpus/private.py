@@ -72,7 +72,10 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
         elif not line or line.startswith(("#", "%", "<!--", "-->")):
             late, end = late or line.startswith("#"), at
         elif fence is None:
-            paragraph = list(_paragraph(lines, at))
+            ends = (
+                n for n in range(at, len(lines)) if not lines[n].strip() or lines[n].lstrip().startswith(_CODE) or (n > at and _FENCE.match(lines[n]))
+            )
+            paragraph = lines[at : next(ends, len(lines))]
             yield "\n".join(paragraph), False
             below = lines[at + 1].strip() if at + 1 < len(lines) else ""
             if not (paragraph and below) or (below.strip("=") and below.strip("-")):
@@ -86,13 +89,6 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
             yield "\n".join(_uncoded(lines[at:end]) if late else lines[at:end]), True
             late = True
         at = end + 1
-
-
-def _paragraph(lines: Sequence[str], at: int) -> Iterator[str]:
-    for n in range(at, len(lines)):
-        if not lines[n].strip() or lines[n].lstrip().startswith(_CODE) or (n > at and _FENCE.match(lines[n])):
-            return
-        yield lines[n]
 
 
 def _uncoded(lines: Sequence[str]) -> list[str]:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from thumbindex.encode.export import RECIPE, open_graph
-from thumbindex.encode.models import BUNDLED_HASHES, ModelCard, bundled_folder, cache_folder, find_model
+from thumbindex.encode.models import BUNDLED_HASHES, ModelCard, bundled_folder, cache_folder, find_model, open_in_torch
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Vector
-from thumbindex.process import cores, forbid_telemetry
+from thumbindex.process import cores
 from thumbindex.settings import EmbedSettings
 
 _opening = threading.Lock()
@@ -57,8 +57,6 @@ _PLAIN = re.compile(r"[\t\n\r -~]*")
 _WORDS = re.compile(r"[0-9A-Za-z]+")
 _MARKS = re.compile(r"[!-/:-@\[-`{-~]")
 
-_WORDS_KEPT = 1 << 16
-
 
 @lru_cache(maxsize=1)
 def token_counter(cache: Path) -> Callable[[str], int]:
@@ -70,7 +68,7 @@ def token_counter(cache: Path) -> Callable[[str], int]:
         found = tokenizer.encode(text, add_special_tokens=False)
         return len(found.ids) + sum(len(rest.ids) for rest in found.overflowing)
 
-    of_word = lru_cache(maxsize=_WORDS_KEPT)(encoded)
+    of_word = lru_cache(maxsize=1 << 16)(encoded)
 
     def pieces(text: str) -> int:
         if not _PLAIN.fullmatch(text):
@@ -86,9 +84,6 @@ def token_counter(cache: Path) -> Callable[[str], int]:
 
     return count
 
-
-MOST_WORKERS = 4
-"""Workers beyond this share memory bandwidth rather than add to it."""
 
 GPU_TRACES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System32\nvcuda.dll")
 """What the drivers of NVIDIA, AMD and WSL leave: where none is, torch need not be imported to say that there is no GPU."""
@@ -112,8 +107,8 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
 
 
 def default_workers() -> int:
-    """Return one worker a core that this process may use, at most four."""
-    return min(MOST_WORKERS, cores())
+    """Return one worker a core that this process may use, at most four: more would share memory bandwidth rather than add to it."""
+    return min(4, cores())
 
 
 def _gpu_is_there() -> bool:
@@ -124,31 +119,40 @@ def _gpu_is_there() -> bool:
     return torch.cuda.is_available()
 
 
-class OnnxEmbedder:
-    """Runs the int8 graph one text at a time, several side by side: int8 scales would tie a batch's texts together."""
+class _Embedder:
+    """What both runtimes share: prefixes, and a text at a time."""
 
-    def __init__(self, card: ModelCard, cache: Path, workers: int, lean: bool = False) -> None:
-        if not card.portable:
-            raise ModelError(f"The model {card.name} has parts that onnxruntime cannot run. Take `--set encode.embed.runtime=torch`.")
+    def __init__(self, card: ModelCard, precision: str, workers: int = 1) -> None:
         self.name = card.name
-        self.fingerprint = card.fingerprint(RECIPE)
+        self.fingerprint = card.fingerprint(precision)
         self.dimensions = card.dimensions
         self.window = card.window
         self._card = card
         self._workers = workers
-        self._tokenizer = open_tokenizer(card.folder / "tokenizer.json", card.window)
-        self._session = open_graph(card, cache, lean)
-        self._inputs = {entry.name for entry in self._session.get_inputs()}
 
     def embed_passages(self, texts: Sequence[str]) -> Matrix:
         """Embed texts that are searched: shape (len(texts), dimensions)."""
-        prefixed = [self._card.passage_prefix + text for text in texts]
-        rows = _side_by_side(self._embed, prefixed, self._workers)
+        rows = _side_by_side(self._embed, [self._card.passage_prefix + text for text in texts], self._workers)
         return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
 
     def embed_query(self, text: str) -> Vector:
         """Embed a text that searches."""
         return self._embed(self._card.query_prefix + text)
+
+    def _embed(self, text: str) -> Vector:
+        raise NotImplementedError
+
+
+class OnnxEmbedder(_Embedder):
+    """Runs the int8 graph one text at a time, several side by side: int8 scales would tie a batch's texts together."""
+
+    def __init__(self, card: ModelCard, cache: Path, workers: int, lean: bool = False) -> None:
+        if not card.portable:
+            raise ModelError(f"The model {card.name} has parts that onnxruntime cannot run. Take `--set encode.embed.runtime=torch`.")
+        super().__init__(card, RECIPE, workers)
+        self._tokenizer = open_tokenizer(card.folder / "tokenizer.json", card.window)
+        self._session = open_graph(card, cache, lean)
+        self._inputs = {entry.name for entry in self._session.get_inputs()}
 
     def embed_tokens(self, text: str) -> Matrix:
         """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
@@ -177,26 +181,15 @@ class OnnxEmbedder:
         return states
 
 
-class TorchEmbedder:
+class TorchEmbedder(_Embedder):
     """Runs any model that sentence-transformers loads, one text at a time."""
 
     def __init__(self, card: ModelCard) -> None:
-        self.name = card.name
-        self.fingerprint = card.fingerprint("fp32")
-        self.window = card.window
-        self._card = card
-        self._model = _open_sentence_transformer(card)
+        super().__init__(card, "fp32")
+        self._model = open_in_torch("SentenceTransformer", card.folder, f"model {card.name}", "Fetch it again or name another.")
+        self._model.max_seq_length = card.window
         self.dimensions = int(self._model.get_embedding_dimension() or card.dimensions)
         self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
-
-    def embed_passages(self, texts: Sequence[str]) -> Matrix:
-        """Embed texts that are searched: shape (len(texts), dimensions)."""
-        rows = [self._embed(self._card.passage_prefix + text) for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
-
-    def embed_query(self, text: str) -> Vector:
-        """Embed a text that searches."""
-        return self._embed(self._card.query_prefix + text)
 
     def embed_tokens(self, text: str) -> Matrix:
         """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
@@ -214,33 +207,16 @@ class TorchEmbedder:
     def count_truncated(self, texts: Sequence[str]) -> int:
         """Count the texts that are longer than the window, of which only the beginning is embedded."""
         with self._lock:
-            return sum(self._count_tokens(self._card.passage_prefix + text) > self.window for text in texts)
+            found = [self._model.tokenizer(self._card.passage_prefix + text, truncation=False, verbose=False)["input_ids"] for text in texts]
+        return sum(len(ids) > self.window for ids in found)
 
     def _embed(self, text: str) -> Vector:
         with self._lock:
             vector = self._model.encode(text, prompt="", show_progress_bar=False)
         return _normalized(np.asarray(vector, dtype=np.float32))
 
-    def _count_tokens(self, text: str) -> int:
-        return len(self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"])
 
-
-def _open_sentence_transformer(card: ModelCard) -> Any:
-    forbid_telemetry()
-    from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        model = SentenceTransformer(str(card.folder), local_files_only=True)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise ModelError(f"The model {card.name} in {card.folder} cannot be loaded ({error}). Fetch it again or name another.") from error
-    model.max_seq_length = card.window
-    return model
-
-
-def _side_by_side(embed: Any, texts: Sequence[str], workers: int) -> list[Vector]:
+def _side_by_side(embed: Callable[[str], Vector], texts: Sequence[str], workers: int) -> list[Vector]:
     if workers == 1 or len(texts) < 2:
         return [embed(text) for text in texts]
     pool = ThreadPoolExecutor(min(workers, len(texts)))

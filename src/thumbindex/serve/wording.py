@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
@@ -20,7 +20,6 @@ from thumbindex.model import (
     Progress,
     Standpoint,
     Step,
-    TermFields,
     Why,
 )
 
@@ -236,10 +235,10 @@ def explanation_rest(found: Explanation) -> list[str]:
     return [each for each in sentences if each]
 
 
-def terms(found: Sequence[TermFields]) -> str:
+def terms(found: Mapping[str, Sequence[str]]) -> str:
     """Say in which fields the query's words stand, and which are missing; of `code`, words as they are written, only where it is alone."""
-    held = [f"{each.term} ({', '.join([name for name in each.fields if name != 'code'] or ['as written'])})" for each in found if each.fields]
-    missing = [each.term for each in found if not each.fields]
+    held = [f"{term} ({', '.join([name for name in fields if name != 'code'] or ['as written'])})" for term, fields in found.items() if fields]
+    missing = [term for term, fields in found.items() if not fields]
     return "; ".join([*(["words: " + ", ".join(held)] if held else []), *(["missing: " + ", ".join(missing)] if missing else [])])
 
 

@@ -1,4 +1,4 @@
-"""Write `config.toml` and `docs/configuration.md` from the settings: `python -m thumbindex.reference` in the repository's root."""
+"""Write `config.toml` and `docs/configuration.md` from the settings: `python tests/reference.py` in the repository's root."""
 
 from __future__ import annotations
 
