@@ -17,7 +17,7 @@ from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import FolderChanges, FolderDigests, find_changes, is_private_folder, is_private_path, is_unchanged, walk
-from thumbindex.errors import StorageError, UnknownFolderError
+from thumbindex.errors import IndexBusyError, StorageError, UnknownFolderError
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
 from thumbindex.index.seen import Facts, SeenState, read_seen, store_facts, write_seen
@@ -174,6 +174,9 @@ WAITING_SECONDS = 1.0
 ROUNDS = 3
 """Comparisons of one run, where another process writes the same files: what is left then is its work."""
 
+REBUILD_ROUNDS = 10
+"""Comparisons while an index is built anew; after the first they find only what changed meanwhile."""
+
 PARSE_VERSION = 4
 """Changes when the same file would be cut or read another way: every file is read again."""
 
@@ -260,21 +263,21 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
     edition = next_edition(folder.places.folder, lambda store: not run.rebuild and store.meta("corpus") == cutting(folder))
     beside = replace(folder, places=folder.places.at(edition))
     run_beside = replace(run, rebuild=False, verify=False, sizes="all")
-    for _ in range(ROUNDS):  # until the present edition took nothing in meanwhile
+    for _ in range(REBUILD_ROUNDS):  # until the present edition took nothing in meanwhile
         words = present_words(folder.places.folder)
         kept = _keep(beside, run_beside, *compare(beside, run_beside))
         is_complete = not (kept.left or kept.passed_over or kept.behind) and switch(folder.places.folder, edition, words)
         if is_complete or kept.left:
             break
+    if not (is_complete or kept.left):
+        raise IndexBusyError(f"The index in {folder.places.folder} changes faster than it is built anew: run it again when the notes rest.")
     if is_complete:
         with open_writer(folder, run) as writer:
             writer.wipe()
     read = {*changes.added, *changes.changed, *known.manifest}.difference(changes.removed)
     again = tuple(sorted(read & known.manifest.keys()))
     report = _report(beside, replace(changes, changed=again, unchanged=0), kept, time.perf_counter() - began)
-    if not is_complete:
-        return replace(report, left=max(report.left, 1))
-    if run.rebuild:
+    if run.rebuild or not is_complete:
         return report
     return replace(report, mended=(f"The index in {folder.places.folder} was made with other settings: it was built anew from the notes.",))
 
