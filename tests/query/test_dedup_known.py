@@ -1,7 +1,7 @@
 from thumbindex.model import Filters, Query
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.variants import dedup_known
+from thumbindex.query.versions import dedup_known
 from thumbindex.testing import document, memory_snapshot
 
 NOTES = [document(f"{name}.md", f"# N\n\ntext {name}", date=date) for name, date in (("a", "2024-01-01"), ("b", "2025-01-01"), ("c", "2026-01-01"))]

@@ -1,6 +1,6 @@
 import pytest
 
-from thumbindex.query.variants import difference, is_version, kinship, version_of
+from thumbindex.query.versions import difference, is_version, kinship, version_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from thumbindex.model import DocumentId, Query
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.variants import translations, variants
+from thumbindex.query.versions import translations, variants
 from thumbindex.testing import document, memory_snapshot
 
 ENGLISH = """# Install the server

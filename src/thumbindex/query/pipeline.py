@@ -15,7 +15,7 @@ from thumbindex.query.rank import first_list, fuse, headings, normalize, recency
 from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
 from thumbindex.query.stage import Search, Stage, Tools
 from thumbindex.query.understand import classify, correct, equate, expand, read_terms
-from thumbindex.query.variants import dedup_known, variants
+from thumbindex.query.versions import dedup_known, variants
 
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("classify", classify),

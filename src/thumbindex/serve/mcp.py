@@ -25,7 +25,7 @@ from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
 from thumbindex.model import Progress
 from thumbindex.serve.background import ROOTS_SECONDS, Background
 from thumbindex.serve.early import SERVER_NAME, WITHOUT_LINKS, EarlyLines, instructions, tools
-from thumbindex.serve.http.scope import Sight
+from thumbindex.serve.http.view import BackgroundView
 from thumbindex.serve.opening import MayName, unforeseen
 from thumbindex.serve.replies import (
     MIME,
@@ -194,7 +194,9 @@ class NotesServer(Server[Subscribers]):
         return found.model_copy(update={**unchanging, **no_log})
 
 
-def build_server(background: Background | Sight, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None) -> Server[Subscribers]:
+def build_server(
+    background: Background | BackgroundView, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None
+) -> Server[Subscribers]:
     """Return the server; listing what it can do touches neither index nor model. `may_name` says which directories its instructions name."""
     requests = _Requests(background)
     names = [name for name, _ in folders]
@@ -230,7 +232,7 @@ def build_server(background: Background | Sight, folders: Sequence[tuple[str, Pa
 class _Requests:
     """Takes the protocol's requests; what they ask of the library runs in worker threads."""
 
-    def __init__(self, background: Background | Sight) -> None:
+    def __init__(self, background: Background | BackgroundView) -> None:
         self._background = background
         self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {
             "query": lambda arguments, waiting: ask(self._background, arguments, waiting.tell, waiting.is_over),

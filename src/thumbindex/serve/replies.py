@@ -44,7 +44,7 @@ from thumbindex.text import one_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-    from thumbindex.serve.http.scope import Sight
+    from thumbindex.serve.http.view import BackgroundView
 
 
 # ------------------------------------------------------------------ documents as resources
@@ -330,7 +330,7 @@ def _too_few(tokens: int, what: str) -> UsageError:
 
 
 def ask(
-    background: Background | Sight,
+    background: Background | BackgroundView,
     arguments: Mapping[str, Any],
     tell: Callable[[Progress], None] = tell_nobody,
     interrupted: Callable[[], bool] = never,

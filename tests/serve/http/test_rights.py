@@ -18,8 +18,8 @@ from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.http.access import Rights, admission, checked_rights, nested
 from thumbindex.serve.http.app import Site
-from thumbindex.serve.http.scope import Sight
 from thumbindex.serve.http.tokens import add_token
+from thumbindex.serve.http.view import BackgroundView
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config
 
@@ -113,7 +113,7 @@ def test_who_sees_nothing_is_told_so(running: Any) -> None:
 
 def test_a_name_that_is_not_seen_takes_as_long_as_one_that_is_not_there(library: Library) -> None:
     """Who asks for a folder, or a note, that is hidden learns nothing from the time it takes: the same way is gone."""
-    sight = Sight(Background(Opening(), lambda opening: library, command=[]), frozenset({"handbook"})).library()
+    sight = BackgroundView(Background(Opening(), lambda opening: library, command=[]), frozenset({"handbook"})).library()
 
     def seconds(name: str) -> float:
         began = time.perf_counter()
@@ -133,7 +133,7 @@ def test_what_goes_on_behind_is_told_of_the_folders_that_are_seen(library: Libra
     import sys
 
     background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", script])
-    sight = Sight(background, frozenset({"handbook"}))
+    sight = BackgroundView(background, frozenset({"handbook"}))
     sight.start()
     end = time.monotonic() + 10
     while len(background.progress()) < 2 and time.monotonic() < end:
@@ -156,7 +156,7 @@ def test_what_is_wrong_with_a_folders_own_file_is_told_to_those_who_see_the_fold
     background = Background(Opening(), open_both, command=[])
     assert background.library().opened
     assert [("salaries" in note, "thumbindex.toml" in note) for note in background.notes()[:1]] == [(True, True)]
-    assert Sight(background, frozenset({"handbook"})).notes() == ()
+    assert BackgroundView(background, frozenset({"handbook"})).notes() == ()
     background.stop()
 
 
@@ -164,7 +164,7 @@ def test_a_folder_that_cannot_be_opened_is_not_named_to_those_who_do_not_see_it(
     def fail(opening: Opening) -> Library:
         raise ConfigError("/secret/salaries/thumbindex.toml: unknown key.")
 
-    sight = Sight(Background(Opening(), fail, command=[]), frozenset({"handbook"}))
+    sight = BackgroundView(Background(Opening(), fail, command=[]), frozenset({"handbook"}))
     with pytest.raises(Exception, match="cannot be opened just now") as caught:
         sight.library()
     assert "salaries" not in str(caught.value)

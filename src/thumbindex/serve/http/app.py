@@ -42,7 +42,7 @@ from thumbindex.process import compute_on_one_thread, give_memory_back, take_sho
 from thumbindex.serve.background import Background
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
 from thumbindex.serve.http.limits import CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal
-from thumbindex.serve.http.scope import Sight
+from thumbindex.serve.http.view import BackgroundView
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
 from thumbindex.serve.stdio import claim_output
@@ -228,7 +228,7 @@ class Site:
     def _sessions_over(self, names: frozenset[str]) -> Sessions:
         """Return the protocol's sessions over some folders: their server knows of no others."""
         http, folders = self._settings, [each for each in self._folders if each[0] in names]
-        behind = self._background if len(folders) == len(self._folders) else Sight(self._background, names)
+        behind = self._background if len(folders) == len(self._folders) else BackgroundView(self._background, names)
         server = build_server(behind, folders, self._may_name)
         server.middleware.append(Calls(self.metrics, http.request_seconds))
         return Sessions(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)

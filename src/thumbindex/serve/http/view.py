@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 _Asked = TypeVar("_Asked")
 
 
-class Sight:
+class BackgroundView:
     """A background that shows some folders. Everything that a tool, resource, completion or stream of changes is made of comes through here."""
 
     takes_roots = False  # folders are the server's: it is not on the client's machine
