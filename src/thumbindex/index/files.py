@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
@@ -38,15 +38,21 @@ class Places:
 
     def at(self, edition: int = 0) -> Places:
         """Return the places of one edition, that of now where none is named: a switch changes nothing for who holds them."""
-        return replace(self, edition=edition or self.present)
+        return Places(self.folder, edition or self.present)
 
     @property
     def present(self) -> int:
         """The number of the edition that is read."""
+        try:  # a server asks hundreds of times a second
+            file = os.open(os.path.join(self.folder, _EDITION), os.O_RDONLY)  # noqa: PTH118 - a tenth of the time of a Path
+        except OSError:
+            return 1
         try:
-            return int((self.folder / _EDITION).read_text(encoding="ascii"))
+            return int(os.read(file, 20))
         except (OSError, ValueError):
             return 1
+        finally:
+            os.close(file)
 
     @property
     def made(self) -> Path:

@@ -53,7 +53,7 @@ class Reader:
         self._patience = patience
         self._store: Store | None = None
         self._identity: tuple[int, int] | None = None
-        self._places = folder.places  # of the edition that is open
+        self._places, self._path = folder.places, folder.places.store  # of the edition that is open
         self._opened: Opened | None = None
         self._opening: Opening | None = None
         self._awaited: tuple[tuple[int, str], float] = ((-1, ""), 0.0)  # by `newer`: after which snapshot, and until when
@@ -69,10 +69,15 @@ class Reader:
         """The store, opened when it is first needed, and anew where the index was forgotten, or built anew beside it."""
         with self._lock:
             places = self.folder.places.at()
-            found = places.store.stat() if places.store.exists() else None
-            identity = (found.st_dev, found.st_ino) if found else None
+            if places != self._places:
+                self._places, self._path = places, places.store
+            try:
+                found = self._path.stat()
+                identity = (found.st_dev, found.st_ino)
+            except OSError:
+                identity = None
             if self._store is None or identity != self._identity:
-                self._store, self._identity, self._places = Store(places.store, read_only=True), identity, places
+                self._store, self._identity = Store(self._path, read_only=True), identity
             return self._store
 
     def snapshot(self) -> Snapshot:

@@ -118,7 +118,7 @@ async def test_who_waits_keeps_nobody_waiting(serve: Callable[..., Any], place: 
     finally:
         (place / "handbook" / "unread.md").unlink()
     assert answer["result"]["structuredContent"]["results"][0]["path"] == "travel.md"
-    assert (still > 40, took < 2) == (True, True)
+    assert (still > 40, took < 10) == (True, True)  # the others wait for a minute; how fast an answer is on a quiet machine `make bench` tells
 
 
 WAIT = {"query": "tickets", "wait_fresh": 60}
