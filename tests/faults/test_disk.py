@@ -130,14 +130,18 @@ class TestAnotherUser:
 
 def test_a_lock_that_another_process_holds_is_waited_for(faults, old, scratch):
     index = old.copy(scratch / "index")
-    places = Places(old.folder(index))
+    places = Places(old.folder(index)).at()
     other = sqlite3.connect(places.store, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
-    threading.Timer(0.5, lambda: other.execute("COMMIT")).start()
-    with faults.open_library(old.root, index) as library:
-        assert library.index(rebuild=True).mended == ()
-        assert faults.dump(library) == old.dump
+    commit = threading.Timer(0.5, lambda: other.execute("COMMIT"))
+    commit.start()
+    with Writer.open(places.folder) as writer:
+        writer.note("key", "value")
+        assert (writer.store.meta("key"), commit.finished.is_set()) == ("value", True)
+    commit.join()
     other.close()
+    with faults.open_library(old.root, index) as library:
+        assert (library.index().mended, faults.dump(library)) == ((), old.dump)
 
 
 def test_a_writers_lock_is_named_as_busy_and_not_as_damage(old, scratch):
