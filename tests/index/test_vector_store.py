@@ -198,6 +198,19 @@ def test_without_the_store_of_vectors_an_index_is_read_all_the_same(build, note,
         assert (store.counts(), len(stored_vectors(store).rows()), store.vectors) == ((1, 1, 0), 0, None)
 
 
+def test_a_reader_that_came_when_the_file_was_only_just_begun_looks_again(build, note, tmp_path):
+    _, places = build(note("a.md", "apples"))
+    embed(places.folder)
+    path = vector_file(tmp_path / "vectors", "m")
+    shutil.rmtree(path.parent)
+    path.parent.mkdir()
+    path.touch()
+    with closing(Store(places.store, read_only=True)) as store:
+        assert store.vectors is None
+        VectorStore.open(path, "m").close()
+        assert store.vectors is not None
+
+
 # ------------------------------------------------------------------ damaged
 
 

@@ -95,7 +95,7 @@ class Database:
         if version == 0 and is_empty and not read_only:
             self._create()
         elif version == 0 and is_empty:
-            raise StorageError(f"The index {self.path} is only just begun: ask again in a moment, or run `thumbindex index`.")
+            raise IndexBusyError(f"The index {self.path} is only just begun: ask again in a moment, or run `thumbindex index`.")
         elif version > self.version and self._schema_fact() != self.version:  # else it is the number itself that was flipped
             raise IndexTooNewError(
                 f"{self.path} was written by a later version of thumbindex (schema {version}): upgrade thumbindex, or use another --index."

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from thumbindex.errors import IndexDamagedError, StorageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.database import AT_ONCE, BUSY_SECONDS, Database, Row, damaged
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
 from thumbindex.index.files import VECTORS
@@ -253,18 +253,21 @@ class Store(Database):
         with self._lock:
             path = vector_file(self.path.parent.parent.with_name(VECTORS), fingerprint)
             if self._vectors_are != _identity(path) or (self._vectors is None and not self._read_only):
-                self._vectors = self._open_vectors(path, fingerprint)
-                self._vectors_are = _identity(path)
+                self._open_vectors(path, fingerprint)
             return self._vectors
 
-    def _open_vectors(self, path: Path, fingerprint: str) -> VectorStore | None:
+    def _open_vectors(self, path: Path, fingerprint: str) -> None:
+        self._vectors, self._vectors_are = None, None
         if not self._read_only:
-            return VectorStore.open(path, fingerprint)
-        try:
-            return VectorStore(path, read_only=True) if path.exists() else None
-        except StorageError as error:
-            _LOG.warning("%s Until then words are searched alone.", error)
-            return None
+            self._vectors = VectorStore.open(path, fingerprint)
+        elif path.exists():
+            try:
+                self._vectors = VectorStore(path, read_only=True)
+            except IndexBusyError:
+                return  # another process has only just begun the file: whoever asks next looks again
+            except StorageError as error:
+                _LOG.warning("%s Until then words are searched alone.", error)
+        self._vectors_are = _identity(path)
 
     def texts(self) -> set[bytes]:
         """Return the digests of all texts that are embedded: of chunks, and of the words that `expand` chooses from."""
