@@ -4,12 +4,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import numpy as np
 import pytest
 
-from thumbindex.errors import ModelError
+from thumbindex.errors import IndexDamagedError, ModelError, StorageError
 from thumbindex.index.files import Places
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
@@ -209,6 +210,25 @@ def test_a_reader_that_came_when_the_file_was_only_just_begun_looks_again(build,
         assert store.vectors is None
         VectorStore.open(path, "m").close()
         assert store.vectors is not None
+
+
+def test_a_file_that_is_being_made_is_never_taken_for_a_damaged_one(tmp_path):
+    def opened(path):
+        while True:
+            try:
+                VectorStore(path, read_only=True).close()
+                return ""
+            except IndexDamagedError as error:
+                return str(error)
+            except StorageError:  # not there yet, or only just begun
+                pass
+
+    with ThreadPoolExecutor() as pool:
+        for number in range(50):
+            path = tmp_path / f"{number}.sqlite3"
+            readers = [pool.submit(opened, path) for _ in range(2)]
+            VectorStore.open(path, "m").close()
+            assert [reader.result() for reader in readers] == ["", ""]
 
 
 # ------------------------------------------------------------------ damaged

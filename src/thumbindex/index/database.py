@@ -88,10 +88,13 @@ class Database:
             self._db.execute("PRAGMA secure_delete = ON")  # what a note said is not left in free pages
             # a commit that a power cut took back would have its row ids used twice, and views could not tell
             self._db.execute("PRAGMA synchronous = FULL")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if self._schema_version() == self.version:
+            return
+        self._db.execute("BEGIN")  # both are of one moment, whoever makes the tables meanwhile
+        version, is_empty = self._schema_version(), not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        self._db.execute("COMMIT")
         if version == self.version:
             return
-        is_empty = not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if version == 0 and is_empty and not read_only:
             self._create()
         elif version == 0 and is_empty:
@@ -102,6 +105,9 @@ class Database:
             )
         else:
             raise IndexDamagedError(damaged(self.path, f"it is of another schema, {version}"))
+
+    def _schema_version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
     def _schema_fact(self) -> int:
         try:
