@@ -15,13 +15,12 @@ import numpy as np
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
-from thumbindex.index.duplicate_tables import DECISIONS, write_decisions
+from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.files import VECTORS, Places, delete_database, writing
 from thumbindex.index.locks import drop_lock, is_held, locked, mark_of
 from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.vector_store import VectorStore, drop_unfinished
-from thumbindex.index.vector_store import mend as mend_vectors
+from thumbindex.index.vector_store import VectorStore, drop_unfinished, mend_vectors
 from thumbindex.index.words import KeywordView, WhooshKeywordIndex
 from thumbindex.model import Chunk, Decision, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
@@ -104,7 +103,7 @@ def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
         if {each.first, each.second} & texts or each.first_place.startswith(places) or each.second_place.startswith(places)
     ]
     if named:
-        write_decisions(store.path.parent.with_name(DECISIONS), (), named)
+        write_decisions(store.decisions_file, (), named)
         store.duplicates.note_change()
 
 
@@ -232,7 +231,7 @@ class Writer:
 
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> Applied:
         """Commit a batch to the store and the keyword view, links resolved."""
-        shown = KeywordView(self.places.keyword).is_at(self._words)
+        lacking = KeywordView(self.places.keyword).lacking(self._words)
         given = _size(batch)
         with self.store.transaction():
             batch = _as_seen(batch, self.store)
@@ -249,21 +248,20 @@ class Writer:
             self.store.set_meta("words", str(self.store.generation + 1))
             now = self.store.rows(paths)
             # written before the store's commit, and stamped right after it: between the two, searches find texts that are not there any more
-            behind = self._write_words(before.rows - now, now - before.rows, batch.most) if shown else None
+            behind = None if lacking is None else self._write_words(before.rows - now, now - before.rows, batch.most, lacking)
         if behind is None:
             behind = self.sync_keyword(batch.most)
         else:
             KeywordView(self.places.keyword).write_stamp(self._words, behind)
         return Applied(given - _size(batch), behind)
 
-    def _write_words(self, gone: set[int], new: set[int], most: int) -> int | None:
+    def _write_words(self, gone: set[int], new: set[int], most: int, lacking: int) -> int | None:
         """Write what differs to the keyword view, for a stamp to count it; return how many rows it will lack, None where it is damaged."""
-        view = KeywordView(self.places.keyword)
         try:
-            removed, left = self._put_rows(view, sorted(gone), sorted(new), most)
+            removed, left = self._put_rows(KeywordView(self.places.keyword), sorted(gone), sorted(new), most)
         except IndexDamagedError:
             return None
-        return left + view.behind - (len(gone) - removed)
+        return left + lacking - (len(gone) - removed)
 
     def _write(self, batch: Batch) -> None:
         self.store.remove_documents([path for path in batch.removed if path not in batch.private])
@@ -305,13 +303,13 @@ class Writer:
 
     def catch_up(self, most: int = CHUNKS_A_COMMIT) -> int:
         """Bring the keyword view some way further to the store, from whatever state it is in; return how many rows it still lacks."""
-        view = KeywordView(self.places.keyword)
-        if not view.is_at(self._words):
+        lacking = KeywordView(self.places.keyword).lacking(self._words)
+        if lacking is None:
             with self.store.transaction():  # readers that have the old view open notice, and open the new one
                 self.store.set_meta("words", str(self.store.generation + 1))
-        elif not view.behind:
+        elif not lacking:
             return 0
-        return self.sync_keyword(most=most)
+        return self.sync_keyword(most)
 
     def sync_keyword(self, most: int = CHUNKS_A_COMMIT) -> int:
         """Remove from the keyword view and add to it what differs from the store, at most so many chunks; return how many rows it still lacks."""
@@ -344,7 +342,7 @@ class Writer:
         if self.places.edition != self.places.present:
             return False
         view = KeywordView(self.places.keyword)
-        if view.is_at(self._words):
+        if view.lacking(self._words) is not None:
             view.merge_all()
         else:
             clear(self.places.keyword)  # it is built anew
@@ -358,7 +356,7 @@ class Writer:
     def merge_keyword(self, pause: Pause = "leisure") -> None:
         """Make one of the keyword view's many small segments, which each edit adds to; one that is damaged, not there or not whole waits."""
         view = KeywordView(self.places.keyword)
-        if view.is_whole(self._words):
+        if view.lacking(self._words) == 0:
             view.merge(pause)
 
     def _differing_rows(self, view: KeywordView) -> tuple[list[int], list[int]]:
@@ -409,7 +407,7 @@ class Writer:
 
     def decide(self, made: Iterable[Decision] = (), dropped: Iterable[tuple[str, str]] = ()) -> int:
         """Keep what the owner decided, and forget what he takes back; return how much of that there was."""
-        gone = write_decisions(self.store.path.parent.with_name(DECISIONS), made, dropped)
+        gone = write_decisions(self.store.decisions_file, made, dropped)
         with self.store.transaction():
             self.store.duplicates.note_change()
         return gone

@@ -71,7 +71,7 @@ def known_of(store: Store, places: Places) -> Known:
     with store.reading():
         manifest = store.manifest()
         problems = frozenset(problem for problem in store.problems() if problem.path not in manifest)
-        shown = KeywordView(places.keyword).is_whole(int(store.meta("words", "0")))
+        shown = KeywordView(places.keyword).lacking(int(store.meta("words", "0"))) == 0
         settled = shown and store.meta("links") == "resolved" and is_wiped(store) and store.meta("corpus") != "" and not store.meta(BUILDING)
         return Known(manifest, store.meta("corpus"), problems, settled, store.generation, read_withheld(store))
 
