@@ -223,7 +223,7 @@ def test_a_vector_that_is_not_as_it_was_written_is_not_believed_and_its_text_is_
         db.commit()
     with closing(Store(places.store, read_only=True)) as store:
         assert len(stored_vectors(store).rows()) == 899
-    assert "1 vectors in" in mend(places)
+    assert "had 1 damaged vector:" in mend(places)
     assert (embed(places.folder), len(stored_vectors(Store(places.store, read_only=True)).rows())) == (1, 900)
 
 

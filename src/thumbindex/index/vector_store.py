@@ -18,6 +18,7 @@ from thumbindex.errors import IndexDamagedError, ModelError, StorageError
 from thumbindex.index.database import KEYS_AT_ONCE, Database, Row
 from thumbindex.index.files import delete_database, delete_log, put_in_place, writing
 from thumbindex.ports import Matrix, Vector
+from thumbindex.text import plural
 
 _LOG = logging.getLogger(__name__)
 
@@ -152,7 +153,7 @@ def mend_vectors(path: Path) -> str:
     except IndexDamagedError as error:
         rebuild(path)
         return f"{str(error).partition(': run')[0]}: what could be read of it was kept, the rest is embedded again."
-    return f"{len(damaged):,} vectors in {path} were damaged: their texts are embedded again." if damaged else ""
+    return f"{path} had {plural(len(damaged), 'damaged vector')}: their texts are embedded again." if damaged else ""
 
 
 def drop_unfinished(folder: Path) -> None:

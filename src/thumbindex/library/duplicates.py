@@ -34,7 +34,7 @@ from thumbindex.library.reader import Reader
 from thumbindex.model import BlockKind, Chunk, Cluster, Decision, DuplicatesFound, IngestionCounts, Judgement, Place, Standing, Verdict, day_of
 from thumbindex.ports import Embedder, Matrix, Vector
 from thumbindex.settings import Config, IndexSettings, IngestSettings
-from thumbindex.text import embedded_text, text_key, visible, words
+from thumbindex.text import embedded_text, plural, text_key, visible, words
 
 _LOG = logging.getLogger(__name__)
 
@@ -145,9 +145,9 @@ def total(counts: Sequence[IngestionCounts]) -> IngestionCounts:
 
 def in_words(counts: IngestionCounts) -> str:
     """Say what was left out in one line."""
-    boosts = f", {counts.boosted:,} boosted by {counts.mean_boost:.2f} on average, {counts.most_boost:.2f} at most" if counts.boosted else ""
+    gain = f"; {counts.boosted:,} gained {counts.mean_boost:.2f} salience on average, {counts.most_boost:.2f} at most" if counts.boosted else ""
     left = counts.segments - counts.repeats
-    return f"deduplication: {counts.segments:,} -> {left:,} segments ({_ratio(counts):.0%} repeat others of their document{boosts})"
+    return f"deduplication: {counts.segments:,} -> {plural(left, 'chunk')} ({counts.repeats:,} repeated another chunk of their note{gain})"
 
 
 def warnings(counts: IngestionCounts) -> tuple[str, ...]:
