@@ -20,7 +20,7 @@ from thumbindex.serve.as_json import (
     status_payload,
     why_payload,
 )
-from thumbindex.serve.background import Background, never, tell_nobody
+from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
 from thumbindex.serve.budget import MOST_TOKEN_CHARACTERS, Shown, Size, beginning_within, dump, fit_passages, line_sizer
 from thumbindex.serve.early import WITHOUT_LINKS
 from thumbindex.serve.tools import check_arguments
@@ -44,7 +44,6 @@ from thumbindex.text import line_range, one_line, plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-    from thumbindex.serve.http.view import BackgroundView
 
 
 # ------------------------------------------------------------------ documents as resources
