@@ -26,7 +26,7 @@ from thumbindex.model import FolderStatus
 from thumbindex.process import offline
 from thumbindex.serve.clients.install import command_of, entry_spot, options_of, read_entry, surroundings
 from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
-from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.terminal import print_json
 from thumbindex.serve.wording import hold_hidden
@@ -127,7 +127,9 @@ def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) ->
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')} with vectors"
     found = f"{plural(state.documents, 'document')}, {vectors}, schema {schema}, whole ({status.location})"
     if status.problems:
-        return Check(subject, "warn", f"{found}; {plural(len(status.problems), 'problem')}", f"`thumbindex status --folder {status.root}` lists them.")
+        return Check(
+            subject, "warn", f"{found}; {plural(len(status.problems), 'problem')}", f"`thumbindex status --folder {status.root}` lists them."
+        )
     if state.pending and not status.writing:
         return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.")
     return Check(subject, "ok", found)
@@ -231,15 +233,12 @@ def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
 
 def _refusal(command: Sequence[str]) -> str:
     """Say why a server would refuse the folders that its command line names; empty where it takes them."""
-    # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.folders import place_of
-
     file = next(options_of(command, "--config"), None)
     opening = Opening((), None, Path(file) if file else None, tuple(options_of(command, "--set")))
     try:
         directory = next(options_of(command, "--index"), opening.load().index.directory)
         for each in options_of(command, "--folder"):
-            place_of(directory, Path(each).resolve())
+            library_class().place_of(directory, Path(each).resolve())
     except UsageError as error:
         return str(error)
     return ""
