@@ -17,8 +17,9 @@ from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import LOOK_SECONDS, is_held
-from thumbindex.index.writer import Writer, delete_index, mend
+from thumbindex.index.writer import Writer
 from thumbindex.library.answering import Turns, answer, checked, folder_state
 from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_json, in_words, judge_texts, keep_decisions, total, warnings
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder

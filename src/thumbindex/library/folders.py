@@ -10,9 +10,9 @@ from pathlib import Path
 
 from thumbindex.config import resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError
+from thumbindex.index.editions import indexed_root
 from thumbindex.index.files import Places, index_location, index_parent, refuse_network_drive, write_whole, writing
 from thumbindex.index.locks import locked
-from thumbindex.index.writer import indexed_root
 from thumbindex.model import Problem, Tuned
 from thumbindex.settings import Config
 
