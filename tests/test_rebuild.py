@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from thumbindex.config import load_config
+from thumbindex.index.editions import BUILDING, mend, next_edition, switch
 from thumbindex.index.files import VECTORS
 from thumbindex.index.locks import locked
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore
-from thumbindex.index.writer import BUILDING, mend, next_edition, switch
 from thumbindex.library import Library
 from thumbindex.testing import FakeEmbedder
 

@@ -9,6 +9,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NewType
 
+from thumbindex.text import line_range
+
 DocumentId = NewType("DocumentId", int)
 """A document's position in one snapshot (documents sorted by folder, then path): valid in that snapshot only."""
 
@@ -365,9 +367,9 @@ class Passage:
 
     @property
     def citation(self) -> str:
-        """Name the place as `path#heading (lines a-b)`."""
+        """Name the place as `path#heading (lines a-b)`, or `(line a)`."""
         heading = f"#{self.heading_path[-1]}" if len(self.heading_path) > 1 else ""
-        return f"{self.path}{heading} (lines {self.start_line}-{self.end_line})"
+        return f"{self.path}{heading} ({line_range(self.start_line, self.end_line)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,8 +439,8 @@ class IndexReport:
     links_resolved: int
     links_dangling: int
     chunks: int
-    embedded: int  # texts that the model was asked for
-    reused: int  # vectors that were there already
+    embedded: int  # texts that the model embedded
+    reused: int  # vectors of earlier runs that these texts have
     truncated: int  # texts longer than the model's window
     seconds: float
     generation: int

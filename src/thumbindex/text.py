@@ -224,3 +224,13 @@ def _reach(costs: list[float]) -> int:
 def one_line(text: str) -> str:
     """Return a name, heading or reason as part of one line of ours, whatever characters it is made of."""
     return _BREAKS.sub(" ", text)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 note`, `2,000 notes`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def line_range(first: int, last: int) -> str:
+    """Name lines: `line 11`, `lines 11-14`."""
+    return f"line {first}" if first == last else f"lines {first}-{last}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thumbindex.index.duplicate_tables import Looked
+from thumbindex.index.duplicate_tables import DuplicateFindings
 from thumbindex.index.files import Places
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
@@ -42,7 +42,7 @@ def on_disk(folder: Path) -> Snapshot:
                 (rows[2], rows[4], 0.9, "grey", "", ""),
             ]
             digests = [(row, bytes.fromhex(digest[n]), b"") for n, row in enumerate(rows)]
-            writer.store.duplicates.keep_looked(Looked("settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs))
+            writer.store.duplicates.keep_findings(DuplicateFindings("settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs))
         writer.decide([Decision(digest[6], digest[4], "same"), Decision(digest[2], digest[4], "apart")])
     return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "").snapshot
 
@@ -88,7 +88,7 @@ def test_a_folder_that_knows_of_none_comes_after_one_that_does(tmp_path):
 def test_an_index_without_duplicates_masks_nothing(tmp_path):
     snapshot = on_disk(tmp_path / "index")
     with closing(Store(Places(tmp_path / "index").store)) as store, store.transaction():
-        store.duplicates.forget_looked()
+        store.duplicates.forget_findings()
     assert snapshot.duplicates.repeated() is not None
     with closing(Store(Places(tmp_path / "index").store, read_only=True)) as store:
         assert open_snapshot(store, Places(tmp_path / "index"), "").snapshot.duplicates.repeated() is None

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from thumbindex.errors import StorageError
-from thumbindex.index.duplicate_tables import Looked, read_decisions, write_decisions
+from thumbindex.index.duplicate_tables import DuplicateFindings, read_decisions, write_decisions
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.model import Decision
@@ -82,7 +82,9 @@ def test_pairs_go_with_either_chunk_and_who_is_left_alone_is_looked_at_again(sto
 def test_chunks_of_other_documents_with_the_same_words_are_found_newest_first(store):
     words, others = text_key("apples"), text_key("pears")
     with store.transaction():
-        store.duplicates.keep_looked(Looked("mark 6", [(2, b"a" * 16, words), (3, b"b" * 16, others), (5, b"a" * 16, words), (6, b"c" * 16, words)]))
+        store.duplicates.keep_findings(
+            DuplicateFindings("mark 6", [(2, b"a" * 16, words), (3, b"b" * 16, others), (5, b"a" * 16, words), (6, b"c" * 16, words)])
+        )
     found = [store.duplicates.rows_of_words(*asked) for asked in ((words, 1, 9), (words, 1, 1), (others, 1, 9))]
     assert found == [[6, 5], [6], []]
     assert store.duplicates.rows_of_texts([(b"a" * 16).hex(), (b"z" * 16).hex()]) == {2: "61" * 16, 5: "61" * 16}

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import IndexDamagedError, StorageError
+from thumbindex.index.editions import BUILDING, damage, mend, next_edition, switch
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
 from thumbindex.index.stamp import Stamp, read_at_commit, read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.words import KeywordView
-from thumbindex.index.writer import BUILDING, Writer, damage, mend, next_edition, switch
+from thumbindex.index.writer import Writer
 
 FACTS = {"fingerprint": "m", "dimensions": "2", "model": "m"}
 

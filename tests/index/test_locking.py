@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from thumbindex.index.editions import delete_index
 from thumbindex.index.files import Places, patiently, put_in_place
 from thumbindex.index.locks import drop_lock, is_writing, locked
-from thumbindex.index.writer import Writer, delete_index
+from thumbindex.index.writer import Writer
 
 
 def test_whoever_waits_for_a_lock_that_is_dropped_takes_a_new_one(tmp_path):

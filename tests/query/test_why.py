@@ -42,7 +42,7 @@ def test_a_note_in_the_answer_is_told_with_its_passage(tell):
 def test_a_note_behind_the_limit_is_told_its_place(tell):
     found = tell("c.md", "sync keeps vaults", limit=1)
     assert (found.fate, found.stage) == ("dropped", "parents")
-    assert found.reason == "it is at place 3 of 3, and 1 was asked for: a higher limit shows it"
+    assert found.reason == "it ranks 3 of 3, and 1 was asked for: a higher limit shows it"
 
 
 def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
@@ -89,7 +89,7 @@ def test_a_copy_is_told_which_passage_names_it(tell):
 def test_a_note_that_fusion_left_behind_is_told_its_place_among_all_that_were_found(tell):
     found = tell("d.md", "sync keeps equal", (*SYNC, document("d.md", "# D\n\nSync keeps tablets equal.")), limit=1, fuse={"limit": 1})
     assert (found.fate, found.stage) == ("dropped", "fuse")
-    assert found.reason == "it is at place 4 of 4 that were found, and the first 3 were taken"
+    assert found.reason == "it ranks 4 of 4 that were found, and the first 3 were taken"
 
 
 def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):

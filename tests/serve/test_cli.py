@@ -434,4 +434,4 @@ def test_the_status_says_what_was_left_out_as_repeats(open_fake: Callable[[Openi
     own = ["--folder", str(vault), "--index", str(tmp_path / "index")]
     _, as_json, as_text = (CliRunner().invoke(app, [*command, *own], obj=open_fake) for command in (["index"], ["status", "--json"], ["status"]))
     assert [each["repeats"] for folder in checked(as_json, "status")["folders"] for each in folder["ingestion"]] == [1]
-    assert "deduplication: 2 -> 1 segments" in as_text.stdout
+    assert "deduplication: 2 -> 1 chunk (1 repeated another chunk of their note" in as_text.stdout

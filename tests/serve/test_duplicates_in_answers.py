@@ -114,8 +114,8 @@ def test_a_negation_is_told_as_a_contradiction_in_eleven_languages(denied: Libra
 
 def test_the_text_for_agents_says_that_these_two_disagree(backups: Library) -> None:
     reply = reply_query(backups, {"query": "server copies all files every night", "explain": True})
-    assert "these two disagree: `30 day` against `90 day` in new.md (lines 6-6, 2026-01-01)" in reply.text
-    assert "\ndeduplication: 3 → 2 candidates (33%)\n" in reply.text
+    assert "these two disagree: `30 day` against `90 day` in new.md (line 6, 2026-01-01)" in reply.text
+    assert "\ndeduplication: 3 → 2 candidates (33% taken out as copies)\n" in reply.text
     assert reply.structured["deduplication"] == {"in": 3, "out": 2, "ratio": 0.3333, "warning": False}
 
 
@@ -129,7 +129,7 @@ def test_the_command_line_says_it_in_the_same_words(backups: Library, capsys: py
     print_answer(backups.query("server copies all files every night"), explain=True)
     shown = capsys.readouterr().out
     assert shown.count("these two disagree: ") == 2
-    assert "deduplication: 3 → 2 candidates (33%)" in shown
+    assert "deduplication: 3 → 2 candidates (33% taken out as copies)" in shown
     assert "created 2024-01-01, status draft, owner Bo" in shown
 
 
@@ -144,7 +144,7 @@ def test_only_a_ratio_above_thirty_percent_of_more_than_a_few_is_warned_of(came:
 
 
 def test_where_nothing_was_compared_nothing_was_taken_out() -> None:
-    assert deduplication(()) == "deduplication: 0 → 0 candidates (0%)"
+    assert deduplication(()) == "deduplication: 0 → 0 candidates (0% taken out as copies)"
 
 
 def test_a_long_list_of_copies_is_counted() -> None:

@@ -197,5 +197,5 @@ def test_a_note_of_headings_alone_is_told_that_it_comes_last(tmp_path: Path, ope
     notes = {"bare.md": "# Heron\n", "full.md": "# Birds\n\nA heron stands still.\n"}
     told = told_of(notes, tmp_path, open_fake, "bare.md", "heron", "--limit", "1")
     assert told.startswith(
-        "bare.md was found, but parents left it out: it holds no text but headings and comes after all that do; it is at place 2 of 2"
+        "bare.md was found, but the stage parents dropped it: it holds no text but headings and comes after all that do; it ranks 2 of 2"
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from thumbindex.library import Library
-from thumbindex.study.evaluate import Evaluation, Source, evaluate
+from thumbindex.study.evaluate import Evaluation, QuerySource, evaluate
 from thumbindex.study.queries import Label, LabeledQuery
 from thumbindex.testing import FakeEmbedder, FakeReranker
 
@@ -34,8 +34,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 @pytest.fixture(scope="package")
-def source(library: Library) -> Source:
-    return Source("vault.manual", library, QUERIES)
+def source(library: Library) -> QuerySource:
+    return QuerySource("vault.manual", library, QUERIES)
 
 
 @pytest.fixture(scope="package")

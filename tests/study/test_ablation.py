@@ -7,7 +7,7 @@ import pytest
 from thumbindex.query.pipeline import STAGES
 from thumbindex.settings import QuerySettings
 from thumbindex.study.compare import Variant, ablate, ablation_variants
-from thumbindex.study.evaluate import Evaluation, Source
+from thumbindex.study.evaluate import Evaluation, QuerySource
 
 DEFAULT = QuerySettings()
 VARIANTS = {each.name: each for each in ablation_variants(DEFAULT)}
@@ -44,14 +44,14 @@ def test_variants_follow_the_configuration() -> None:
     assert not {"with rerank", "fuse.method=rrf"} & names
 
 
-def test_an_effect_is_the_difference_to_the_configuration_as_it_is(source: Source, evaluation: Evaluation) -> None:
+def test_an_effect_is_the_difference_to_the_configuration_as_it_is(source: QuerySource, evaluation: Evaluation) -> None:
     nothing = Variant("nothing", {"skip": tuple(RETRIEVERS)})
     same, worse = ablate([source], [evaluation], [Variant("the same", {}), nothing])
     assert (same.difference and same.difference.interval.mean, same.evaluations[0].run) == (0.0, evaluation.run)
     assert (worse.difference and worse.difference.after, worse.evaluations[0].unanswered) == (0.0, 3)
 
 
-def test_every_variant_is_asked_or_says_why_not(source: Source, evaluation: Evaluation) -> None:
+def test_every_variant_is_asked_or_says_why_not(source: QuerySource, evaluation: Evaluation) -> None:
     short = replace(source, queries=source.queries[:1])
     effects = ablate([short], [replace(evaluation, queries=short.queries)], ablation_variants(source.library.config.query))
     refused = {each.variant.name: each.refusal for each in effects if each.difference is None}

@@ -8,7 +8,7 @@ from thumbindex.config import load_config
 from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.model import Progress
-from thumbindex.study.evaluate import Evaluation, Source, check_labels, evaluate, pooled, to_the_end
+from thumbindex.study.evaluate import Evaluation, QuerySource, check_labels, evaluate, pooled, to_the_end
 from thumbindex.study.queries import Label, LabeledQuery
 
 STRANGER = LabeledQuery("q9", "green", "keyword", (Label("elsewhere.md", None, 2),))
@@ -53,10 +53,10 @@ def test_each_query_of_several_sets_counts_once(evaluation: Evaluation) -> None:
     assert scores["ALL"]["nDCG@10"] == pytest.approx(evaluation.scores["ALL"]["nDCG@10"] * 3 / 4)
 
 
-def test_labels_that_the_folder_lacks_are_counted(source: Source) -> None:
+def test_labels_that_the_folder_lacks_are_counted(source: QuerySource) -> None:
     assert check_labels(replace(source, queries=(*source.queries, STRANGER))) == 1
 
 
 def test_a_set_of_another_folder_is_refused(library: Library) -> None:
     with pytest.raises(UsageError, match=r"other\.manual: none of its 1 labeled paths is in vault"):
-        check_labels(Source("other.manual", library, (STRANGER,)))
+        check_labels(QuerySource("other.manual", library, (STRANGER,)))

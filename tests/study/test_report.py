@@ -8,12 +8,12 @@ import pytest
 
 from thumbindex.errors import UsageError
 from thumbindex.study.compare import Ablation, Variant, ablate, compare_runs
-from thumbindex.study.evaluate import Evaluation, Source
+from thumbindex.study.evaluate import Evaluation, QuerySource
 from thumbindex.study.report import Findings, draw, render_markdown, tables, undominated, verdict_of, write_report
 
 
 @pytest.fixture
-def findings(source: Source, evaluation: Evaluation) -> Findings:
+def findings(source: QuerySource, evaluation: Evaluation) -> Findings:
     effects = ablate([source], [evaluation], [Variant("without search_keyword", {"skip": ("search_keyword",)})])
     refused = Ablation(Variant("with magic", {}), refusal="There is none.")
     return Findings((evaluation,), {"vault.manual": {"query.limit": 3}}, (compare_runs("vault.manual", [1.0, 1.0], [1.0, 0.0]),), (*effects, refused))

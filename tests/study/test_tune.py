@@ -46,7 +46,7 @@ def test_what_gains_on_all_kinds_is_taken_and_says_by_how_much() -> None:
 def test_where_nothing_gains_the_defaults_stay() -> None:
     found = decided({})
     assert (found.settings, found.choices) == ({}, ())
-    assert found.reason.startswith("Nothing in the grid is better beyond what noise can do")
+    assert found.reason.startswith("No setting was clearly better than the defaults")
 
 
 def test_what_one_kind_loses_is_not_outweighed_by_another() -> None:

@@ -17,7 +17,7 @@ from thumbindex.index.locks import mark_of
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
 
-AT_ONCE = 500
+KEYS_AT_ONCE = 500
 """Keys that one statement asks for."""
 
 CLEANING_MS = 1000
@@ -173,11 +173,13 @@ class Database:
             except FOREIGN as error:
                 raise translated(error, self.path) from error
 
-    def fetch_in(self, sql: str, keys: Sequence[int] | Sequence[str] | Sequence[bytes], first: Row = ()) -> Iterator[list[Row]]:
-        """Yield the rows of a query that asks for some keys, a few hundred of them at a time; `{}` stands for them."""
-        for start in range(0, len(keys), AT_ONCE):
-            part = [key if isinstance(key, (str, bytes)) else int(key) for key in keys[start : start + AT_ONCE]]
-            yield self.fetch(sql.format(",".join("?" * len(part))), (*first, *part))
+    def fetch_in(self, sql: str, keys: Iterable[int] | Iterable[str] | Iterable[bytes]) -> list[Row]:
+        """Return the rows of a query that asks for some keys, which `{}` stands for: one statement for each few hundred of them."""
+        rows, asked = list[Row](), [key if isinstance(key, (str, bytes)) else int(key) for key in keys]
+        for start in range(0, len(asked), KEYS_AT_ONCE):
+            part = asked[start : start + KEYS_AT_ONCE]
+            rows += self.fetch(sql.format(",".join("?" * len(part))), part)
+        return rows
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Change rows; return how many."""

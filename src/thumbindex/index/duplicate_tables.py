@@ -40,7 +40,7 @@ def write_decisions(path: Path, made: Iterable[Decision], dropped: Iterable[tupl
     gone = sum(kept.pop((min(pair), max(pair)), None) is not None for pair in dropped)
     for each in map(_ordered, made):
         kept[each.first, each.second] = each
-    write_whole(path, json.dumps({"decisions": [asdict(kept[pair]) for pair in sorted(kept)]}, indent=1))
+    write_whole(path, json.dumps({"decisions": [asdict(kept[pair]) for pair in sorted(kept)]}, indent=1), durable=True)
     return gone
 
 
@@ -52,7 +52,7 @@ def _ordered(decision: Decision) -> Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class DuplicateFindings:
     """What was found out about some chunks."""
 
     mark: str  # up to where all have been looked at, and by which settings
@@ -107,12 +107,12 @@ class DuplicateTables:
 
     def repeats_among(self, rows: Sequence[int]) -> set[int]:
         """Return which of these chunks repeat another one of their document."""
-        return {row for part in self._db.fetch_in("SELECT chunk FROM repeats WHERE chunk IN ({})", rows) for (row,) in part}
+        return {row for (row,) in self._db.fetch_in("SELECT chunk FROM repeats WHERE chunk IN ({})", rows)}
 
     def rows_of_texts(self, digests: Sequence[str]) -> dict[int, str]:
         """Return the digest of each chunk that has one of these texts, by row id."""
         keys = [bytes.fromhex(digest) for digest in digests]
-        return {row: exact.hex() for part in self._db.fetch_in("SELECT chunk, exact FROM digests WHERE exact IN ({})", keys) for row, exact in part}
+        return {row: exact.hex() for row, exact in self._db.fetch_in("SELECT chunk, exact FROM digests WHERE exact IN ({})", keys)}
 
     def rows_of_words(self, plain: bytes, document: int, limit: int) -> list[int]:
         """Return the newest chunks of other documents that have these words and repeat nothing, so many at most."""
@@ -125,25 +125,25 @@ class DuplicateTables:
     def texts_of(self, paths: Sequence[str]) -> set[str]:
         """Return the digests of the texts of the documents at these paths."""
         sql = "SELECT g.exact FROM documents d JOIN chunks c ON c.document = d.id JOIN digests g ON g.chunk = c.id WHERE d.path IN ({})"
-        return {exact.hex() for part in self._db.fetch_in(sql, paths) for (exact,) in part}
+        return {exact.hex() for (exact,) in self._db.fetch_in(sql, paths)}
 
-    def keep_looked(self, looked: Looked, decided: Collection[str] = ()) -> None:
+    def keep_findings(self, found: DuplicateFindings, decided: Collection[str] = ()) -> None:
         """Keep what was found out about chunks; nothing of those that are gone meanwhile. `decided` are texts with a decision."""
-        rows = [row for row, *_ in looked.digests]
-        there = {row for part in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", rows) for (row,) in part}
-        digests = [(row, exact, plain[:PLAIN]) for row, exact, plain in looked.digests if row in there]
+        rows = [row for row, *_ in found.digests]
+        there = {row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", rows)}
+        digests = [(row, exact, plain[:PLAIN]) for row, exact, plain in found.digests if row in there]
         self._db.execute_many("INSERT INTO digests VALUES (?, ?, ?)", digests)
-        self._db.execute_many("INSERT INTO repeats VALUES (?, ?, ?)", [row for row in looked.repeats if row[0] in there])
-        self._db.execute_many("INSERT INTO boosts VALUES (?, ?, ?)", [row for row in looked.boosts if row[0] in there])
-        self.put_alike(looked.alike)
-        self._db.execute_many("DELETE FROM lonely WHERE chunk = ?", [(row,) for row in looked.again])
+        self._db.execute_many("INSERT INTO repeats VALUES (?, ?, ?)", [row for row in found.repeats if row[0] in there])
+        self._db.execute_many("INSERT INTO boosts VALUES (?, ?, ?)", [row for row in found.boosts if row[0] in there])
+        self.put_alike(found.alike)
+        self._db.execute_many("DELETE FROM lonely WHERE chunk = ?", [(row,) for row in found.again])
         for column in ("first", "second"):  # repeats are no search units of their own
-            self._db.execute_many(f"DELETE FROM alike WHERE {column} = ?", [row[:1] for row in looked.repeats])
-        self._db.set_meta("looked", looked.mark)
-        if looked.repeats or looked.boosts or looked.alike or any(exact.hex() in decided for _, exact, _ in looked.digests):
+            self._db.execute_many(f"DELETE FROM alike WHERE {column} = ?", [row[:1] for row in found.repeats])
+        self._db.set_meta("looked", found.mark)
+        if found.repeats or found.boosts or found.alike or any(exact.hex() in decided for _, exact, _ in found.digests):
             self.note_change()
 
-    def forget_looked(self) -> None:
+    def forget_findings(self) -> None:
         """Forget all that was found out about duplicates."""
         for table in ("digests", "repeats", "boosts", "alike", "lonely"):
             self._db.execute(f"DELETE FROM {table}")

@@ -96,7 +96,7 @@ class KnownDuplicates:
     """What was read of the store; rows never change, so that the next one reads later ones only."""
 
     stamp: str = ""  # the generation of the last change
-    looked: str = ""  # by which settings, up to which row
+    compared: str = ""  # by which settings, up to which row
     last: int = 0  # the last pair's own row id
     repeats: Positions = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))  # row, keeper's row
     boosted: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows
@@ -109,12 +109,12 @@ class KnownDuplicates:
 
 def read_duplicates(now: Store, catalog: StoreCatalog, last: KnownDuplicates | None) -> KnownDuplicates:
     """Read what is new since the last time; all of it where other settings have decided since. What is gone from the catalog is dropped."""
-    stamp, looked = now.meta("duplicates"), now.meta("looked")
-    if last is None or looked.partition(" ")[0] != last.looked.partition(" ")[0]:
+    stamp, compared = now.meta("duplicates"), now.meta("looked")
+    if last is None or compared.partition(" ")[0] != last.compared.partition(" ")[0]:
         last = KnownDuplicates()
     elif stamp == last.stamp:
         return last
-    row = int(last.looked.partition(" ")[2] or 0)
+    row = int(last.compared.partition(" ")[2] or 0)
     repeats = np.concatenate([last.repeats, np.array([pair[:2] for pair in now.duplicates.repeats(row)], dtype=np.int64).reshape(-1, 2)])
     boosts = now.duplicates.boosts(row)
     boosted = np.concatenate([last.boosted, np.array(list(boosts), dtype=np.int64)])
@@ -127,7 +127,7 @@ def read_duplicates(now: Store, catalog: StoreCatalog, last: KnownDuplicates | N
     decisions = _decisions(now)
     return KnownDuplicates(
         stamp,
-        looked,
+        compared,
         pairs[-1][0] if pairs else last.last,
         repeats[_there(repeats, catalog)],
         boosted[still],

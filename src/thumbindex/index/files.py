@@ -96,7 +96,7 @@ class Places:
 
     def switch(self, edition: int) -> None:
         """Make an edition the present one. For who holds the writer's lock."""
-        write_whole(self.folder / _EDITION, str(edition))
+        write_whole(self.folder / _EDITION, str(edition), durable=True)
 
     def sweep(self, *keep: int) -> bool:
         """Delete every edition but the present one and those to `keep`; tell whether that was possible: Windows deletes no file that is open."""
@@ -107,22 +107,29 @@ class Places:
         return not any(path.exists() for path in old)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a small file, whole or not at all, and have it on the disk: what it says cannot be made anew."""
-    new = path.with_name(f"{path.name}.new")
+def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
+    """Write a small file, whole or not at all: one process at a time. With `durable`, for what cannot be made anew, it is on the disk then."""
+    new = path.with_name(f"{path.name}.new")  # one name: what a process that is killed here leaves goes with the next
     with writing(path.parent):
         with new.open("w", encoding="utf-8") as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         put_in_place(new, path)
 
 
 def delete_database(path: Path) -> None:
     """Delete an SQLite file with its log."""
     with writing(path.parent):
-        for name in (f"{path.name}-wal", f"{path.name}-shm", path.name):
-            path.with_name(name).unlink(missing_ok=True)
+        delete_log(path)
+        path.unlink(missing_ok=True)
+
+
+def delete_log(path: Path) -> None:
+    """Delete an SQLite file's log alone."""
+    for name in (f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)
 
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -135,10 +142,10 @@ def writing(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise told(place, error) from error
+        raise storage_error(place, error) from error
 
 
-def told(place: Path, error: OSError) -> StorageError:
+def storage_error(place: Path, error: OSError) -> StorageError:
     """Return what an error of the system means."""
     what = error.strerror or str(error)
     if error.errno in _FULL:
@@ -148,7 +155,7 @@ def told(place: Path, error: OSError) -> StorageError:
     return StorageError(f"{place} cannot be written ({what}): check the disk and run it again; what was indexed is as it was.")
 
 
-PATIENCE_SECONDS = 2.0
+_PATIENCE_SECONDS = 2.0
 """How long a file that is open elsewhere is waited for: Windows refuses to replace one, and readers have a stamp open for well under a second."""
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.002, 0.1
@@ -159,7 +166,7 @@ def put_in_place(source: Path, target: Path) -> None:
     patiently(lambda: source.replace(target))
 
 
-def patiently(attempt: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+def patiently(attempt: Callable[[], object], seconds: float = _PATIENCE_SECONDS) -> None:
     """Try what is refused while a file is open elsewhere until it succeeds; raise the last PermissionError when the time is up.
 
     On POSIX no rename is refused because a file is open; where the folder may not be written nothing gets as far as this.

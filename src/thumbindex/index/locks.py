@@ -12,7 +12,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from thumbindex.index.files import put_in_place, told, writing
+from thumbindex.errors import StorageError
+from thumbindex.index.files import storage_error, write_whole, writing
 
 LOOK_SECONDS = 0.2
 """How long a lock is tried for that nobody may keep: who looks whether it is held has it for a moment."""
@@ -34,7 +35,7 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
             with writing(path.parent):
                 path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise told(path.parent, error) from error
+            raise storage_error(path.parent, error) from error
     try:
         with writing(path.parent):
             mark.touch()
@@ -82,7 +83,7 @@ def drop_lock(path: Path) -> bool:
 
 _LOCK, _FILE = "work.lock", "work.json"
 
-_TOLD_SECONDS = 0.5
+_ENTRY_SECONDS = 0.5
 """Between two entries of how far a run is."""
 
 
@@ -112,7 +113,7 @@ def at_work(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
 
     def tell(phase: str, done: int, total: int) -> None:
         nonlocal last
-        if time.monotonic() - last >= _TOLD_SECONDS:
+        if time.monotonic() - last >= _ENTRY_SECONDS:
             last = time.monotonic()
             _write(folder, Work(began.pid, began.run, phase, done, total))
 
@@ -136,7 +137,5 @@ def work_in(folder: Path) -> Work | None:
 
 
 def _write(folder: Path, work: Work) -> None:
-    new = folder / f"{_FILE}.new"
-    with suppress(OSError):  # a reader sees the old entry or the new one, never half of one
-        new.write_text(json.dumps(asdict(work)), encoding="utf-8")
-        put_in_place(new, folder / _FILE)
+    with suppress(StorageError):
+        write_whole(folder / _FILE, json.dumps(asdict(work)))

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from zlib import crc32
 
-from thumbindex.index.files import Places, put_in_place
+from thumbindex.errors import StorageError
+from thumbindex.index.files import Places, write_whole
 from thumbindex.index.store import Store
 from thumbindex.index.words import KeywordView
 
@@ -54,7 +55,7 @@ def read_seen(places: Places, read_as: str) -> SeenState | None:
         return None
     with closing(Store(places.store, read_only=True)) as store, store.reading():
         is_same = store.generation == state.generation
-        return state if is_same and KeywordView(places.keyword).is_whole(int(store.meta("words", "0"))) else None
+        return state if is_same and KeywordView(places.keyword).lacking(int(store.meta("words", "0"))) == 0 else None
 
 
 def write_seen(places: Places, state: SeenState) -> None:
@@ -63,15 +64,9 @@ def write_seen(places: Places, state: SeenState) -> None:
     No lock is held: of two that write the same file at once the checksum tells.
     """
     text = json.dumps(asdict(state))
-    new = places.seen.with_name(f"{places.seen.name}.new")  # one name: what a process leaves that is killed here goes with the next
-    try:
-        new.write_text(f"{crc32(text.encode())}\n{text}", encoding="utf-8")
+    with suppress(StorageError):
         if places.store.exists():
-            put_in_place(new, places.seen)
-        new.unlink(missing_ok=True)
-    except OSError:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
+            write_whole(places.seen, f"{crc32(text.encode())}\n{text}")
 
 
 def _read(path: Path) -> SeenState | None:

@@ -7,7 +7,6 @@ version, there is no index of words; whoever writes next begins it anew from the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TypeVar
 from zlib import crc32
 
 from thumbindex.errors import IndexDamagedError
-from thumbindex.index.files import put_in_place, writing
+from thumbindex.index.files import write_whole, writing
 
 VERSION = "8"
 """Changes when the analysis of words or the form of the files changes."""
@@ -64,9 +63,7 @@ def write_stamp(folder: Path, generation: int, behind: int, names: Iterable[str]
             # segments never change: one that was listed with this size is not read again
             size, held = (folder / name).stat().st_size, listed.get(name)
             lines.append(f"{name} {size} {held[1] if held and held[0] == size else _file_checksum(folder / name)}")
-        temporary = folder / f"stamp.{os.getpid()}"
-        temporary.write_text("\n".join([*lines, str(_checksum(lines))]), encoding="utf-8")
-        put_in_place(temporary, folder / STAMP)
+        write_whole(folder / STAMP, "\n".join([*lines, str(_checksum(lines))]))
 
 
 def read_at_commit(folder: Path, read: Callable[[Stamp], _T]) -> _T:

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
-from thumbindex.index.database import AT_ONCE, BUSY_SECONDS, Database, Row, damaged
+from thumbindex.index.database import BUSY_SECONDS, KEYS_AT_ONCE, Database, Row, damaged
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
 from thumbindex.index.files import VECTORS
 from thumbindex.index.vector_store import VectorStore, vector_file
@@ -53,6 +53,7 @@ class Store(Database):
     def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
         self.duplicates = DuplicateTables(self)
+        self.decisions_file = path.parent.with_name(DECISIONS)
         self._read_only = read_only
         self._vectors: VectorStore | None = None
         self._vectors_are: tuple[Path, int, int] | str | None = "not looked for"  # which file is open
@@ -66,7 +67,7 @@ class Store(Database):
 
     def decisions(self) -> tuple[Decision, ...]:
         """Return what the owner decided about duplicates, by the texts' digests; raise StorageError where the file cannot be read."""
-        return read_decisions(self.path.parent.with_name(DECISIONS))
+        return read_decisions(self.decisions_file)
 
     def counts(self) -> tuple[int, int, int]:
         """Count documents, chunks, and chunks with a vector."""
@@ -93,11 +94,8 @@ class Store(Database):
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
         """Return each path's file state when it was read, of all paths or of these."""
         sql = f"SELECT {_DOCUMENT} FROM documents"
-        rows = self.fetch(sql) if paths is None else self._of(f"{sql} WHERE path IN ({{}})", list(paths))
+        rows = self.fetch(sql) if paths is None else self.fetch_in(f"{sql} WHERE path IN ({{}})", paths)
         return {row[1]: _state(row) for row in rows}
-
-    def _of(self, sql: str, keys: Sequence[int] | Sequence[str]) -> list[Row]:
-        return [row for part in self.fetch_in(sql, keys) for row in part]
 
     def remove_documents(self, paths: Iterable[str]) -> None:
         """Remove documents with all that hangs on them."""
@@ -143,8 +141,8 @@ class Store(Database):
     def documents(self, rows: Sequence[int] | None = None) -> list[tuple[int, str, str, float, str]]:
         """Return row id, path, title, modified time and facts (JSON) of every document, or of those with these row ids, by path."""
         sql = "SELECT id, path, title, modified, facts FROM documents"
-        found = self.fetch(sql) if rows is None else self._of(f"{sql} WHERE id IN ({{}})", rows)
-        return sorted(((a, b, c, d, e) for a, b, c, d, e in found), key=lambda row: row[1])
+        found = self.fetch(sql) if rows is None else self.fetch_in(f"{sql} WHERE id IN ({{}})", rows)
+        return sorted(found, key=lambda row: row[1])
 
     def names(self, paths: Iterable[str] | None = None) -> list[Document]:
         """Return every document, or those at these paths, by path, with no more than links can name: path, title and aliases."""
@@ -153,7 +151,7 @@ class Store(Database):
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
         """Return how many bytes the files at some paths had when they were read."""
-        return {path: size for part in self.fetch_in("SELECT path, size FROM documents WHERE path IN ({})", list(paths)) for path, size in part}
+        return dict(self.fetch_in("SELECT path, size FROM documents WHERE path IN ({})", paths))
 
     def flagged(self) -> list[Document]:
         """Return the documents in which something is flagged, by path."""
@@ -166,18 +164,17 @@ class Store(Database):
         if paths is None:
             return {row for row, _, _ in self.chunk_rows()}.union(-row for (row,) in self.fetch("SELECT id FROM documents"))
         ids = self._ids(paths)
-        chunks = (row for part in self.fetch_in("SELECT id FROM chunks WHERE document IN ({})", ids) for (row,) in part)
-        return {-row for row in ids}.union(chunks)
+        return {-row for row in ids}.union(row for (row,) in self.fetch_in("SELECT id FROM chunks WHERE document IN ({})", ids))
 
     def _ids(self, paths: Iterable[str]) -> list[int]:
-        return [row for part in self.fetch_in("SELECT id FROM documents WHERE path IN ({})", list(paths)) for (row,) in part]
+        return [row for (row,) in self.fetch_in("SELECT id FROM documents WHERE path IN ({})", paths)]
 
     # -------------------------------------------------------------- chunks and sections
 
     def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
         """Load chunks by row id; those that are gone are missing."""
         found = {}
-        for row in self._of(f"{_CHUNK} WHERE c.id IN ({{}})", rows):
+        for row in self.fetch_in(f"{_CHUNK} WHERE c.id IN ({{}})", rows):
             try:
                 chunk = found[row[0]] = _chunk(row[2:-1])
                 is_whole = text_key(embedded_text(chunk.heading_path, chunk.text)) == row[-1]
@@ -189,9 +186,9 @@ class Store(Database):
 
     def languages(self, rows: Sequence[int]) -> dict[int, str]:
         """Return the language of the document of each chunk, by the chunk's row id."""
-        of = {row: document for part in self.fetch_in("SELECT id, document FROM chunks WHERE id IN ({})", rows) for row, document in part}
-        told = {row: json.loads(facts).get("language", "") for row, _, _, _, facts in self.documents(sorted(set(of.values())))}
-        return {row: told.get(document, "") for row, document in of.items()}
+        documents = self.documents_of(rows)
+        languages = {row: json.loads(facts).get("language", "") for row, _, _, _, facts in self.documents(sorted(set(documents.values())))}
+        return {row: languages.get(document, "") for row, document in documents.items()}
 
     def sections(self, rows: Sequence[int]) -> dict[int, Section]:
         """Load the section of each chunk, by the chunk's row id."""
@@ -199,7 +196,7 @@ class Store(Database):
             "SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum FROM chunks c"
             " JOIN sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({})"
         )
-        found = self._of(sql, rows)
+        found = self.fetch_in(sql, rows)
         if any(not isinstance(row[4], str) or _sum(row[4]) != row[5] for row in found):
             raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return {row[0]: Section(*row[1:5]) for row in found}
@@ -213,15 +210,15 @@ class Store(Database):
 
     def chunk_rows(self) -> list[tuple[int, int, int]]:
         """Return row id, document's row id and ordinal of every chunk."""
-        return [(a, b, c) for a, b, c in self.fetch("SELECT id, document, ordinal FROM chunks")]
+        return self.fetch("SELECT id, document, ordinal FROM chunks")
 
     def documents_between(self, after: int, last: int) -> list[tuple[int, int]]:
         """Return row id and document's row id of the chunks whose row ids come after one, up to another, ascending."""
-        return [(a, b) for a, b in self.fetch("SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last))]
+        return self.fetch("SELECT id, document FROM chunks WHERE id > ? AND id <= ? ORDER BY id", (after, last))
 
     def documents_of(self, rows: Sequence[int]) -> dict[int, int]:
         """Return the document's row id of each of these chunks; those that are gone are missing."""
-        return dict(self._of("SELECT id, document FROM chunks WHERE id IN ({})", rows))
+        return dict(self.fetch_in("SELECT id, document FROM chunks WHERE id IN ({})", rows))
 
     def count_chunks(self) -> int:
         """Count the chunks; without a condition SQLite counts in the smallest index, and not through the texts."""
@@ -230,13 +227,12 @@ class Store(Database):
     def chunk_facts(self, documents: Sequence[int] | None = None) -> list[tuple[int, int, int, bytes, float]]:
         """Return row id, document's row id, ordinal, text key and salience of every chunk, or of those of the documents with these row ids."""
         sql = "SELECT id, document, ordinal, key, salience FROM chunks"
-        rows = self.fetch(f"{sql} NOT INDEXED") if documents is None else self._of(f"{sql} WHERE document IN ({{}})", documents)
-        return [(a, b, c, d, e) for a, b, c, d, e in rows]
+        return self.fetch(f"{sql} NOT INDEXED") if documents is None else self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
 
     def rows_by_key(self, paths: Sequence[str]) -> dict[tuple[str, bytes], int]:
         """Return the row id of each text of the documents at these paths, by path and key; of equal texts the first one's."""
         sql = "SELECT d.path, c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path IN ({}) ORDER BY c.ordinal DESC"
-        return {(path, key): row for path, key, row in self._of(sql, paths)}
+        return {(path, key): row for path, key, row in self.fetch_in(sql, paths)}
 
     def document_times(self) -> dict[int, float]:
         """Return the modified time of every document, by row id."""
@@ -276,16 +272,17 @@ class Store(Database):
 
     def texts_among(self, keys: Collection[bytes], rows: Sequence[int] = ()) -> set[bytes]:
         """Return which of these digests are of a chunk's text, looked for at the chunks of these row ids first."""
-        found = set(keys).intersection(key for (key,) in self._of("SELECT key FROM chunks WHERE id IN ({})", rows))
+        found = set(keys).intersection(key for (key,) in self.fetch_in("SELECT key FROM chunks WHERE id IN ({})", rows))
         return found if len(found) == len(keys) else set(keys).intersection(key for (key,) in self.fetch("SELECT key FROM chunks"))
 
     def pending(self) -> list[tuple[bytes, int]]:
         """Return each text key without a vector, with one chunk that has it; newest documents first."""
+        vectors = self.vectors
         rows = self.fetch(
             "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id > ?",
-            (self.embedded_to,),
+            (self._embedded_to(vectors),),
         )
-        held = self.vectors.held([row[0] for row in rows]) if rows and self.vectors else set()
+        held = vectors.held([row[0] for row in rows]) if rows and vectors else set()
         first: dict[bytes, int] = {}
         for key, row, _modified, _path, _ordinal in sorted(rows, key=lambda r: (-r[2], r[3], r[4])):
             if key not in held:
@@ -295,9 +292,11 @@ class Store(Database):
     @property
     def embedded_to(self) -> int:
         """The row up to which each chunk has a vector: rows are never used twice, so that an edit looks at its own only."""
+        return self._embedded_to(self.vectors)
+
+    def _embedded_to(self, vectors: VectorStore | None) -> int:
         mark, _, row = self.meta("embedded").rpartition(" ")
-        vectors = self.vectors if row else None
-        return int(row) if vectors and mark == vectors.mark else 0
+        return int(row) if row and vectors and mark == vectors.mark else 0
 
     def note_embedded(self) -> None:
         """Take note, in a transaction, that each chunk has a vector, if so."""
@@ -312,8 +311,8 @@ class Store(Database):
             return 0
         state = (self.generation, vectors.mark)
         if state != self._counted[0]:
-            keys = [key for (key,) in self.fetch("SELECT key FROM chunks WHERE id > ?", (self.embedded_to,))]
-            held = vectors.held(keys) if keys else set()
+            keys = [key for (key,) in self.fetch("SELECT key FROM chunks WHERE id > ?", (self._embedded_to(vectors),))]
+            held = vectors.held(keys)
             self._counted = (state, self.count_chunks() - sum(key not in held for key in keys))
         return self._counted[1]
 
@@ -324,7 +323,7 @@ class Store(Database):
 
     def chunk_matrix(self, rows: Sequence[int]) -> tuple[list[int], Matrix]:
         """Load the vectors of those of the chunks that have one: their row ids, and shape (row ids, dimensions)."""
-        parts = list(self._matrices(self._of("SELECT key, id FROM chunks WHERE id IN ({})", rows)))
+        parts = list(self._matrices(self.fetch_in("SELECT key, id FROM chunks WHERE id IN ({})", rows)))
         held = [row for part, _ in parts for row in part]
         return held, np.concatenate([matrix for _, matrix in parts] or [np.zeros((0, 0), dtype=np.float32)])
 
@@ -339,8 +338,8 @@ class Store(Database):
     def _matrices(self, chunks: Sequence[Row]) -> Iterator[tuple[list[int], Matrix]]:
         """Load the vectors of chunks (key and row id) part by part: of all of them together, float32 alone is four times what is stored."""
         vectors = self.vectors
-        for start in range(0, len(chunks) if vectors else 0, AT_ONCE):
-            part = chunks[start : start + AT_ONCE]
+        for start in range(0, len(chunks) if vectors else 0, KEYS_AT_ONCE):
+            part = chunks[start : start + KEYS_AT_ONCE]
             found = vectors.get([key for key, _ in part]) if vectors else {}
             if held := [(row, found[key]) for key, row in part if key in found]:
                 yield [row for row, _ in held], np.stack([vector for _, vector in held])
@@ -358,7 +357,7 @@ class Store(Database):
     def links(self, paths: Iterable[str] | None = None) -> list[tuple[str, int, Link]]:
         """Return every link, or those in the documents at these paths, with its document's path and its ordinal there."""
         sql = "SELECT d.path, l.ordinal, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l JOIN documents d ON d.id = l.document"
-        rows = self.fetch(sql) if paths is None else self._of(f"{sql} WHERE d.path IN ({{}})", list(paths))
+        rows = self.fetch(sql) if paths is None else self.fetch_in(f"{sql} WHERE d.path IN ({{}})", paths)
         return sorted(((row[0], row[1], Link(LinkKind(row[2]), *row[3:])) for row in rows), key=lambda row: row[:2])
 
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:

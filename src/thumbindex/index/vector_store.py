@@ -15,9 +15,10 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError
-from thumbindex.index.database import AT_ONCE, Database, Row
-from thumbindex.index.files import delete_database, put_in_place, writing
+from thumbindex.index.database import KEYS_AT_ONCE, Database, Row
+from thumbindex.index.files import delete_database, delete_log, put_in_place, writing
 from thumbindex.ports import Matrix, Vector
+from thumbindex.text import plural
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,23 +101,24 @@ class VectorStore(Database):
 
     def held(self, keys: Sequence[bytes]) -> set[bytes]:
         """Return which of these digests have a vector."""
-        return {row[0] for part in self.fetch_in("SELECT key FROM vectors WHERE key IN ({})", keys) for row in part}
+        return {key for (key,) in self.fetch_in("SELECT key FROM vectors WHERE key IN ({})", keys)}
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
         """Load vectors by the digests of their texts; those that are not there, or not as they were written, are missing."""
-        found: dict[bytes, Vector] = {}
-        for part in self.fetch_in("SELECT key, sum, vector FROM vectors WHERE key IN ({})", keys):
-            if whole := _whole(part):
-                found.update(zip((row[0] for row in whole), unpacked([row[2] for row in whole]), strict=True))
-        return found
+        rows = _whole(self.fetch_in("SELECT key, sum, vector FROM vectors WHERE key IN ({})", keys))
+        return dict(zip((row[0] for row in rows), unpacked([row[2] for row in rows]), strict=True)) if rows else {}
 
     def scan(self) -> Iterator[tuple[list[bytes], Matrix]]:
         """Load all vectors part by part, in the order in which they lie."""
-        last = 0
-        while part := self.fetch("SELECT key, sum, vector, rowid FROM vectors WHERE rowid > ? ORDER BY rowid LIMIT ?", (last, AT_ONCE)):
-            last = part[-1][3]
+        for part in self._parts():
             if whole := _whole(part):
                 yield [row[0] for row in whole], unpacked([row[2] for row in whole])
+
+    def _parts(self) -> Iterator[list[Row]]:
+        last = 0
+        while part := self.fetch("SELECT key, sum, vector, rowid FROM vectors WHERE rowid > ? ORDER BY rowid LIMIT ?", (last, KEYS_AT_ONCE)):
+            last = part[-1][3]
+            yield part
 
     def add(self, keys: Sequence[bytes], matrix: Matrix) -> None:
         """Keep vectors under the digests of their texts; one that is there already stays."""
@@ -135,12 +137,12 @@ class VectorStore(Database):
         """Return the keys of vectors that are not as they were written. Raises IndexDamagedError where the file does not hold together."""
         self.verify_pages()
         found: set[bytes] = set()
-        for rows in self.fetch_in("SELECT key, sum, vector FROM vectors WHERE key IN ({})", list(self.keys())):
-            found |= {row[0] for row in rows} - {row[0] for row in _whole(rows)}
+        for part in self._parts():
+            found |= {row[0] for row in part} - {row[0] for row in _whole(part)}
         return found
 
 
-def mend(path: Path) -> str:
+def mend_vectors(path: Path) -> str:
     """Take damaged vectors away, so that their texts are embedded again; return what was done, in words, empty where nothing was."""
     if not path.exists():
         return ""
@@ -151,7 +153,7 @@ def mend(path: Path) -> str:
     except IndexDamagedError as error:
         rebuild(path)
         return f"{str(error).partition(': run')[0]}: what could be read of it was kept, the rest is embedded again."
-    return f"{len(damaged):,} vectors in {path} were damaged: their texts are embedded again." if damaged else ""
+    return f"{path} had {plural(len(damaged), 'damaged vector')}: their texts are embedded again." if damaged else ""
 
 
 def drop_unfinished(folder: Path) -> None:
@@ -178,8 +180,7 @@ def rebuild(path: Path) -> None:
                     store.set_meta("fingerprint", fingerprint)
                     store.set_meta("mark", secrets.token_hex(8))
                     store.execute_many("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
-        for name in (f"{path.name}-wal", f"{path.name}-shm"):
-            path.with_name(name).unlink(missing_ok=True)
+        delete_log(path)
         put_in_place(new, path)
 
 
@@ -187,9 +188,9 @@ def _readable(path: Path) -> Iterator[tuple[str, list[Row]]]:
     """Yield the fingerprint, and the rows of a damaged file that can be read and are as they were written."""
     with suppress(StorageError), closing(VectorStore(path, read_only=True)) as old:
         ((last,),) = old.fetch("SELECT max(rowid) FROM vectors")
-        for start in range(0, int(last or 0), AT_ONCE):
+        for start in range(0, int(last or 0), KEYS_AT_ONCE):
             with suppress(StorageError):
-                rows = old.fetch("SELECT key, sum, vector FROM vectors WHERE rowid > ? AND rowid <= ?", (start, start + AT_ONCE))
+                rows = old.fetch("SELECT key, sum, vector FROM vectors WHERE rowid > ? AND rowid <= ?", (start, start + KEYS_AT_ONCE))
                 yield old.fingerprint, _whole(rows)
 
 

@@ -206,20 +206,10 @@ class KeywordView:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def is_at(self, generation: int) -> bool:
-        """Tell whether it shows just this generation: it holds none but the store's rows, and how many it lacks is known."""
+    def lacking(self, generation: int) -> int | None:
+        """Count the rows that it still lacks of a generation of the store; None where it shows another one, or is damaged or not there."""
         stamp = read_stamp(self.folder)
-        return stamp is not None and stamp.generation == generation and is_verified(self.folder)
-
-    def is_whole(self, generation: int) -> bool:
-        """Tell whether it shows just this generation and lacks nothing of it."""
-        return self.is_at(generation) and self.behind == 0
-
-    @property
-    def behind(self) -> int:
-        """How many of the store's rows it still lacks."""
-        stamp = read_stamp(self.folder)
-        return stamp.behind if stamp else 0
+        return stamp.behind if stamp and stamp.generation == generation and is_verified(self.folder) else None
 
     def create(self) -> None:
         """Begin an empty index; it does not count until it is stamped."""

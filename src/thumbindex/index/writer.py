@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
-from thumbindex.index.duplicate_tables import DECISIONS, write_decisions
-from thumbindex.index.files import VECTORS, Places, delete_database, writing
-from thumbindex.index.locks import drop_lock, is_held, locked, mark_of
-from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
+from thumbindex.index.duplicate_tables import write_decisions
+from thumbindex.index.editions import being_built, open_store, sweep_vectors
+from thumbindex.index.files import Places, writing
+from thumbindex.index.locks import locked
+from thumbindex.index.stamp import clear
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.vector_store import VectorStore, drop_unfinished
-from thumbindex.index.vector_store import mend as mend_vectors
 from thumbindex.index.words import KeywordView, WhooshKeywordIndex
 from thumbindex.model import Chunk, Decision, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
@@ -104,69 +102,13 @@ def _forget_decisions(store: Store, paths: Sequence[str]) -> None:
         if {each.first, each.second} & texts or each.first_place.startswith(places) or each.second_place.startswith(places)
     ]
     if named:
-        write_decisions(store.path.parent.with_name(DECISIONS), (), named)
+        write_decisions(store.decisions_file, (), named)
         store.duplicates.note_change()
 
 
 def is_wiped(store: Store) -> bool:
     """Tell whether nothing is left to be wiped."""
     return store.meta(_DUE) != "yes"
-
-
-_OWED = "owed"
-"""The file that stays among the vectors until what was to be deleted of them is deleted."""
-
-
-def sweep_vectors(indexes: Path) -> bool:
-    """Delete the vectors of texts that no index of this directory holds, from the log too; tell whether all of them are out.
-
-    An index that cannot be read, or is not complete yet, counts as holding every text.
-    """
-    if not _owe(indexes):
-        return True
-    drop_unfinished(indexes / VECTORS)
-    used: dict[str, set[bytes]] = {}
-    for folder in sorted(indexes.iterdir()):
-        places = Places(folder).at()
-        if not places.store.exists():
-            continue
-        try:
-            with closing(Store(places.store, read_only=True)) as store:
-                if store.meta(BUILDING):
-                    _LOG.info("Vectors are not swept: the index in %s is not complete yet.", folder)
-                    return False
-                used.setdefault(store.meta("fingerprint"), set()).update(store.texts())
-        except StorageError as error:
-            _LOG.info("Vectors are not swept: %s", error)
-            return False
-    swept = [_sweep(path, used) for path in sorted((indexes / VECTORS).glob("*.sqlite3"))]
-    if all(swept):
-        (indexes / VECTORS / _OWED).unlink(missing_ok=True)
-        with suppress(OSError):  # there are vectors
-            (indexes / VECTORS).rmdir()
-    return all(swept)
-
-
-def _owe(indexes: Path) -> bool:
-    """Take note that vectors are to be swept; tell whether there are any."""
-    if not (indexes / VECTORS).is_dir():
-        return False
-    with writing(indexes):
-        (indexes / VECTORS / _OWED).touch()
-    return True
-
-
-def _sweep(path: Path, used: Mapping[str, set[bytes]]) -> bool:
-    with closing(VectorStore.open(path)) as vectors:
-        texts = used.get(fingerprint := vectors.fingerprint)
-        vectors.remove(vectors.keys() - (texts or set()))
-        with vectors.transaction():
-            vectors.set_meta("swept", str(vectors.count()))
-        is_clean = vectors.clean_log()
-    if texts is None and fingerprint:
-        with suppress(StorageError):  # no index is of this model; somebody may have the file open
-            delete_database(path)
-    return is_clean
 
 
 Resolve = Callable[[Link, str], str | None]
@@ -226,13 +168,13 @@ class Writer:
             places = places.at(edition)
             if edition and not places.store.exists():
                 raise IndexBusyError(f"The index in {folder} was changed by another process while it was built anew: run it again.")
-            places.sweep(places.edition, _being_built(places))
-            with closing(_open_store(places)) as store:
+            places.sweep(places.edition, being_built(places))
+            with closing(open_store(places)) as store:
                 yield cls(places, store)
 
     def apply(self, batch: Batch, resolver: Callable[[Sequence[Document]], Resolve]) -> Applied:
         """Commit a batch to the store and the keyword view, links resolved."""
-        shown = KeywordView(self.places.keyword).is_at(self._words)
+        lacking = KeywordView(self.places.keyword).lacking(self._words)
         given = _size(batch)
         with self.store.transaction():
             batch = _as_seen(batch, self.store)
@@ -249,21 +191,20 @@ class Writer:
             self.store.set_meta("words", str(self.store.generation + 1))
             now = self.store.rows(paths)
             # written before the store's commit, and stamped right after it: between the two, searches find texts that are not there any more
-            behind = self._write_words(before.rows - now, now - before.rows, batch.most) if shown else None
+            behind = None if lacking is None else self._write_words(before.rows - now, now - before.rows, batch.most, lacking)
         if behind is None:
             behind = self.sync_keyword(batch.most)
         else:
             KeywordView(self.places.keyword).write_stamp(self._words, behind)
         return Applied(given - _size(batch), behind)
 
-    def _write_words(self, gone: set[int], new: set[int], most: int) -> int | None:
+    def _write_words(self, gone: set[int], new: set[int], most: int, lacking: int) -> int | None:
         """Write what differs to the keyword view, for a stamp to count it; return how many rows it will lack, None where it is damaged."""
-        view = KeywordView(self.places.keyword)
         try:
-            removed, left = self._put_rows(view, sorted(gone), sorted(new), most)
+            removed, left = self._put_rows(KeywordView(self.places.keyword), sorted(gone), sorted(new), most)
         except IndexDamagedError:
             return None
-        return left + view.behind - (len(gone) - removed)
+        return left + lacking - (len(gone) - removed)
 
     def _write(self, batch: Batch) -> None:
         self.store.remove_documents([path for path in batch.removed if path not in batch.private])
@@ -305,13 +246,13 @@ class Writer:
 
     def catch_up(self, most: int = CHUNKS_A_COMMIT) -> int:
         """Bring the keyword view some way further to the store, from whatever state it is in; return how many rows it still lacks."""
-        view = KeywordView(self.places.keyword)
-        if not view.is_at(self._words):
+        lacking = KeywordView(self.places.keyword).lacking(self._words)
+        if lacking is None:
             with self.store.transaction():  # readers that have the old view open notice, and open the new one
                 self.store.set_meta("words", str(self.store.generation + 1))
-        elif not view.behind:
+        elif not lacking:
             return 0
-        return self.sync_keyword(most=most)
+        return self.sync_keyword(most)
 
     def sync_keyword(self, most: int = CHUNKS_A_COMMIT) -> int:
         """Remove from the keyword view and add to it what differs from the store, at most so many chunks; return how many rows it still lacks."""
@@ -344,13 +285,13 @@ class Writer:
         if self.places.edition != self.places.present:
             return False
         view = KeywordView(self.places.keyword)
-        if view.is_at(self._words):
+        if view.lacking(self._words) is not None:
             view.merge_all()
         else:
             clear(self.places.keyword)  # it is built anew
             self.catch_up()
         sweep_vectors(self.places.folder.parent)
-        is_out = [self.places.sweep(_being_built(self.places)), self.store.clean_log()]
+        is_out = [self.places.sweep(being_built(self.places)), self.store.clean_log()]
         if all(is_out):
             self.note(_DUE, "")
         return all(is_out)
@@ -358,7 +299,7 @@ class Writer:
     def merge_keyword(self, pause: Pause = "leisure") -> None:
         """Make one of the keyword view's many small segments, which each edit adds to; one that is damaged, not there or not whole waits."""
         view = KeywordView(self.places.keyword)
-        if view.is_whole(self._words):
+        if view.lacking(self._words) == 0:
             view.merge(pause)
 
     def _differing_rows(self, view: KeywordView) -> tuple[list[int], list[int]]:
@@ -396,11 +337,6 @@ class Writer:
             if last:
                 self.store.note_embedded()
 
-    def sweep_owed(self) -> None:
-        """Delete the vectors that were to be deleted and could not be."""
-        if (self.places.folder.with_name(VECTORS) / _OWED).exists():
-            sweep_vectors(self.places.folder.parent)
-
     def sweep_unused(self) -> None:
         """Delete vectors that nobody needs, when they may have become more than those that somebody does."""
         vectors = self.store.vectors
@@ -409,132 +345,10 @@ class Writer:
 
     def decide(self, made: Iterable[Decision] = (), dropped: Iterable[tuple[str, str]] = ()) -> int:
         """Keep what the owner decided, and forget what he takes back; return how much of that there was."""
-        gone = write_decisions(self.store.path.parent.with_name(DECISIONS), made, dropped)
+        gone = write_decisions(self.store.decisions_file, made, dropped)
         with self.store.transaction():
             self.store.duplicates.note_change()
         return gone
-
-
-def _open_store(places: Places) -> Store:
-    """Open the store of an edition to write, with views that are of no other store; raise IndexDamagedError."""
-    with writing(places.folder):
-        places.made.mkdir(exist_ok=True)
-    if not places.store.exists():
-        clear(places.keyword)
-    store = Store(places.store)
-    try:
-        shown = read_stamp(places.keyword)
-        if shown and shown.generation > store.generation:  # a backup was put back, or the disk lost what it had confirmed
-            clear(places.keyword)
-    except StorageError:
-        store.close()
-        raise
-    sweep(places.keyword)
-    return store
-
-
-# ------------------------------------------------------------------ built anew
-
-BUILDING = "building"
-"""The fact that an edition does not show all notes yet: until then its texts are not all there is."""
-
-KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibration", "calibration_due", "root")
-"""Facts that cannot be read from the notes, or that only a model can measure again."""
-
-
-def damage(places: Places) -> str:
-    """Read an index whole, without the lock, and say what is damaged; raise StorageError where it cannot be read for another reason."""
-    places = places.at()
-    if not places.store.exists():
-        return ""
-    try:
-        with closing(Store(places.store, read_only=True)) as store:
-            store.verify()
-            refuse_lost(places.keyword, stamp_text(places.keyword), store.generation)
-            if store.vectors and store.vectors.damaged():
-                return "vectors are not as they were written"
-    except IndexDamagedError as error:
-        return str(error).partition(" (")[2].partition("): run")[0]
-    return "" if not stamp_text(places.keyword) or is_verified(places.keyword, anew=True) else "its words are not as they were written"
-
-
-def mend(places: Places) -> str:
-    """Make an index that is damaged, or of another schema, usable again: vectors alone are taken away, all else begins anew in an edition beside it.
-
-    Return what was done, in words, empty where nothing was. The next run reads the notes.
-    """
-    sentences = []
-    for path in sorted(places.folder.with_name(VECTORS).glob("*.sqlite3")):
-        with suppress(IndexTooNewError):
-            sentences.append(mend_vectors(path))
-    if damage(places):
-        with locked(places.rebuild):
-            if what := damage(places):  # else another process was faster
-                switch(places.folder, next_edition(places.folder, keep=lambda store: False))
-                sentences.append(f"The index in {places.folder} was damaged ({what}): it is built anew from the notes.")
-    return " ".join(filter(None, sentences))
-
-
-def next_edition(folder: Path, keep: Callable[[Store], bool]) -> int:
-    """Make the edition that is to come after the present one, and return its number; one that was begun already goes on where `keep` says so.
-
-    This and `switch` are for who holds the lock `rebuild`.
-    """
-    with locked(Places(folder).lock):
-        places = Places(folder).at()
-        following = places.at(places.present + 1)
-        try:
-            with closing(Store(following.store, read_only=True)) as store:
-                if keep(store):
-                    return following.edition
-        except StorageError:
-            pass
-        places.sweep()
-        facts = _kept_facts(places)
-        with closing(_open_store(following)) as store, store.transaction():
-            for key, value in {**facts, BUILDING: "yes"}.items():
-                store.set_meta(key, value)
-        return following.edition
-
-
-def present_words(folder: Path) -> str:
-    """Return what changes when documents of the present edition do; empty where it cannot be read."""
-    places = Places(folder).at()
-    try:
-        with closing(Store(places.store, read_only=True)) as store:
-            return f"{places.edition} {store.meta('words')}"
-    except StorageError:
-        return ""
-
-
-def switch(folder: Path, edition: int, words: str | None = None) -> bool:
-    """Make an edition the present one, and delete the others as far as nobody has them open; tell whether it was done.
-
-    Nothing is done where the present one's documents are not those of `words` (`present_words`) any more, or the edition is not there.
-    """
-    with locked(Places(folder).lock):
-        places = Places(folder).at()
-        is_there = edition == places.edition + 1 and places.at(edition).store.exists()
-        if not is_there or (words is not None and words != present_words(folder)):
-            return False
-        places.switch(edition)
-        Places(folder).sweep()
-        return True
-
-
-def _being_built(places: Places) -> int:
-    """Return the number of the edition that somebody builds just now; 0 where nobody does: what was begun and left is swept."""
-    following = places.at(places.present + 1)
-    return following.edition if following.made.exists() and is_held(places.rebuild) else 0
-
-
-def _kept_facts(places: Places) -> dict[str, str]:
-    """Return what is known of the model and of the folder, as far as that can be read."""
-    try:
-        with closing(Store(places.store, read_only=True)) as store:
-            return {key: value for key in KEPT_FACTS if (value := store.meta(key))}
-    except StorageError:
-        return {}
 
 
 Leads = Mapping[tuple[str, LinkKind, str], str | None]
@@ -574,38 +388,3 @@ def _leads(store: Store, paths: Sequence[str]) -> Leads:
 
 def _names(store: Store, paths: Sequence[str]) -> set[tuple[str, str, tuple[str, ...]]]:
     return {(document.path, document.title, document.aliases) for document in store.names(paths)}
-
-
-def delete_index(places: Places) -> None:
-    """Delete one folder's index with the vectors that no other folder needs, the lock last; raise IndexBusyError where another process is writing."""
-
-    def busy() -> None:
-        raise IndexBusyError(f"The index in {places.folder} is being written by another process: try again when it is done.")
-
-    if not places.folder.is_dir():
-        return
-    _owe(places.folder.parent)
-    with writing(places.folder), locked(places.lock, busy):
-        for path in places.folder.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path not in (places.lock, mark_of(places.lock)):
-                path.unlink(missing_ok=True)  # what was seen is written without a lock
-        is_gone = drop_lock(places.lock)
-    with suppress(OSError):  # another writer has begun there since: what it has open, or made, stays
-        if not is_gone:
-            places.lock.unlink()
-        places.folder.rmdir()
-    if not sweep_vectors(places.folder.parent):
-        _LOG.warning("Vectors of %s may still lie in %s: another index there cannot be read, or is in use.", places.folder.name, places.folder.parent)
-
-
-def indexed_root(places: Places) -> Path | None:
-    """Return the folder that an index was made of; None where there is no index, a damaged one's name where it cannot say."""
-    if not places.store.is_file():
-        return None
-    try:
-        with closing(Store(places.store, read_only=True)) as store:
-            return Path(store.meta("root") or places.folder.name)
-    except StorageError:
-        return Path(places.folder.name)

@@ -17,12 +17,13 @@ from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import LOOK_SECONDS, is_held
-from thumbindex.index.writer import Writer, delete_index, mend
+from thumbindex.index.writer import Writer
 from thumbindex.library.answering import Turns, answer, checked, folder_state
 from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_json, in_words, judge_texts, keep_decisions, total, warnings
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
-from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, undo_tuned, write_tuned
+from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_folders, open_directories
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
@@ -61,7 +62,7 @@ _LOG = logging.getLogger(__name__)
 class Library:
     """Some folders of Markdown, indexed and asked as one. Cheap to open; safe to ask from several threads."""
 
-    find_folders = staticmethod(find_folders)
+    find_folders, place_of = staticmethod(find_folders), staticmethod(place_of)
     open_directories = staticmethod(open_directories)
     ingestion_total, ingestion_in_words, ingestion_warnings = staticmethod(total), staticmethod(in_words), staticmethod(warnings)
 

@@ -22,7 +22,7 @@ from thumbindex.compare.differences import judge, kept_apart, without_ending
 from thumbindex.compare.tokens import reading
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import StorageError, UsageError
-from thumbindex.index.duplicate_tables import Alike, Looked
+from thumbindex.index.duplicate_tables import Alike, DuplicateFindings
 from thumbindex.index.duplicates import Clusters
 from thumbindex.index.files import Places
 from thumbindex.index.snapshot import stored_vectors
@@ -34,7 +34,7 @@ from thumbindex.library.reader import Reader
 from thumbindex.model import BlockKind, Chunk, Cluster, Decision, DuplicatesFound, IngestionCounts, Judgement, Place, Standing, Verdict, day_of
 from thumbindex.ports import Embedder, Matrix, Vector
 from thumbindex.settings import Config, IndexSettings, IngestSettings
-from thumbindex.text import embedded_text, text_key, visible, words
+from thumbindex.text import embedded_text, plural, text_key, visible, words
 
 _LOG = logging.getLogger(__name__)
 
@@ -145,9 +145,9 @@ def total(counts: Sequence[IngestionCounts]) -> IngestionCounts:
 
 def in_words(counts: IngestionCounts) -> str:
     """Say what was left out in one line."""
-    boosts = f", {counts.boosted:,} boosted by {counts.mean_boost:.2f} on average, {counts.most_boost:.2f} at most" if counts.boosted else ""
+    gain = f"; {counts.boosted:,} gained {counts.mean_boost:.2f} salience on average, {counts.most_boost:.2f} at most" if counts.boosted else ""
     left = counts.segments - counts.repeats
-    return f"deduplication: {counts.segments:,} -> {left:,} segments ({_ratio(counts):.0%} repeat others of their document{boosts})"
+    return f"deduplication: {counts.segments:,} -> {plural(left, 'chunk')} ({counts.repeats:,} repeated another chunk of their note{gain})"
 
 
 def warnings(counts: IngestionCounts) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ class _Comparison:
     near: _Nearby
     pairs: set[tuple[int, int]] = field(default_factory=set)  # that were compared
 
-    def compare(self, rows: ChunkDocuments, again: ChunkDocuments, mark: str) -> Looked:
+    def compare(self, rows: ChunkDocuments, again: ChunkDocuments, mark: str) -> DuplicateFindings:
         """Compare new chunks, and those that are to be compared again, with what the store holds."""
         chunks = self.store.chunks([*rows, *again])
         own = {row: document for row, document in rows.items() if row in chunks}
@@ -252,7 +252,7 @@ class _Comparison:
         searched = {row: document for row, document in {**own, **again}.items() if row in chunks and row not in left_out}
         alike = self._alike(searched, chunks, plain) if self.settings.duplicates.enabled else []
         digests = [(row, text_key(chunks[row].text), plain.get(row, b"")) for row in own]
-        return Looked(mark, digests, repeats, boosts, alike, list(again))
+        return DuplicateFindings(mark, digests, repeats, boosts, alike, list(again))
 
     def _alike(self, own: ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]) -> list[Alike]:
         """Return the pairs of these chunks and chunks of other documents that are one text twice or in the grey zone."""
@@ -343,8 +343,8 @@ def find_duplicates(folder: Folder, interrupted: Callable[[], bool] = lambda: Fa
                     if writer.store.meta("looked") != mark:  # others have come further meanwhile: they go on
                         break
                     if anew:
-                        writer.store.duplicates.forget_looked()
-                    writer.store.duplicates.keep_looked(found, decided)
+                        writer.store.duplicates.forget_findings()
+                    writer.store.duplicates.keep_findings(found, decided)
                 segments, repeats = segments + len(group), repeats + len(found.repeats)
                 boosts += [boost for _, boost, _ in found.boosts]
                 again, anew, mark = {}, False, found.mark

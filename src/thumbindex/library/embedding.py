@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from thumbindex.index.editions import sweep_owed
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import VectorView
@@ -197,7 +198,7 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
             if store.embedded_to < store.last_row:
                 with store.transaction():
                     store.note_embedded()
-            writer.sweep_owed()
+            sweep_owed(folder.places.folder.parent)
             return Embedded(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     with Writer.open(folder.places.folder) as writer:

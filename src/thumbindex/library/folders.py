@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from thumbindex.config import resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError
-from thumbindex.index.files import Places, index_location, index_parent, put_in_place, refuse_network_drive, writing
-from thumbindex.index.writer import indexed_root
+from thumbindex.index.editions import indexed_root
+from thumbindex.index.files import Places, index_location, index_parent, refuse_network_drive, write_whole, writing
+from thumbindex.index.locks import locked
 from thumbindex.model import Problem, Tuned
 from thumbindex.settings import Config
 
@@ -48,13 +48,11 @@ def read_tuned(places: Places) -> Tuned | None:
 
 
 def write_tuned(places: Places, tuned: Tuned) -> None:
-    """Keep what was found, in place of what was found before: whole or not at all."""
+    """Keep what was found, in place of what was found before."""
     found = {"format": _FORMAT, "made": tuned.made, "model": tuned.model, "reason": tuned.reason}
     text = json.dumps({**found, "settings": tuned.settings, "evidence": tuned.evidence}, ensure_ascii=False, indent=1)
-    new = places.tuned.with_name(f"{places.tuned.name}.{os.getpid()}")
-    with writing(places.folder):
-        new.write_text(f"{text}\n", encoding="utf-8")
-        put_in_place(new, places.tuned)
+    with locked(places.lock):
+        write_whole(places.tuned, f"{text}\n", durable=True)
 
 
 def undo_tuned(places: Places) -> bool:

@@ -18,13 +18,13 @@ from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import FolderChanges, FolderDigests, find_changes, is_private_folder, is_private_path, is_unchanged, walk
 from thumbindex.errors import IndexBusyError, StorageError, UnknownFolderError
+from thumbindex.index.editions import BUILDING, next_edition, present_words, switch
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
 from thumbindex.index.seen import Facts, SeenState, read_seen, store_facts, write_seen
 from thumbindex.index.store import Store, digests
 from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import (
-    BUILDING,
     CHUNKS_A_COMMIT,
     Applied,
     Batch,
@@ -32,10 +32,7 @@ from thumbindex.index.writer import (
     Withheld,
     Writer,
     is_wiped,
-    next_edition,
-    present_words,
     read_withheld,
-    switch,
 )
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
@@ -71,7 +68,7 @@ def known_of(store: Store, places: Places) -> Known:
     with store.reading():
         manifest = store.manifest()
         problems = frozenset(problem for problem in store.problems() if problem.path not in manifest)
-        shown = KeywordView(places.keyword).is_whole(int(store.meta("words", "0")))
+        shown = KeywordView(places.keyword).lacking(int(store.meta("words", "0"))) == 0
         settled = shown and store.meta("links") == "resolved" and is_wiped(store) and store.meta("corpus") != "" and not store.meta(BUILDING)
         return Known(manifest, store.meta("corpus"), problems, settled, store.generation, read_withheld(store))
 

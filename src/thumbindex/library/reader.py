@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class PendingSnapshot:
     """A snapshot that a thread is opening."""
 
     store: Store
@@ -55,7 +55,7 @@ class Reader:
         self._identity: tuple[int, int] | None = None
         self._places, self._path = folder.places, folder.places.store  # of the edition that is open
         self._opened: Opened | None = None
-        self._opening: Opening | None = None
+        self._opening: PendingSnapshot | None = None
         self._awaited: tuple[tuple[int, str], float] = ((-1, ""), 0.0)  # by `newer`: after which snapshot, and until when
         self._lock = threading.RLock()
 
@@ -127,7 +127,7 @@ class Reader:
             newest = found.opened.result()
         return newest
 
-    def _present(self) -> Opened | Opening:
+    def _present(self) -> Opened | PendingSnapshot:
         """Return the snapshot there is, or what opens a newer one where there is one to open."""
         with self._lock:
             store, places = self.store, self._places
@@ -135,7 +135,7 @@ class Reader:
             if opened is not None and (opened.is_current(store, places) or not shows_words(store, places)):
                 return opened  # while an index is built anew and shows nothing yet, the old one stands
             if self._opening is None or self._opening.store is not store:
-                self._opening = Opening(store, places, opened, Future())
+                self._opening = PendingSnapshot(store, places, opened, Future())
                 try:
                     threading.Thread(target=self._open, args=(self._opening,), name="snapshot", daemon=True).start()
                 except RuntimeError:  # no thread is to be had just now
@@ -143,7 +143,7 @@ class Reader:
                     raise
             return self._opening
 
-    def _open(self, opening: Opening) -> None:
+    def _open(self, opening: PendingSnapshot) -> None:
         """Open the present snapshot, through a connection of its own: queries load texts meanwhile."""
         try:
             now = Store(opening.store.path, read_only=True)
@@ -162,18 +162,18 @@ class Reader:
         self._finish(opening, opened)
         opening.opened.set_result(opened)
 
-    def _open_from(self, now: Store, opening: Opening, last: Opened | None) -> Opened:
+    def _open_from(self, now: Store, opening: PendingSnapshot, last: Opened | None) -> Opened:
         expand = self.folder.config.query.runs("expand")
         return open_snapshot(opening.store, opening.places, self.folder.name, expand=expand, last=last, now=now)
 
-    def _shown(self, opening: Opening, now: Store, until: float) -> bool:
+    def _shown(self, opening: PendingSnapshot, now: Store, until: float) -> bool:
         """Wait for the second half of a commit that a process is writing; tell whether it is there."""
         places = opening.places
         while not (shown := shows_words(now, places)) and self._opening is opening and is_writing(places.lock) and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
         return shown and time.monotonic() < until
 
-    def _finish(self, opening: Opening, opened: Opened | None) -> None:
+    def _finish(self, opening: PendingSnapshot, opened: Opened | None) -> None:
         with self._lock:
             if self._opening is opening:
                 self._opening = None

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from thumbindex.encode.models import AUTO, BUNDLED, BUNDLED_HASHES, find_model
 from thumbindex.errors import ConfigError, IndexBusyError, IndexDamagedError, IndexTooNewError, ModelError, StorageError
+from thumbindex.index.editions import damage
 from thumbindex.index.files import size_of
 from thumbindex.index.locks import is_writing
 from thumbindex.index.store import Store
-from thumbindex.index.writer import damage
 from thumbindex.library.answering import folder_state
 from thumbindex.library.duplicates import counted
 from thumbindex.library.folders import Folder, read_tuned

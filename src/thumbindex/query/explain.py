@@ -276,7 +276,7 @@ def _behind_the_limit(wanted: Collection[ChunkId], before: Search, tools: Tools)
         return "what it says comes with another passage"
     alone = "" if is_more_than_headings(first.text) else "it holds no text but headings and comes after all that do; "
     asked = f"{limit} {'was' if limit == 1 else 'were'} asked for"
-    return f"{alone}it is at place {first.rank} of {len(longer.passages)}, and {asked}: a higher limit shows it"
+    return f"{alone}it ranks {first.rank} of {len(longer.passages)}, and {asked}: a higher limit shows it"
 
 
 def _behind_fusion(wanted: Collection[ChunkId], before: Search, after: Search, tools: Tools) -> str:
@@ -288,7 +288,7 @@ def _behind_fusion(wanted: Collection[ChunkId], before: Search, after: Search, t
     rank = next((n for n, each in enumerate(longer.candidates, 1) if each.id in wanted), None)
     if rank is None:
         return f"{settings.fuse.chunks} better chunks of its document were taken"
-    return f"it is at place {rank} of {len(longer.candidates)} that were found, and the first {count} were taken"
+    return f"it ranks {rank} of {len(longer.candidates)} that were found, and the first {count} were taken"
 
 
 # ------------------------------------------------------------------ how far it was

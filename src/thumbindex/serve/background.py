@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
@@ -41,18 +43,14 @@ class Follower:
 
     def __init__(self, pause: float = FOLLOW_SECONDS) -> None:
         self._pause = pause
-        self._listeners: dict[object, Listener] = {}
+        self._listeners: dict[object, tuple[Listener, Collection[str] | None]] = {}
         self._stopped = threading.Event()
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Tell a listener from now on; return how to end that."""
+    def listen(self, listener: Listener, only: Collection[str] | None = None) -> Callable[[], object]:
+        """Tell a listener from now on, with `only` of these folders: of the others not even that there is any news. Return how to end that."""
         key = object()
-        self._listeners[key] = listener
-
-        def leave() -> None:
-            self._listeners.pop(key, None)
-
-        return leave
+        self._listeners[key] = (listener, only)
+        return partial(self._listeners.pop, key, None)
 
     def start(self, library: Library) -> None:
         """Follow in a thread of its own."""
@@ -67,8 +65,9 @@ class Follower:
             try:
                 library.refresh()
                 if found := news.look():
-                    for listener in list(self._listeners.values()):
-                        listener(found)
+                    for listener, only in list(self._listeners.values()):
+                        if own := {name: changes for name, changes in found.items() if only is None or name in only}:
+                            listener(own)
             except (ThumbindexError, OSError):
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
@@ -77,29 +76,9 @@ class Follower:
             collect_as_usual()  # the first time: the start is over, and what it opened stays
             self._stopped.wait(pause)
 
-    def within(self, folders: Collection[str]) -> Following:
-        """Return what tells of some folders alone."""
-        return Following(self, folders)
-
     def stop(self) -> None:
         """End `follow`, from another thread."""
         self._stopped.set()
-
-
-class Following:
-    """A follower's news of some folders: of the others not even that there is any."""
-
-    def __init__(self, follower: Follower, folders: Collection[str]) -> None:
-        self._follower, self._folders = follower, folders
-
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Tell a listener from now on; return how to end that."""
-
-        def hear(news: Mapping[str, Changes]) -> None:
-            if own := {name: changes for name, changes in news.items() if name in self._folders}:
-                listener(own)
-
-        return self._follower.listen(hear)
 
 
 # ------------------------------------------------------------------ the child that indexes
@@ -109,8 +88,8 @@ NOTED, OVER, REPAIR = "note", "over", "repair"
 
 _PROGRESS = "progress: "
 
-_STOPPED = "Indexing stopped; answers come from what is indexed so far. It is started again in a while."
-"""For those who see some folders only: what it stopped of may name another one."""
+_STOPPED = "Indexing stopped{}; answers come from what is indexed so far. It is started again in a while."
+"""With the reason, but for those who see some folders only: the reason may name another one."""
 
 _REPAIR_SECONDS = 2.0
 """Between two requests for a repair: many queries may meet the same damage."""
@@ -169,12 +148,12 @@ class Child:
         """Return in words what is wrong with it, or what it said that still holds; with `only`, what concerns these folders and names no other."""
         status = self._process.poll() if self._process is not None else None
         if only is not None and (self._failure or status):
-            return (_STOPPED,)
+            return (_STOPPED.format(""),)
         if self._failure:
             return (self._failure,)
         if status:
             last = f"ended by signal {-status}" if status < 0 else self._lines[-1] if self._lines else "it left no message"
-            return (f"Indexing stopped ({last}); answers come from what is indexed so far. It is started again in a while.",)
+            return (_STOPPED.format(f" ({last})"),)
         with self._lock:
             return tuple(sentence for folder, sentence in self._notes if only is None or folder in only)
 
@@ -243,6 +222,8 @@ def _read_note(line: str, kind: str) -> tuple[str, str] | None:
 
 # ------------------------------------------------------------------ what goes on behind the answers
 
+_LOG = logging.getLogger(__name__)
+
 _Result = TypeVar("_Result")
 
 WORDS_SECONDS = 20.0
@@ -291,6 +272,7 @@ class Background:
         takes_roots: bool = False,
     ) -> None:
         self.follower = Follower()
+        self.listen = self.follower.listen
         self._opening = opening
         self._open = open_it
         self._given_command, self._command = command, list(command or ())
@@ -345,10 +327,16 @@ class Background:
         timer.daemon = True
         timer.start()
 
-    def library(self) -> Library:
-        """Return the library, open; raises what opening it raised."""
+    def library(self, only: Collection[str] | None = None) -> Library:
+        """Return the library, open, with `only` over these folders; raises what opening it raised, then without the names in it."""
         self.start()
-        return self._library.result()
+        if only is None:
+            return self._library.result()
+        try:
+            return self._library.result().only(only)
+        except ThumbindexError as error:
+            _LOG.warning("The folders cannot be opened: %s", error)
+            raise StorageError("The notes cannot be opened just now: whoever runs this server finds the reason in its log.") from None
 
     @property
     def is_ready(self) -> bool:
@@ -372,7 +360,7 @@ class Background:
 
         With `only`, these folders' words are waited for and told of.
         """
-        library = _within(self.library(), only)
+        library = self.library(only)
         until, count_at = time.monotonic() + seconds, time.monotonic() + _COUNT_SECONDS
         while time.monotonic() < until and not library.indexed:
             if interrupted() or (self._child is not None and not self._child.is_running):
@@ -387,9 +375,9 @@ class Background:
 
     def await_model(self, interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> None:
         """Wait for the model where there are vectors to search, until it is clear that there is none or the time for it is up."""
-        library = self.library()
-        # seen anew each time: what `only` gives keeps the models that were there when it was asked
-        while time.monotonic() < self._model_until and not self._model_note and not interrupted() and _within(library, only).awaits_model:
+        self.library(only)
+        # asked for anew each time: with `only` it keeps the models that were there when it was asked for
+        while time.monotonic() < self._model_until and not self._model_note and not interrupted() and self.library(only).awaits_model:
             time.sleep(_SHORT_POLL_SECONDS)
 
     def mended(self, ask: Callable[[], _Result], interrupted: Callable[[], bool] = never, only: Collection[str] | None = None) -> _Result:
@@ -402,7 +390,7 @@ class Background:
             except StorageError as error:
                 # While a damaged index is built anew it may also be locked or not there.
                 damaged = damaged or isinstance(error, IndexDamagedError)
-                if not damaged or self._child is None or not self._child.is_running or time.monotonic() >= until or interrupted():
+                if not damaged or self._child is None or not self.is_attended or time.monotonic() >= until or interrupted():
                     raise
             self._child.repair()
             time.sleep(_POLL_SECONDS)
@@ -498,11 +486,35 @@ class Background:
             self._stopping.wait(_MODEL_POLL_SECONDS)
 
 
+class BackgroundView:
+    """What the holder of a token sees of a background: some of its folders, as if there were no others."""
+
+    takes_roots = False  # folders are the server's: it is not on the client's machine
+    is_settled = True
+
+    def __init__(self, background: Background, folders: frozenset[str]) -> None:
+        self.folders, self.names = folders, tuple(sorted(folders))
+        self._background = background
+        self.start, self.start_soon = background.start, background.start_soon
+        self.library = partial(background.library, folders)
+        self.await_words, self.await_model = partial(background.await_words, only=folders), partial(background.await_model, only=folders)
+        self.listen = partial(background.listen, only=folders)
+        self.notes, self.progress = partial(background.notes, folders), partial(background.progress, folders)
+
+    def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:
+        """Do nothing: which folders are served is known."""
+
+    @property
+    def is_attended(self) -> bool:
+        """Tell whether there is a child that indexes, or is about to."""
+        return self._background.is_attended
+
+    def mended(self, ask: Callable[[], _Result], interrupted: Callable[[], bool] = never) -> _Result:
+        """Ask; where that meets damage, have it repaired and ask again. Raises what was met last."""
+        return self._background.mended(ask, interrupted, self.folders)
+
+
 def child_command(opening: Opening, locks: Sequence[Path] = ()) -> list[str]:
     """Return how to start the child that indexes what an opening describes, once one of the locks is free; without locks at once."""
     # -P: the server's working directory is often a vault, whose files must never be imported.
     return [sys.executable, "-P", "-m", "thumbindex.serve.standby", *map(str, locks), "--", *opening.arguments()]
-
-
-def _within(library: Library, only: Collection[str] | None) -> Library:
-    return library if only is None else library.only(only)

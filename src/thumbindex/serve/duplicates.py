@@ -21,6 +21,7 @@ from thumbindex.serve.as_json import as_json
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_models, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line
+from thumbindex.text import plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -67,8 +68,8 @@ def print_found(found: DuplicatesFound, grey: bool) -> None:
     share = f"{(found.merged + found.flagged) / found.chunks:.0%}" if found.chunks else "none"
     more = "" if grey or not found.flagged else " (--grey lists them)"
     merged, flagged = f"{found.merged:,} merged", f"{found.flagged:,} for you to decide{more}"
-    clusters = f"{len(found.clusters):,} cluster{'' if len(found.clusters) == 1 else 's'}"
-    print_line(f"{clusters}; of {found.chunks:,} chunks {merged}, {flagged}: {share}")
+    clusters = plural(len(found.clusters), "cluster")
+    print_line(f"{clusters}; of {plural(found.chunks, 'chunk')} {merged}, {flagged}: {share}")
 
 
 def print_cluster(cluster: Cluster) -> None:
@@ -339,4 +340,4 @@ def _write(path: Path, text: str) -> None:
 
 
 def _count(decisions: list[Any]) -> str:
-    return f"{len(decisions)} decision{'' if len(decisions) == 1 else 's'}"
+    return plural(len(decisions), "decision")

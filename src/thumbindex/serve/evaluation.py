@@ -19,7 +19,7 @@ from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_tables
 from thumbindex.serve.wording import as_written
 from thumbindex.study.compare import Baseline, ablate, ablation_variants, check_baseline, compare_with, read_baseline
-from thumbindex.study.evaluate import RANKED_PASSAGES, Source, ask_off_topic, check_labels, evaluate_all
+from thumbindex.study.evaluate import RANKED_PASSAGES, QuerySource, ask_off_topic, check_labels, evaluate_all
 from thumbindex.study.from_links import check_source, held_queries, write_queries
 from thumbindex.study.measures import check_ids, write_run
 from thumbindex.study.queries import QuerySet, load_queries, load_set
@@ -90,7 +90,7 @@ def evaluate_queries(
     return FOUND
 
 
-def _find(sources: Sequence[Source], limit: int, earlier: Baseline | None, with_ablation: bool, off_topic: Path | None) -> Findings:
+def _find(sources: Sequence[QuerySource], limit: int, earlier: Baseline | None, with_ablation: bool, off_topic: Path | None) -> Findings:
     """Ask the sources and compare: with an earlier run, and with each setting changed."""
     with ProgressDisplay() as show:
         evaluations = evaluate_all(sources, limit, show)
@@ -115,7 +115,7 @@ def _load_sets(paths: Sequence[Path]) -> list[QuerySet]:
 @contextmanager
 def _sources(
     sets: Sequence[QuerySet], opening: Opening, open_it: Callable[[Opening], Library], with_vocabulary: bool = False
-) -> Iterator[tuple[Source, ...]]:
+) -> Iterator[tuple[QuerySource, ...]]:
     """Open what the sets are asked of, each library once, indexed and with its models: the folder of a set's name, else all folders together.
 
     Without a set each folder is asked what its own notes hold.
@@ -134,12 +134,12 @@ def _sources(
         sources = []
         for name, root in () if sets else folders.items():
             library = ready(Opening((str(root),)).over(opening))
-            sources.append(Source(f"{name}.from-links", library, held_queries(library), own=True))
+            sources.append(QuerySource(f"{name}.from-links", library, held_queries(library), own=True))
         for each in sets:
             own = each.folder if each.folder in folders else ""
             if own not in libraries:
                 libraries[own] = ready(Opening((str(folders[own]),)).over(opening) if own else opening)
-            sources.append(Source(each.name, libraries[own], each.queries))
+            sources.append(QuerySource(each.name, libraries[own], each.queries))
         for source in sources:
             if missing := check_labels(source):
                 say_error(f"{source.name}: {missing:,} labeled paths are not in the index: queries that only they answer count as 0.")

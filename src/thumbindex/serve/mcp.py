@@ -23,9 +23,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from thumbindex.errors import ThumbindexError, UnknownPathError, UsageError
 from thumbindex.model import Progress
-from thumbindex.serve.background import ROOTS_SECONDS, Background
+from thumbindex.serve.background import ROOTS_SECONDS, Background, BackgroundView
 from thumbindex.serve.early import SERVER_NAME, WITHOUT_LINKS, EarlyLines, instructions, tools
-from thumbindex.serve.http.view import BackgroundView
 from thumbindex.serve.opening import MayName, unforeseen
 from thumbindex.serve.replies import (
     MIME,
@@ -202,7 +201,7 @@ def build_server(
     names = [name for name, _ in folders]
 
     def lifespan(server: Server[Subscribers]) -> AbstractAsyncContextManager[Subscribers]:
-        return follow_for_clients(background.follower, lambda: background.names or names, background.notes)
+        return follow_for_clients(background.listen, lambda: background.names or names, background.notes)
 
     server = NotesServer(
         SERVER_NAME,

@@ -20,7 +20,7 @@ from thumbindex.serve.as_json import (
     status_payload,
     why_payload,
 )
-from thumbindex.serve.background import Background, never, tell_nobody
+from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
 from thumbindex.serve.budget import MOST_TOKEN_CHARACTERS, Shown, Size, beginning_within, dump, fit_passages, line_sizer
 from thumbindex.serve.early import WITHOUT_LINKS
 from thumbindex.serve.tools import check_arguments
@@ -40,11 +40,10 @@ from thumbindex.serve.wording import (
     up_to_date,
     why_lines,
 )
-from thumbindex.text import one_line
+from thumbindex.text import line_range, one_line, plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
-    from thumbindex.serve.http.view import BackgroundView
 
 
 # ------------------------------------------------------------------ documents as resources
@@ -161,7 +160,7 @@ class PassageForm:
         if shown.is_held:
             return f"{head}\n(you hold it: {shown.id})"
         first, last = shown.section
-        cut = f"cut out of lines {first}-{last}, {shown.left_out:,} tokens more; " if shown.is_cut else ""
+        cut = f"cut out of {line_range(first, last)}, {shown.left_out:,} tokens more; " if shown.is_cut else ""
         cost = f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens"
         explained = explanation_lines(passage.explanation) if passage.explanation else []
         lines = (*passage_flags(passage), *beside(passage), *explained, cost)
@@ -379,7 +378,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
     excerpt = library.read(arguments["path"], folder=arguments.get("folder"), heading=arguments.get("heading"), lines=arguments.get("lines"))
     text = _cut_lines(excerpt.text, library.config.serve.read_tokens, library.count_tokens)
     end = excerpt.start_line + text.count("\n") if text != excerpt.text else excerpt.end_line
-    rest = f"\n\n(cut here: go on with lines {end + 1}-{excerpt.end_line})" if end < excerpt.end_line else ""
+    rest = f"\n\n(cut here: go on with {line_range(end + 1, excerpt.end_line)})" if end < excerpt.end_line else ""
     warnings = flagged(excerpt.flags, (excerpt.start_line, end))
     structured = {
         "folder": excerpt.folder,
@@ -389,7 +388,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
         "total_lines": excerpt.total_lines,
         "text": text,
     } | ({"flagged": warnings} if warnings else {})
-    head = f"{one_line(excerpt.path)} (lines {excerpt.start_line}-{end} of {excerpt.total_lines})"
+    head = f"{one_line(excerpt.path)} ({line_range(excerpt.start_line, end)} of {excerpt.total_lines})"
     warned = "".join(f"\n({one_line(line)})" for line in warnings)
     return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured, (_resource_link(excerpt.folder, excerpt.path),))
 
@@ -440,7 +439,7 @@ def _directories(entries: Sequence[OutlineEntry], inside: str) -> tuple[OutlineE
     """Return the directories below `inside` with how many documents each holds, in place of the documents."""
     below = ((each.folder, each.path[len(inside) :].partition("/")) for each in entries)
     counts = Counter((folder, inside + name + slash) for folder, (name, slash, _) in below)
-    return tuple(OutlineEntry(folder, path, 0, f"{count} document{'s' if count != 1 else ''}", 1) for (folder, path), count in counts.items())
+    return tuple(OutlineEntry(folder, path, 0, plural(count, "document"), 1) for (folder, path), count in counts.items())
 
 
 def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:

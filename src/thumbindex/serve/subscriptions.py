@@ -17,7 +17,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.model import Changes
-from thumbindex.serve.background import Follower, Following
+from thumbindex.serve.background import Listener
 from thumbindex.serve.replies import parse_uri
 
 Address = tuple[str, str]
@@ -181,7 +181,7 @@ async def _until_gone(subscriber: Subscriber, scope: anyio.CancelScope) -> None:
 
 @asynccontextmanager
 async def follow_for_clients(
-    follower: Follower | Following, folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple
+    listen: Callable[[Listener], Callable[[], object]], folders: Callable[[], Collection[str]], notes: Callable[[], Collection[str]] = tuple
 ) -> AsyncIterator[Subscribers]:
     """Tell each client what changes, for as long as it stays."""
     async with BlockingPortal() as portal, anyio.create_task_group() as group:
@@ -192,7 +192,7 @@ async def follow_for_clients(
             with suppress(RuntimeError):  # the client has just left
                 portal.start_task_soon(subscribers.take, news)
 
-        leave = follower.listen(hand_over)
+        leave = listen(hand_over)
         try:
             yield subscribers
         finally:

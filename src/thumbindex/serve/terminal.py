@@ -37,7 +37,7 @@ from thumbindex.serve.wording import (
     why_rest,
     without_vectors,
 )
-from thumbindex.text import one_line
+from thumbindex.text import one_line, plural
 
 if TYPE_CHECKING:
     from thumbindex.study.report import ReportTable
@@ -135,10 +135,10 @@ def print_trace(trace: Sequence[Step]) -> None:
 def print_report(report: IndexReport) -> None:
     """Print what a run of indexing did."""
     print_line(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
-    print_line(f"links: {report.links_resolved:,} to a note, {report.links_dangling:,} to none")
-    print_line(f"chunks: {report.chunks:,} in all; the model was asked for {report.embedded:,} texts, {report.reused:,} vectors were there already")
+    print_line(f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken")
+    print_line(f"chunks: {report.chunks:,} in all; embedded {plural(report.embedded, 'text')}, reused {plural(report.reused, 'vector')}")
     if report.truncated:
-        print_line(f"{report.truncated:,} chunks are longer than the model's window: the model saw only their beginning")
+        print_line(f"{plural(report.truncated, 'chunk')} longer than the model's window: only the beginning was embedded")
     if not report.chunks and not report.skipped:
         print_line("no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?", "yellow")
     _print_problems(report.skipped)
@@ -282,7 +282,7 @@ def _print_problems(problems: Sequence[Problem]) -> None:
 
 
 def _condition(status: FolderStatus) -> str:
-    pending = f"{status.state.pending:,} chunk{'s' if status.state.pending != 1 else ''} without vectors" if status.state.pending else ""
+    pending = f"{plural(status.state.pending, 'chunk')} without vectors" if status.state.pending else ""
     if status.progress:
         return f"process {status.progress.pid} is indexing{f': {how_far(status.progress)}' if status.progress.total else ''}"
     if status.writing:

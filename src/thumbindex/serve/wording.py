@@ -22,6 +22,7 @@ from thumbindex.model import (
     Step,
     Why,
 )
+from thumbindex.text import line_range, plural
 
 _TICKS = re.compile(r"`{3,}")
 
@@ -61,23 +62,22 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     if not answer.answerable:
         less = f" Searched was only what {' and '.join(narrowed)} let through." if narrowed else ""
         return f"Nothing found: no passage is close enough to this query.{less}"
-    number = len(answer.passages)
     doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
-    return f"{number} passage{'s' if number != 1 else ''}, confidence {answer.confidence_level} ({answer.confidence:.2f}){doubt}"
+    return f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} ({answer.confidence:.2f}){doubt}"
 
 
 def stood_on(state: IndexState) -> str:
     """Say how much of the index an answer stood on."""
     if not state.documents:
         return "index: empty so far"
-    vectors = f"{state.vectors:,} of {state.chunks:,} chunks"
+    vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')}"
     rest = "" if not state.pending else ", the rest by keywords only" if state.vectors else ", keywords only until they are there"
-    return f"index: {state.documents:,} documents; vectors: {vectors}{rest}"
+    return f"index: {plural(state.documents, 'document')}; vectors: {vectors}{rest}"
 
 
 def without_vectors(state: IndexState) -> str:
     """Say, where no server is asked, what makes vectors; empty where none is missing."""
-    missing = f"{state.pending:,} of {state.chunks:,} chunks" if state.vectors else "these notes"
+    missing = f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
     return f"To find {missing} by meaning, too, run `thumbindex index`: `query` makes no vectors." if state.pending else ""
 
 
@@ -100,7 +100,7 @@ def foot(answer: Answer, progress: Sequence[Progress] = (), model: Literal["load
 def also_in(places: Sequence[Place]) -> str:
     """Name the places of copies."""
     more = f" and {len(places) - _COPIES_SHOWN:,} more" if len(places) > _COPIES_SHOWN else ""
-    return ", ".join(f"{each.path} (lines {each.start_line}-{each.end_line})" for each in places[:_COPIES_SHOWN]) + more
+    return ", ".join(f"{each.path} ({line_range(each.start_line, each.end_line)})" for each in places[:_COPIES_SHOWN]) + more
 
 
 def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
@@ -124,7 +124,7 @@ def beside(passage: Passage) -> list[str]:
     copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
     facts = ", ".join(f"{name} {value}" for name in ("created", "status", "owner") if (value := getattr(passage, name)))
     others = [
-        f"these two disagree: {other.differs} in {place.path} (lines {place.start_line}-{place.end_line}, {other.date})"
+        f"these two disagree: {other.differs} in {place.path} ({line_range(place.start_line, place.end_line)}, {other.date})"
         for other in passage.disagrees
         for place in (other.place,)
     ]
@@ -152,7 +152,7 @@ def deduplication(trace: Sequence[Step]) -> str:
     """Say what deduplication took out, and warn where that is much."""
     came, left = deduplicated(trace)
     much = " - more than 30 %: the same texts stand in many places, `thumbindex duplicates` lists them" if is_much(trace) else ""
-    return f"deduplication: {came:,} → {left:,} candidates ({dedup_share(trace):.0%}){much}"
+    return f"deduplication: {came:,} → {plural(left, 'candidate')} ({dedup_share(trace):.0%} taken out as copies){much}"
 
 
 def how_far(progress: Progress) -> str:
@@ -197,8 +197,7 @@ def tuned(status: FolderStatus) -> str:
     values = ", ".join(f"{key.removeprefix('query.')}={as_written(value)}" for key, value in status.tuned.settings.items())
     other = status.state.model and status.state.model != status.tuned.model
     anew = f" That was with {status.tuned.model}, the index has come to {status.state.model}: tune it anew." if other else ""
-    what = f"tuned on {status.tuned.made[:10]} to {values}" if values else f"tuning of {status.tuned.made[:10]}"
-    return f"{what}: {status.tuned.reason}{anew}"
+    return f"tuned on {status.tuned.made[:10]}, {f'set {values}' if values else 'the defaults stay'}: {status.tuned.reason}{anew}"
 
 
 def as_written(value: object) -> str:
@@ -253,7 +252,7 @@ def fate(found: Why, several: bool = False) -> str:
     """Say what became of a note, and why."""
     heading = f"#{found.heading}" if found.heading else ""
     folder = f"{found.folder}: " if several and found.folder else ""
-    by = f", but {found.stage} left it out" if found.fate == "dropped" else ""
+    by = f", but the stage {found.stage} dropped it" if found.fate == "dropped" else ""
     return f"{folder}{found.path}{heading} {_FATES[found.fate]}{by}: {found.reason}"
 
 

@@ -13,7 +13,7 @@ from thumbindex.config import settings
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import Progress
 from thumbindex.settings import STAGE_NAMES, QuerySettings
-from thumbindex.study.evaluate import RANKED_PASSAGES, Evaluation, Show, Source, evaluate_all
+from thumbindex.study.evaluate import RANKED_PASSAGES, Evaluation, QuerySource, Show, evaluate_all
 from thumbindex.study.measures import MAIN
 from thumbindex.study.queries import QuerySet, set_digest
 
@@ -121,7 +121,11 @@ def ablation_variants(query: QuerySettings) -> tuple[Variant, ...]:
 
 
 def ablate(
-    sources: Sequence[Source], evaluations: Sequence[Evaluation], chosen: Sequence[Variant], limit: int = RANKED_PASSAGES, show: Show = lambda _: None
+    sources: Sequence[QuerySource],
+    evaluations: Sequence[Evaluation],
+    chosen: Sequence[Variant],
+    limit: int = RANKED_PASSAGES,
+    show: Show = lambda _: None,
 ) -> tuple[Ablation, ...]:
     """Ask the queries again with each variant; `evaluations` are those of the configuration as it is."""
     effects = []
@@ -141,7 +145,7 @@ def _alternatives(key: str, choices: Sequence[str], query: QuerySettings) -> lis
     return [Variant(f"with {table}, {name}={choice}", {"skip": query.with_stages(table).skip, key: choice}) for choice in others]
 
 
-def _effect(variant: Variant, sources: Sequence[Source], before: Sequence[Evaluation], limit: int) -> Ablation:
+def _effect(variant: Variant, sources: Sequence[QuerySource], before: Sequence[Evaluation], limit: int) -> Ablation:
     try:
         after = evaluate_all([_varied(each, variant) for each in sources], limit)
     except ThumbindexError as error:
@@ -149,7 +153,7 @@ def _effect(variant: Variant, sources: Sequence[Source], before: Sequence[Evalua
     return Ablation(variant, after, compare_runs("ALL", main_values(before), main_values(after)))
 
 
-def _varied(source: Source, variant: Variant) -> Source:
+def _varied(source: QuerySource, variant: Variant) -> QuerySource:
     return replace(source, library=source.library.answering_with(variant.applied(source.library.config.query)))
 
 

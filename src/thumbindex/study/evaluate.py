@@ -121,7 +121,7 @@ Show = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class QuerySource:
     """Labeled queries, and the library that is to answer them; its vectors and models are ready."""
 
     name: str
@@ -197,7 +197,7 @@ def evaluate(
     return Evaluation(name, tuple(name for name, _ in library.folders), index, tuple(queries), asked, measured, seconds)
 
 
-def evaluate_all(sources: Sequence[Source], limit: int = RANKED_PASSAGES, show: Show = lambda _: None) -> tuple[Evaluation, ...]:
+def evaluate_all(sources: Sequence[QuerySource], limit: int = RANKED_PASSAGES, show: Show = lambda _: None) -> tuple[Evaluation, ...]:
     """Evaluate each source after the other."""
     return tuple(evaluate(each.library, each.queries, limit, show, each.name, each.own) for each in sources)
 
@@ -215,7 +215,7 @@ def to_the_end(library: Library) -> Library:
     return library.answering_with(replace(settings, confidence=replace(settings.confidence, minimum_relevance=0.0)))
 
 
-def check_labels(source: Source) -> int:
+def check_labels(source: QuerySource) -> int:
     """Return how many labeled paths the folders lack; raise UsageError where they lack all, since every score would be 0."""
     known = {plain_path(entry.path) for entry in source.library.outline()}
     wanted = {plain_path(label.path) for query in source.queries for label in query.relevant}

@@ -13,6 +13,7 @@ from thumbindex.study.compare import Ablation, Difference, interval_of
 from thumbindex.study.evaluate import Abstention, Evaluation, pooled
 from thumbindex.study.measures import MAIN, MEASURES
 from thumbindex.study.queries import set_digest
+from thumbindex.text import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ def _change(difference: Difference) -> tuple[str, ...]:
 def _about(each: Evaluation, settings: Mapping[str, Any]) -> str:
     index, folders = each.index, ", ".join(each.folders)
     vectors = f", {index.pending:,} of them without vectors" if index.pending else ""
-    held = f"{index.documents:,} documents, {index.chunks:,} chunks{vectors}; model {index.model or 'none'}"
+    held = f"{plural(index.documents, 'document')}, {plural(index.chunks, 'chunk')}{vectors}; model {index.model or 'none'}"
     changed = ", ".join(f"`{key} = {json.dumps(value, ensure_ascii=False)}`" for key, value in settings.items())
     given = f"settings that are not at their defaults: {changed}" if changed else "all settings at their defaults"
     return f"{each.name} asked of {folders}: {held}; {given}"

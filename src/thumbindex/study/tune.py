@@ -317,7 +317,7 @@ def _by_kind(queries: Sequence[LabeledQuery], before: Scores, after: Scores, *, 
 def _reason(choices: Sequence[str], gain: Interval, losing: Mapping[str, OfKind], better: bool, queries: int) -> str:
     measured = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] nDCG@10, cross-validated on {queries:,} queries"
     if not better:
-        return f"Nothing in the grid is better beyond what noise can do ({measured}): the defaults stay."
+        return f"No setting was clearly better than the defaults ({measured}): the defaults stay."
     if losing:
         lost = ", ".join(f"{kind} {each.before:.3f} to {each.after:.3f}" for kind, each in losing.items())
         return f"{'; '.join(choices)} would gain ({measured}), but some kinds lose ({lost}): the defaults stay."

@@ -15,11 +15,10 @@ from mcp.shared.exceptions import MCPError
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.library import Library
-from thumbindex.serve.background import Background
+from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import Rights, admission, checked_rights, nested
 from thumbindex.serve.http.app import Site
 from thumbindex.serve.http.tokens import add_token
-from thumbindex.serve.http.view import BackgroundView
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config
 

@@ -26,12 +26,12 @@ from thumbindex.model import FolderStatus
 from thumbindex.process import offline
 from thumbindex.serve.clients.install import command_of, entry_spot, options_of, read_entry, surroundings
 from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
-from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.terminal import print_json
 from thumbindex.serve.wording import hold_hidden
 from thumbindex.settings import Config
-from thumbindex.text import one_line
+from thumbindex.text import one_line, plural
 
 if TYPE_CHECKING:
     from thumbindex.library.status import ModelHealth
@@ -124,9 +124,12 @@ def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) ->
             return Check(subject, "warn" if why == "busy" else "fail", f"{status.location}: {why}", todo)
     except StorageError as error:
         return Check(subject, "fail", str(error), f"Run `{again} --verify`.")
-    found = f"{state.documents:,} documents, {state.vectors:,} of {state.chunks:,} chunks have vectors, schema {schema}, whole ({status.location})"
+    vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')} with vectors"
+    found = f"{plural(state.documents, 'document')}, {vectors}, schema {schema}, whole ({status.location})"
     if status.problems:
-        return Check(subject, "warn", f"{found}; {len(status.problems):,} problems", f"`thumbindex status --folder {status.root}` lists them.")
+        return Check(
+            subject, "warn", f"{found}; {plural(len(status.problems), 'problem')}", f"`thumbindex status --folder {status.root}` lists them."
+        )
     if state.pending and not status.writing:
         return Check(subject, "warn", found, f"Run `{again}`, or leave it to the server.")
     return Check(subject, "ok", found)
@@ -230,15 +233,12 @@ def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
 
 def _refusal(command: Sequence[str]) -> str:
     """Say why a server would refuse the folders that its command line names; empty where it takes them."""
-    # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.folders import place_of
-
     file = next(options_of(command, "--config"), None)
     opening = Opening((), None, Path(file) if file else None, tuple(options_of(command, "--set")))
     try:
         directory = next(options_of(command, "--index"), opening.load().index.directory)
         for each in options_of(command, "--folder"):
-            place_of(directory, Path(each).resolve())
+            library_class().place_of(directory, Path(each).resolve())
     except UsageError as error:
         return str(error)
     return ""
@@ -290,7 +290,7 @@ def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], 
         folders, source = tuple(config.folders), "[folders] in the configuration"
     if not folders:
         folders, source = tuple(dict.fromkeys(_folders_of_clients(around))), "a client's entry"
-    yield Check("configuration", "ok", f"{len(config.written)} keys are set, {len(config.folders)} folders are named")
+    yield Check("configuration", "ok", f"{plural(len(config.written), 'key')} set, {plural(len(config.folders), 'folder')} named")
     there = yield from _examine_folders([replace(opening, folder=(each,)) for each in folders], source, config, opener)
     clients = [each for each in (check_client(client, around) for client in CLIENTS) if each]
     yield from clients or [

@@ -33,7 +33,7 @@ from thumbindex.serve.clients.edit import (
     write_text,
 )
 from thumbindex.serve.clients.table import CLIENTS, ENTRY, Client, Surroundings
-from thumbindex.serve.opening import FOUND, Opening, reported
+from thumbindex.serve.opening import FOUND, Opening, library_class, reported
 from thumbindex.serve.options import JsonOption, takes_opening
 from thumbindex.serve.terminal import print_json
 
@@ -264,17 +264,14 @@ def _served(opening: Opening) -> tuple[tuple[str, Path], ...]:
     A client starts its servers in any folder: the current one is named by its path. Raises UsageError where that cannot be meant,
     and for a folder that no server takes: one around the index directory, or with its index on a network drive.
     """
-    # Imported here: `--help` must not pay for the rooms behind it.
-    from thumbindex.library.folders import find_folders, place_of
-
-    config = opening.load()
+    config, library = opening.load(), library_class()
     directory = str(opening.index or config.index.directory)
-    folders = find_folders(config, opening.folder, directory)
+    folders = library.find_folders(config, opening.folder, directory)
     is_current = not opening.folder and not config.folders
     if is_current and folders[0][1] in {Path.home().resolve(), Path(folders[0][1].anchor)}:
         raise UsageError(f"Without --folder the current one is served, and that is {folders[0][1]}: name the folder with your notes with --folder.")
     for _, root in folders:
-        place_of(directory, root)
+        library.place_of(directory, root)
     return folders if opening.folder or is_current else ()
 
 

@@ -39,10 +39,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from thumbindex.errors import UsageError
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
-from thumbindex.serve.background import Background
+from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
 from thumbindex.serve.http.limits import CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal
-from thumbindex.serve.http.view import BackgroundView
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
 from thumbindex.serve.stdio import claim_output

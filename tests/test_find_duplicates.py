@@ -136,7 +136,7 @@ def test_a_run_that_left_something_out_says_so_once(library, caplog):
     caplog.set_level(logging.INFO, logger=library_duplicates.__name__)
     put(library, {"a.md": note("A", BACKUP, PEARS, BACKUP)})
     put(library, {"b.md": note("B", PEARS)})
-    assert [record.message for record in caplog.records] == ["deduplication: 3 -> 2 segments (33% repeat others of their document)"]
+    assert [record.message for record in caplog.records] == ["deduplication: 3 -> 2 chunks (1 repeated another chunk of their note)"]
 
 
 # ------------------------------------------------------------------ across documents
