@@ -434,6 +434,18 @@ def test_a_link_in_a_property_is_related_a_backlink_and_counted(vault, library):
     assert (status.links_resolved, status.links_dangling) == (2, 1)
 
 
+def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(vault, tmp_path, tiny_bert, model_cache):
+    def index_with(*overrides: str) -> str:
+        config = load_config(user_file=tmp_path / "none", overrides=(*overrides, "encode.embed.runtime=onnx", f"encode.embed.cache={model_cache}"))
+        with Library.open([vault], index=tmp_path / "index", config=config) as library:
+            library.index()
+            return library.status()[0].state.model
+
+    assert index_with(f"encode.embed.model={tiny_bert}") == str(tiny_bert)
+    write(vault / "new.md", "# New\n\nA note that wants a vector.\n")
+    assert index_with() == str(tiny_bert)
+
+
 def test_forget_deletes_the_index_and_not_the_notes(library, vault):
     library.index()
     location = Path(library.status()[0].location)
