@@ -90,7 +90,7 @@ def differing(first: str, second: str) -> str | None:
     if first == second:
         return None
     left, right = reading(first), reading(second)
-    found = _marks_apart(left, right) or _code_apart(left, right) or _replaced(left.content, right.content)
+    found = _marks_apart(left, right) or _code_apart(left, right) or _anchors_apart(left, right) or _replaced(left.content, right.content)
     if not found and left.content != right.content and _unknown(first, second):
         found = only_in_one(first, second)
     return found or contradiction(first, second) or None  # a negation that stands elsewhere denies something else
@@ -101,7 +101,7 @@ def equal(first: str, second: str) -> bool:
     if first == second:
         return True
     left, right = reading(first), reading(second)
-    if not left.tokens or len(left.tokens) != len(right.tokens) or left.tables != right.tables:
+    if not left.tokens or len(left.tokens) != len(right.tokens) or (left.tables, left.anchors) != (right.tables, right.anchors):
         return False
     return all(map(_agree, _pairs(left), _pairs(right))) and _code_apart(left, right) is None
 
@@ -241,6 +241,13 @@ def _code_apart(left: Reading, right: Reading) -> str | None:
     if len(left.spans) == len(right.spans):
         return next((f"`{a}` against `{b}`" for a, b in zip(left.spans, right.spans, strict=True) if a != b), None)
     return None
+
+
+def _anchors_apart(left: Reading, right: Reading) -> str | None:
+    """Say which place on another page only one text links to."""
+    mine, yours = Counter(left.anchors), Counter(right.anchors)
+    sides = [" ".join(f"`#{anchor}`" for anchor in side) or "nothing" for side in (mine - yours, yours - mine)]
+    return " against ".join(sides) if mine != yours else None
 
 
 def _negated(left: Reading, right: Reading) -> set[str]:
