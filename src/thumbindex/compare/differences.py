@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence, Set
@@ -366,6 +367,20 @@ def disagreement(first: str, second: str) -> str:
     """Name what one text says against the other, remembered for who asks again; empty where they do not disagree."""
     return contradiction(first, second)
 
+
+def same_form(first: str, second: str) -> bool:
+    """Tell whether two texts are one form filled in: lines with the same labels, or the same words around other values."""
+    mine, yours = (tuple(fold(label) for label in _LABEL.findall(text)) for text in (first, second))
+    return mine == yours if mine and yours else _are_like(_outline(first), _outline(second))
+
+
+def leans(text: str) -> bool:
+    """Tell whether a text leans on its page for what it speaks of: each of its lines, items and rows is short ("Desk: 12", "Joined in 2019.")."""
+    return all(sum(word not in STOP_WORDS for word in words(line)) < _LEANING for line in _NEW_LINE.split(text))
+
+
+_LABEL = re.compile(r"(?m)^\W*([^\W\d][^:|\n]{0,30}?)[*_ \t]*[:|]")
+_NEW_LINE = re.compile(r"\n(?=[ \t>]*(?:[-*+|#]|\d{1,9}[.)]|\n|[^\W\d][^:|\n]{0,30}:))")
 
 _LEANING = 8
 """Texts with fewer words lean on their heading for what they speak of: "Optional, 30 by default." says another thing under another one."""
