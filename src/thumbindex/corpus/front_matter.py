@@ -265,9 +265,9 @@ def _read_toml(block: str) -> tuple[Mapping[str, Any], Sequence[Property]]:
         raise FrontMatterError(f"more than {DEEPEST} levels", 1)
     safe = _safe(fields)
     lines: dict[str, int] = {}
-    for line, each in enumerate(block.split("\n"), 2):
+    for number, each in enumerate(block.split("\n"), 2):
         if match := _TOML_KEY.match(each):
-            lines.setdefault(match[1].lower(), line)
+            lines.setdefault(match[1].lower(), number)
     texts = (Property(key, text, lines.get(key.partition(".")[0], 1)) for key, text in _texts_in("", safe))
     return safe, tuple(islice(texts, _MOST_VALUES))
 
