@@ -193,6 +193,18 @@ def test_pairs_of_texts_are_judged_by_their_kinds_and_words(library: Library) ->
     assert [each.zone for each in library.judge_pairs(pairs)] == ["same", "grey", "same", "distinct", "distinct"]
 
 
+def test_front_matter_above_one_of_two_equal_texts_is_no_difference(library: Library) -> None:
+    (judged,) = library.judge_pairs([(f"---\ntitle: One\ntags: [a]\n---\n\n{PREVIEW}", PREVIEW)])
+    assert (judged.zone, judged.rule) == ("same", "equal text")
+
+
+def test_what_reference_links_mean_is_listed_nowhere(library: Library, vault: Path) -> None:
+    for name in ("f", "g"):
+        (vault / f"{name}.md").write_text(f"# {name}\n\n[guide]: https://example.com/guide#top\n[list]: https://example.com/list\n", encoding="utf-8")
+    library.index()
+    assert not [paths for paths in clusters(library) if "f.md" in paths]
+
+
 def test_a_folder_without_an_index_says_what_to_do(vault: Path, tmp_path: Path) -> None:
     with (
         Library.open([vault], index=tmp_path / "none", embedder=FakeEmbedder()) as library,

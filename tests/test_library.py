@@ -426,6 +426,26 @@ def test_related_names_links_both_ways_and_what_is_similar(library):
     assert [len(library.related("fruit/Pears.md", limit=limit).similar) for limit in (1, 9)] == [1, 2]  # never the note itself
 
 
+def test_a_link_in_a_property_is_related_a_backlink_and_counted(vault, library):
+    write(vault / "sub/jam.md", '---\nparent: "[[Pears]]"\nnext:\n- [[Nowhere]]\n---\n# Jam\n\nText.')
+    library.index()
+    jam, pears, status = library.related("sub/jam.md"), library.related("fruit/Pears.md"), library.status()[0]
+    assert (jam.links, jam.dangling, pears.backlinks) == (("fruit/Pears.md",), ("Nowhere",), ("fruit/apples.md", "sub/jam.md"))
+    assert (status.links_resolved, status.links_dangling) == (2, 1)
+
+
+def test_an_index_keeps_the_model_that_it_was_made_with_where_none_is_named(vault, tmp_path, tiny_bert, model_cache):
+    def index_with(*overrides: str) -> str:
+        config = load_config(user_file=tmp_path / "none", overrides=(*overrides, "encode.embed.runtime=onnx", f"encode.embed.cache={model_cache}"))
+        with Library.open([vault], index=tmp_path / "index", config=config) as library:
+            library.index()
+            return library.status()[0].state.model
+
+    assert index_with(f"encode.embed.model={tiny_bert}") == str(tiny_bert)
+    write(vault / "new.md", "# New\n\nA note that wants a vector.\n")
+    assert index_with() == str(tiny_bert)
+
+
 def test_forget_deletes_the_index_and_not_the_notes(library, vault):
     library.index()
     location = Path(library.status()[0].location)

@@ -72,7 +72,7 @@ class CorpusSettings:
 class EmbedSettings:
     """The model that turns texts into vectors."""
 
-    model: str = setting("auto", "a sentence-transformers model, a folder that holds one, `all-MiniLM-L6-v2` (bundled), or `auto`")
+    model: str = setting("auto", "a sentence-transformers model or a folder that holds one; `auto` is the bundled `all-MiniLM-L6-v2`")
     runtime: str = setting("auto", "`auto` takes onnx on a CPU and torch where a GPU is", choices=("auto", "onnx", "torch"))
     workers: int = setting(0, "texts embedded at once, one thread each; 0 is one a processor core, at most 4", least=0, most=64)
     batch: int = 128  # texts embedded between two commits

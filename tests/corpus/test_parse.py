@@ -102,14 +102,45 @@ def test_tags_and_aliases_of_front_matter_and_text_are_found() -> None:
     assert (document.tags, document.aliases) == (("one", "two/deep"), ("Other name",))
 
 
+def links_of(front: str, mark: str = "---") -> list[tuple[LinkKind, str, str, int]]:
+    return [(link.kind, link.target, link.text, link.line) for link in parse(f"{mark}\n{front}\n{mark}\ntext").links]
+
+
 def test_related_documents_are_links() -> None:
-    links = parse("---\nrelated:\n  - '[[Note|shown]]'\n  - '[text](<b c.md>)'\n  - d/e.md\n  - https://x.org\n---\n[[Z]]").links
-    assert [(link.kind, link.target, link.text, link.line) for link in links] == [
-        (LinkKind.RELATED, "Note", "shown", 2),
-        (LinkKind.RELATED, "b c.md", "text", 2),
-        (LinkKind.RELATED, "d/e.md", "d/e.md", 2),
-        (LinkKind.WIKILINK, "Z", "Z", 8),
+    assert links_of("related:\n  - '[[Note|shown]]'\n  - '[text](<b c.md>)'\n  - d/e.md\n  - https://x.org") == [
+        (LinkKind.WIKILINK, "Note", "shown", 3),
+        (LinkKind.MARKDOWN, "b c.md", "text", 4),
+        (LinkKind.RELATED, "d/e.md", "d/e.md", 5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("front", "found"),
+    [
+        ('parent: "[[Alpha]]"', [("Alpha", "Alpha", 2)]),
+        ("x: 1\nparent: [[Älpha 𝄞, b|shown]]  # as typed", [("Älpha 𝄞, b", "shown", 3)]),
+        ('up:\n- "[[A#H]]"\n- [[B]]\n- "[t](c%20d.md)"', [("A", "A > H", 3), ("B", "B", 4), ("c d.md", "t", 5)]),
+        ('up: ["[[A]]", [[B: c]]]', [("A", "A", 2), ("B: c", "B: c", 2)]),
+        ('kin:\n  mother: "[[A]]"\n  "[[no value]]": b\n  more:\n  - "[[C]]"', [("A", "A", 3), ("C", "C", 6)]),
+        ('a: &a "[[A]]"\nb: *a', [("A", "A", 2), ("A", "A", 3)]),
+        ("broken: [a: b\nup: '[[A]]'", [("A", "A", 3)]),
+        ('a: see [[A]] first\nb: "[[A]] and [[B]]"\nc: "[x](https://x.org)"\nd: "[[photo.png]]"\ne: f.md', []),
+    ],
+)
+def test_a_property_that_is_whole_a_link_is_one_at_its_line(front: str, found: list[tuple[str, str, int]]) -> None:
+    assert [link[1:] for link in links_of(front)] == found
+
+
+def test_a_property_of_toml_is_a_link_too() -> None:
+    assert links_of('title = "T"\nup = "[[A]]"\n[kin]\nmother = ["[[B]]"]', "+++") == [
+        (LinkKind.WIKILINK, "A", "A", 3),
+        (LinkKind.WIKILINK, "B", "B", 4),
+    ]
+
+
+def test_links_in_properties_count_against_the_most_links_of_a_note() -> None:
+    found = parse("---\nup: [" + ", ".join(f'"[[N{n}]]"' for n in range(15_000)) + "]\n---\n").links
+    assert len(found) == CorpusSettings().max_links
 
 
 def test_links_and_tags_in_comments_do_not_count() -> None:

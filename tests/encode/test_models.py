@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from thumbindex.encode.models import BUNDLED, PREFERRED, bundled_folder, cache_folder, choose_preferred, find_model, locate
+from thumbindex.encode.models import BUNDLED, bundled_folder, cache_folder, find_model, locate
 from thumbindex.errors import ModelError
 
 REMEDY = "take another"
@@ -14,16 +14,19 @@ REMEDY = "take another"
 
 @pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
 def test_the_bundled_model_goes_by_two_names(name, model_cache):
-    card = find_model(name, offline=True, cache=model_cache)
+    card = find_model(name, offline=False, cache=model_cache)
     assert (card.name, card.dimensions, card.window, card.pooling, card.portable) == (BUNDLED, 384, 256, "mean", True)
 
 
-def test_auto_takes_the_bundled_model_where_no_other_is_to_be_had(model_cache):
-    assert find_model("auto", offline=True, cache=model_cache).name == BUNDLED
-
-
-def test_a_fetch_that_does_not_come_in_time_is_given_up():
-    assert choose_preferred(offline=False, seconds=0.01) is None
+def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_network(model_cache, tmp_path):
+    snapshot(tmp_path, "BAAI/bge-small-en-v1.5", ["modules.json", "config.json", "model.safetensors"])
+    script = (
+        "import sys; from pathlib import Path; from thumbindex.encode.models import find_model;"
+        "print(find_model('auto', offline=False, cache=Path(sys.argv[1])).name, 'huggingface_hub' in sys.modules)"
+    )
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script, str(model_cache)], env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == [BUNDLED, "False"]
 
 
 def test_a_bundled_file_with_one_changed_byte_is_refused(model_folder, tmp_path):
@@ -81,8 +84,8 @@ def snapshot(cache, name, files):
         (["modules.json", "config.json", "model.safetensors.index.json", "model-1.safetensors"], False),
     ],
 )
-def test_only_a_complete_model_of_the_hub_cache_is_preferred(files, expected, tmp_path):
-    snapshot(tmp_path, PREFERRED, files)
-    script = "from thumbindex.encode.models import choose_preferred; raise SystemExit(0 if choose_preferred(offline=True) else 5)"
+def test_only_a_complete_model_of_the_hub_cache_is_taken(files, expected, tmp_path):
+    snapshot(tmp_path, "someone/a-model", files)
+    script = "from thumbindex.encode.models import cached; raise SystemExit(0 if cached('someone/a-model') else 5)"
     environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}  # read once, when huggingface_hub is imported
     assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == (0 if expected else 5)

@@ -57,6 +57,59 @@ def test_a_series_is_no_contradiction(candidates) -> None:
     assert all(disagrees for _, disagrees in paired(candidates, *(TEXT.format(30 + n) for n in range(4))))
 
 
+PERSON = "- Role: engineer\n- Joined: {}\n- Desk: {}"
+
+
+def disagreeing(candidates, notes: dict[str, str]) -> set[str]:
+    """Return the notes of which a passage is said to disagree with another one."""
+    snapshot = memory_snapshot([document(path, text) for path, text in notes.items()])
+    search = contradict(Search(Query("x"), "x", candidates=candidates(snapshot)), Tools(snapshot))
+    return {list(notes)[each.document] for each in search.candidates if each.disagrees}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("releases/v1.5.7.md", "releases/v1.5.8.md"),
+        ("1.5.md", "1.6.md"),
+        ("journal/2024-05-01.md", "journal/2024-05-02.md"),
+        ("2023/2023-12-31 Daily.md", "2024/2024-01-01 Daily.md"),
+        ("journal/2024/05/01.md", "journal/2024/06/01.md"),
+        ("2024-W07.md", "2024-W08.md"),
+    ],
+)
+def test_notes_of_two_releases_or_days_do_not_disagree(candidates, first: str, second: str) -> None:
+    assert disagreeing(candidates, {first: TEXT.format(30), second: TEXT.format(90)}) == set()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("a/2024-05-01.md", "b/2024-05-01.md"),  # one day
+        ("2024-05-01/backup.md", "2024-06-01/backup.md"),  # two states of one note
+        ("v1/limits.md", "v2/limits.md"),
+        ("Plan 2024.md", "Plan 2025.md"),
+        ("1.5.8.md", "Backup.md"),
+    ],
+)
+def test_two_notes_of_any_other_name_do(candidates, first: str, second: str) -> None:
+    assert disagreeing(candidates, {first: TEXT.format(30), second: TEXT.format(90)}) == {first, second}
+
+
+def test_three_pages_of_one_form_do_not_disagree_and_two_do(candidates) -> None:
+    pages = {f"people/{name}.md": f"# {name}\n\n{PERSON.format(2000 + n, n)}" for n, name in enumerate(("Ada", "Bob", "Cleo"))}
+    assert disagreeing(candidates, pages) == set()
+    assert disagreeing(candidates, dict(list(pages.items())[:2])) == {"people/Ada.md", "people/Bob.md"}
+    copies = {**dict(list(pages.items())[:2]), "people/Copy of Ada.md": pages["people/Ada.md"]}
+    assert "people/Bob.md" in disagreeing(candidates, copies)
+
+
+def test_three_notes_that_state_one_fact_in_three_ways_disagree(candidates) -> None:
+    notes = {f"{name}.md": TEXT.format(days) for name, days in (("Backup", 30), ("Server", 60), ("Disks", 90))}
+    wrapped = {path: text.replace("copies ", "copies\n") for path, text in notes.items()}
+    assert disagreeing(candidates, notes) == disagreeing(candidates, wrapped) == set(notes)
+
+
 def test_what_disagrees_only_with_a_series_disagrees_with_nothing() -> None:
     assert without_series({0: {1: "", 2: ""}, 1: {0: ""}, 2: {0: ""}}, 2) == {}
 

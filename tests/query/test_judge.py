@@ -27,6 +27,9 @@ SAME = [
     ("Use **bold** text now", "Use bold text now"),
     ("See [the guide](https://a.b/c) for it", "See the guide for it"),
     ("See [[Guide|the guide]] for it", "See [the guide](guide.md) for it"),
+    ("See [[My guide (new)|the guide]] for it", "See [the guide](<My guide (new).md>) for it"),
+    ("See [[My guide (new)|the guide]] for it", "See [the guide](My%20guide%20(new).md) for it"),
+    ("See [the guide][1] for it now\n\n[1]: https://a.b/c#d", "See [the guide](https://a.b/c#d) for it now"),
     ("See [the guide][1] for it", 'See [the guide](x.md "Title") for it'),
     ("See <https://example.com/a> there", "See https://example.com/a there"),
     ("See [https://example.com/a](https://example.com/a) there", "See https://example.com/a there"),
@@ -71,6 +74,10 @@ SAME = [
 ]
 
 APART = [
+    ("See [the guide](https://a.b/c#setup) for it", "See [the guide](https://a.b/c#removal) for it"),
+    ("See [the guide](https://a.b/c#setup) for it", "See [the guide](https://a.b/c) for it"),
+    ("See [the guide][1] now\n\n[1]: https://a.b/c#d", "See [the guide][1] now\n\n[1]: https://a.b/c#e"),
+    ("See https://a.b/c#setup for it", "See https://a.b/c#removal for it"),
     ("Wait 5 Mb more", "Wait 5 MB more"),
     ("set it to -1 now", "set it to 1 now"),
     ("when x > 5 it stops", "when x < 5 it stops"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence, Set
@@ -90,7 +91,7 @@ def differing(first: str, second: str) -> str | None:
     if first == second:
         return None
     left, right = reading(first), reading(second)
-    found = _marks_apart(left, right) or _code_apart(left, right) or _replaced(left.content, right.content)
+    found = _marks_apart(left, right) or _code_apart(left, right) or _anchors_apart(left, right) or _replaced(left.content, right.content)
     if not found and left.content != right.content and _unknown(first, second):
         found = only_in_one(first, second)
     return found or contradiction(first, second) or None  # a negation that stands elsewhere denies something else
@@ -101,7 +102,7 @@ def equal(first: str, second: str) -> bool:
     if first == second:
         return True
     left, right = reading(first), reading(second)
-    if not left.tokens or len(left.tokens) != len(right.tokens) or left.tables != right.tables:
+    if not left.tokens or len(left.tokens) != len(right.tokens) or (left.tables, left.anchors) != (right.tables, right.anchors):
         return False
     return all(map(_agree, _pairs(left), _pairs(right))) and _code_apart(left, right) is None
 
@@ -243,6 +244,13 @@ def _code_apart(left: Reading, right: Reading) -> str | None:
     return None
 
 
+def _anchors_apart(left: Reading, right: Reading) -> str | None:
+    """Say which place on another page only one text links to."""
+    mine, yours = Counter(left.anchors), Counter(right.anchors)
+    sides = [" ".join(f"`#{anchor}`" for anchor in side) or "nothing" for side in (mine - yours, yours - mine)]
+    return " against ".join(sides) if mine != yours else None
+
+
 def _negated(left: Reading, right: Reading) -> set[str]:
     """Return the words of which one text has the opposite: supported, unsupported."""
     mine, yours = set(left.folded), set(right.folded)
@@ -359,6 +367,20 @@ def disagreement(first: str, second: str) -> str:
     """Name what one text says against the other, remembered for who asks again; empty where they do not disagree."""
     return contradiction(first, second)
 
+
+def same_form(first: str, second: str) -> bool:
+    """Tell whether two texts are one form filled in: lines with the same labels, or the same words around other values."""
+    mine, yours = (tuple(fold(label) for label in _LABEL.findall(text)) for text in (first, second))
+    return mine == yours if mine and yours else _are_like(_outline(first), _outline(second))
+
+
+def leans(text: str) -> bool:
+    """Tell whether a text leans on its page for what it speaks of: each of its lines, items and rows is short ("Desk: 12", "Joined in 2019.")."""
+    return all(sum(word not in STOP_WORDS for word in words(line)) < _LEANING for line in _NEW_LINE.split(text))
+
+
+_LABEL = re.compile(r"(?m)^\W*([^\W\d][^:|\n]{0,30}?)[*_ \t]*[:|]")
+_NEW_LINE = re.compile(r"\n(?=[ \t>]*(?:[-*+|#]|\d{1,9}[.)]|\n|[^\W\d][^:|\n]{0,30}:))")
 
 _LEANING = 8
 """Texts with fewer words lean on their heading for what they speak of: "Optional, 30 by default." says another thing under another one."""

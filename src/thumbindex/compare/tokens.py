@@ -202,7 +202,11 @@ _COMMENT = re.compile(r"<!--(?:(?!<!--).)*?-->|%%.*?%%", re.S)
 _FOOTNOTE = re.compile(r"\[\^[^\]\[\s]+\]:?")
 _AUTOLINK = re.compile(r"<((?:[a-z][a-z0-9+.-]+://|mailto:)[^\s<>]+|[^\s<>@/]+@[^\s<>@]+)>", re.I)
 _PLACEHOLDER = re.compile(r"<(/?)([A-Za-z][\w-]*)([^<>]{0,300})>")
-_TARGET = re.compile(r"(\]\()<([^<>\n]*)>")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:<([^<>\n]*)>|((?:[^()\s<>]|\([^()\s]*\))*))(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\)")
+_DEFINITION = re.compile(r"(?m)^[ \t>]*\[(?!\^)[^\[\]\n]+\]:[ \t]*(?:<([^<>\n]*)>|(\S+))(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*$")
+"""What reference links mean (CommonMark 4.7): a reader sees none of it."""
+
+_ANCHOR = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://[^#]*#(.+)")
 _CHECKED = re.compile(r"(?m)^([ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+)\[[xX]\][ \t]")
 _STRIKE = re.compile(r"~~(?=\S)(.+?)(?<=\S)~~", re.S)
 _UNDERLINED = re.compile(r"(?<![\w\\])_(?=[^\s_])([^_]+?)(?<=\S)_(?!\w)")
@@ -242,6 +246,7 @@ class Reading:
     blocks: tuple[str, ...]  # code blocks, laid out as far as that matters
     languages: tuple[str, ...]  # of the code blocks
     tables: tuple[tuple[int, int], ...]  # rows and columns of each
+    anchors: tuple[str, ...]  # of the URLs that links lead to, sorted
 
     @cached_property
     def folded(self) -> tuple[str, ...]:
@@ -263,7 +268,7 @@ class Reading:
 @lru_cache(maxsize=READINGS)
 def reading(markdown: str) -> Reading:
     """Read a text: what is visible of it, code as it stands, quotes and broken words mended."""
-    text, spans, blocks = _normalized(markdown)
+    text, spans, blocks, anchors = _normalized(markdown)
     held = (*spans, *(code for _, code in blocks))
     found: list[tuple[str, str]] = []
     for at, piece in enumerate(_HELD.split(text)):
@@ -275,13 +280,14 @@ def reading(markdown: str) -> Reading:
         tuple(_laid_out(language, code) for language, code in blocks),
         tuple(language for language, _ in blocks),
         tables_in(markdown),
+        anchors,
     )
 
 
 @lru_cache(maxsize=READINGS)
 def comparable(markdown: str) -> tuple[str, tuple[str, ...]]:
     """Return the visible text with code verbatim in it, and the pieces of code."""
-    text, spans, blocks = _normalized(markdown)
+    text, spans, blocks, _ = _normalized(markdown)
     code = (*spans, *(each for _, each in blocks))
     return _HELD.sub(lambda match: code[int(match[1])], re.sub(f"[{_CELL}{_STRUCK}{_DONE}]", " ", text)), code
 
@@ -313,10 +319,17 @@ def fence_language(info: str) -> str:
     return FENCE_LANGUAGES.get(name, name)
 
 
-def _normalized(markdown: str) -> tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Return the visible text with a mark for each piece of code, the spans, and the blocks with their languages; spans count first."""
+def _normalized(markdown: str) -> tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Return the visible text with a mark for each piece of code, the spans, the blocks with their languages, and the anchors; spans count first."""
     blocks: list[tuple[str, str]] = []
     spans: list[str] = []
+    anchors: list[str] = []
+
+    def without_target(match: re.Match[str]) -> str:
+        *seen, bracketed, bare = match.groups()
+        if anchor := _ANCHOR.fullmatch(bracketed or bare or ""):
+            anchors.append(anchor[1])
+        return seen[0] if seen else ""
 
     def hold_block(match: re.Match[str]) -> str:
         blocks.append((fence_language(match[3]), match[4]))
@@ -328,12 +341,15 @@ def _normalized(markdown: str) -> tuple[str, tuple[str, ...], tuple[tuple[str, s
 
     text = unicodedata.normalize("NFC", _BROKEN_WORD.sub("-", markdown.translate(_AS_WRITTEN)))
     text = _SPAN.sub(hold_span, _FENCE.sub(hold_block, text))
+    if "](" in text or "]:" in text:
+        text = _LINK.sub(without_target, _DEFINITION.sub(without_target, text))
     text = re.sub("\ue000b(\\d+)\ue001", lambda match: f"\ue000{len(spans) + int(match[1])}\ue001", text)
     seen = visible(_marked_up(text))
     return (
         _ESCAPE.sub("", _ENTITY.sub(_unescaped, _UNDERLINED.sub(r"\1", _BLOCK_ID.sub("", seen)))).translate(_TYPOGRAPHY),
         tuple(spans),
         tuple(blocks),
+        tuple(sorted(anchors)),
     )
 
 
@@ -344,7 +360,7 @@ def _unescaped(entity: re.Match[str]) -> str:
 def _marked_up(text: str) -> str:
     """Keep what the visible text loses and a reader does not: cells, ticks, strikes, placeholders, numbers that begin a line of prose."""
     if "<" in text or "%%" in text:
-        text = _AUTOLINK.sub(r"\1", _TARGET.sub(r"\1\2", _COMMENT.sub("", text)))
+        text = _AUTOLINK.sub(r"\1", _COMMENT.sub("", text))
         text = _PLACEHOLDER.sub(lambda match: match[0] if match[2].casefold() in TAGS else f" {match[2]}{match[3]} ", text)
     text = _STRIKE.sub(f"{_STRUCK} \\1 {_STRUCK}", _CHECKED.sub(f"\\1{_DONE} ", _FOOTNOTE.sub("", text)))
     lines = text.split("\n")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from itertools import islice
 from math import inf, isinf
-from typing import Any
+from typing import Any, NamedTuple
 
 from thumbindex.model import Problem
 
@@ -22,6 +23,7 @@ _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT = re.compile(r"[-+]?\d{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:\.\d+|\d+\.\d*|\d+(?:\.\d*)?[eE][-+]?\d{1,3})")
+_UNQUOTED_LINK = re.compile(r"\[\[[^\[\]\n]+\]\]")  # a list in a list to YAML, a wikilink to whoever typed it
 
 
 class FrontMatterError(ValueError):
@@ -33,8 +35,16 @@ class FrontMatterError(ValueError):
         self.prose = prose
 
 
-def read_yaml(block: str) -> tuple[Mapping[str, Any], Mapping[str, int], tuple[tuple[str, int], ...]]:
-    """Return the mapping in a block that begins at a file's second line, the lines of its keys, and the keys that stand twice.
+class Property(NamedTuple):
+    """One text of the front matter: a value, an item of a list, or a value of a map in it."""
+
+    key: str  # in lower case; inside a map the keys are joined by dots
+    text: str  # as written, quotes taken off
+    line: int  # the file's
+
+
+def read_yaml(block: str) -> tuple[Mapping[str, Any], Sequence[Property], tuple[tuple[str, int], ...]]:
+    """Return the mapping in a block that begins at a file's second line, the texts in it, and the keys that stand twice with their lines.
 
     Scalars are read by YAML 1.2's core schema (so `no` and `2024-01-05` stay text); what no JSON can hold becomes text.
     """
@@ -50,12 +60,12 @@ def read_yaml(block: str) -> tuple[Mapping[str, Any], Mapping[str, int], tuple[t
         reason = f"not YAML: {getattr(error, 'problem', None) or error}"
         raise FrontMatterError(reason, mark.line + 2 if mark else 1, prose=not _KEY.match(block)) from error
     if text == "":
-        return {}, {}, ()
+        return {}, (), ()
     if not isinstance(fields, dict):
         raise FrontMatterError("what stands between the first two rules is no list of `key: value`: read as text", 1, prose=True)
     lines = dict(reader.keys)
     counts = Counter(key for key, _ in reader.keys)
-    return fields, {key.lower(): line for key, line in lines.items()}, tuple((key, lines[key]) for key in counts if counts[key] > 1)
+    return fields, reader.texts, tuple((key, lines[key]) for key in counts if counts[key] > 1)
 
 
 class _YamlReader:
@@ -67,8 +77,11 @@ class _YamlReader:
 
         self.yaml: Any = yaml
         self.keys: list[tuple[str, int]] = []  # of the outermost mapping, with their lines
+        self.texts: list[Property] = []
+        self._block = block
         self._events = yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        self._anchors: dict[str, tuple[str | None, Any, int, int]] = {}  # with the values and characters that each stands for
+        # what each stands for: its text, value, number of values and of characters, and the texts in it
+        self._anchors: dict[str, tuple[str | None, Any, int, int, Sequence[Property]]] = {}
         self._values = self._characters = 0
 
     def document(self) -> tuple[str | None, Any]:
@@ -84,39 +97,49 @@ class _YamlReader:
             raise self.yaml.composer.ComposerError(None, None, "but found another document", last.start_mark)
         return found
 
-    def _node(self, event: Any, depth: int) -> tuple[str | None, Any]:
-        """Return what begins with an event: its text where it is a scalar, and its value."""
+    def _node(self, event: Any, depth: int, key: str | None = None) -> tuple[str | None, Any]:
+        """Return what begins with an event: its text where it is a scalar, and its value; without a key it is one itself."""
         if isinstance(event, self.yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 raise FrontMatterError(f"alias *{event.anchor} stands for nothing, or for itself", _line(event))
-            text, value, values, characters = self._anchors[event.anchor]
+            text, value, values, characters, texts = self._anchors[event.anchor]
             self._count(event, values, characters)
+            if key is not None:
+                self.texts += (Property(key, each.text, _line(event)) for each in texts)
             return text, value
-        values, characters = self._values, self._characters
+        values, characters, texts_before = self._values, self._characters, len(self.texts)
         text = str(event.value) if isinstance(event, self.yaml.ScalarEvent) else None
         self._count(event, 1, len(text or ""))
-        value = self._collection(event, depth) if text is None else text if event.style else _scalar(text)
+        value = self._collection(event, depth, key) if text is None else text if event.style else _scalar(text)
+        if key is not None and text and value is not None:
+            self.texts.append(Property(key, text, _line(event)))
         if event.anchor in self._anchors:
             raise self.yaml.composer.ComposerError(None, None, "second occurrence", event.start_mark)
         if event.anchor:
-            self._anchors[event.anchor] = text, value, self._values - values, self._characters - characters
+            counts = self._values - values, self._characters - characters
+            self._anchors[event.anchor] = text, value, *counts, self.texts[texts_before:]
         return text, value
 
-    def _collection(self, event: Any, depth: int) -> Any:
+    def _collection(self, event: Any, depth: int, key: str | None) -> Any:
         if depth == DEEPEST:
             raise FrontMatterError(_TOO_MUCH, _line(event))
         items: list[Any] = []
         fields: dict[str, Any] = {}
         is_list = isinstance(event, self.yaml.SequenceStartEvent)
+        texts_before = len(self.texts)
         while not isinstance(each := next(self._events), self.yaml.CollectionEndEvent):
-            text, value = self._node(each, depth + 1)
             if is_list:
-                items.append(value)
+                items.append(self._node(each, depth + 1, key)[1])
                 continue
-            key = str(value) if text is None else text
+            text, value = self._node(each, depth + 1)
+            name = str(value) if text is None else text
             if depth == 0:
-                self.keys.append((key, _line(each)))
-            fields[key] = self._node(next(self._events), depth + 1)[1]
+                self.keys.append((name, _line(each)))
+            inner = name.lower() if depth == 0 else None if key is None else f"{key}.{name.lower()}"
+            fields[name] = self._node(next(self._events), depth + 1, inner)[1]
+        written = self._block[event.start_mark.index : each.end_mark.index] if is_list and key is not None and event.flow_style else ""
+        if _UNQUOTED_LINK.fullmatch(written):
+            self.texts[texts_before:] = [Property(str(key), written, _line(event))]
         return items if is_list else fields
 
     def _count(self, event: Any, values: int, characters: int) -> None:
@@ -143,11 +166,12 @@ def _scalar(text: str) -> Any:
 
 _OPEN = re.compile(r"(---|\+\+\+)[ \t]*\n")
 _CLOSE = {"---": re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M), "+++": re.compile(r"^\+\+\+[ \t]*$", re.M)}
-_PLAIN = re.compile(r"^([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*$", re.M)
+_PLAIN = re.compile(r"([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*")
 _DATE = re.compile(r"\s*(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
 _MOST_STEPS = 2_000
 """Dots and brackets of one line: TOML that is nested by them takes the square of them to read."""
 
+_TOML_KEY = re.compile(r"[ \t]*\[?\[?[\"']?([\w-]+)[\"']?[ \t]*[\].=]")
 _TOML_LINE = re.compile(r"at line (\d+)")
 
 
@@ -158,7 +182,7 @@ class FrontMatter:
     fields: Mapping[str, Any] = field(default_factory=dict)  # JSON-safe
     size: int = 0  # characters that the block takes, from the file's first
     lines: int = 0  # lines that it takes
-    related_line: int = 1
+    texts: Sequence[Property] = ()  # in order
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -213,19 +237,21 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
     block, size = text[opening.end() : closing.start()], min(closing.end() + 1, len(text))
     lines = text.count("\n", 0, size)
     problems: tuple[Problem, ...] = ()
-    key_lines: Mapping[str, int] = {}
+    texts: Sequence[Property] = ()
     try:
-        fields, key_lines, doubled = read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
+        fields, texts, doubled = read_yaml(block) if opening[1] == "---" else (*_read_toml(block), ())
         problems = tuple(Problem(path, line, f"front matter: `{key}` stands twice, the last one counts") for key, line in doubled)
     except FrontMatterError as error:
         if error.prose:  # text between two rules, not front matter
             return FrontMatter(problems=(Problem(path, error.line, str(error)),))
-        fields = {key: value.strip("'\"") for key, value in _PLAIN.findall(block)}
+        plain = [(match, line) for line, each in enumerate(block.split("\n"), 2) if (match := _PLAIN.fullmatch(each))]
+        fields = {match[1]: match[2].strip("'\"") for match, _ in plain}
+        texts = [Property(match[1].lower(), match[2].strip("'\""), line) for match, line in plain[:_MOST_VALUES]]
         problems = (Problem(path, error.line, f"front matter: {error}; its plain `key: value` lines were read"),)
-    return FrontMatter(fields, size, lines, key_lines.get("related", 1), problems)
+    return FrontMatter(fields, size, lines, texts, problems)
 
 
-def _read_toml(block: str) -> tuple[Mapping[str, Any], Mapping[str, int]]:
+def _read_toml(block: str) -> tuple[Mapping[str, Any], Sequence[Property]]:
     if len(block) > _MOST_CHARACTERS:
         raise FrontMatterError(f"more than {_MOST_CHARACTERS:,} characters", 1)
     too_deep = any(line.count(".") + line.count("[") > _MOST_STEPS for line in block.split("\n"))
@@ -237,7 +263,25 @@ def _read_toml(block: str) -> tuple[Mapping[str, Any], Mapping[str, int]]:
         raise FrontMatterError(f"not TOML: {error}", int(line[1]) + 1 if line else 1) from error
     if too_deep:
         raise FrontMatterError(f"more than {DEEPEST} levels", 1)
-    return _safe(fields), {}
+    safe = _safe(fields)
+    lines: dict[str, int] = {}
+    for number, each in enumerate(block.split("\n"), 2):
+        if match := _TOML_KEY.match(each):
+            lines.setdefault(match[1].lower(), number)
+    texts = (Property(key, text, lines.get(key.partition(".")[0], 1)) for key, text in _texts_in("", safe))
+    return safe, tuple(islice(texts, _MOST_VALUES))
+
+
+def _texts_in(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts in a value with their keys."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _texts_in(f"{key}.{name}".lower().lstrip("."), inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts_in(key, inner)
+    elif isinstance(value, str):
+        yield key, value
 
 
 def _depth(value: Any) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from thumbindex.corpus.abbreviations import find_abbreviations
@@ -26,6 +28,9 @@ from thumbindex.language import prose_language
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import visible
+
+_WHOLE_WIKILINK = re.compile(r"\[\[([^\[\]]+)\]\]")
+_WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()<>]*)*)\)")
 
 
 def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0) -> ParsedDocument:
@@ -56,25 +61,25 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         language=prose_language(visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE),
     )
     private = is_private_path(path, settings) or says_private(raw, front, settings)
-    links, problems = (*_related(front), *outline.links), (*found, *front.problems)
+    links, problems = (*_property_links(front), *outline.links), (*found, *front.problems)
     if len(links) > settings.max_links:
         reason = f"{len(links):,} links, more than {settings.max_links:,}: those from here on are not followed"
         problems = (*problems, Problem(path, links[settings.max_links].line, reason))
     return ParsedDocument(document, sections, chunks, links[: settings.max_links], problems, private)
 
 
-def _related(front: FrontMatter) -> list[Link]:
-    """Read the front matter's `related`: wikilinks, Markdown links or bare paths."""
-    links: list[Link | None] = []
-    for entry in front.values("related", split=""):
-        if entry.startswith("[["):
-            links.append(parse_wikilink(entry.strip("[]"), LinkKind.RELATED, front.related_line))
-        elif entry.startswith("[") and entry.endswith(")") and "](" in entry:
-            text, _, destination = entry[1:-1].partition("](")
-            links.append(parse_destination(destination.strip("<>"), LinkKind.RELATED, text, front.related_line))
+def _property_links(front: FrontMatter) -> Iterator[Link]:
+    """Yield the links in properties, as Obsidian has it: a value or an item that is, whole, a link; in `related` a bare path is one too."""
+    for key, written, line in front.texts:
+        text = " ".join(written.split())
+        if match := _WHOLE_WIKILINK.fullmatch(text):
+            link = parse_wikilink(match[1], LinkKind.WIKILINK, line)
+        elif match := _WHOLE_LINK.fullmatch(text):
+            link = parse_destination(match[2].strip("<>"), LinkKind.MARKDOWN, match[1], line)
         else:
-            links.append(parse_destination(entry, LinkKind.RELATED, entry, front.related_line))
-    return [link for link in links if link]
+            link = parse_destination(text, LinkKind.RELATED, text, line) if key == "related" else None
+        if link:
+            yield link
 
 
 def headings_of(path: str, text: str) -> tuple[tuple[int, str, int], ...]:

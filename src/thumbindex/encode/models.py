@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import importlib.util
 import json
-import logging
 import os
 import re
 import subprocess
@@ -209,7 +208,6 @@ def fetch(repository: str) -> None:
 
 AUTO = "auto"
 BUNDLED = "all-MiniLM-L6-v2"
-PREFERRED = "BAAI/bge-small-en-v1.5"
 
 BUNDLED_HASHES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -217,12 +215,8 @@ BUNDLED_HASHES = {
 }
 """sha256 of the files that decide what vectors come out."""
 
-AUTO_SECONDS = 5.0
-"""How long the creation of an index may wait for the preferred model."""
-
 TAKE_BUNDLED = f"use the model that is installed with `--set encode.embed.model={BUNDLED}`"
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_LOG = logging.getLogger(__name__)
 
 
 def cache_folder(setting: str) -> Path:
@@ -231,25 +225,10 @@ def cache_folder(setting: str) -> Path:
 
 
 def find_model(name: str, *, offline: bool, cache: Path) -> ModelCard:
-    """Find an embedding model by name or folder, `auto` included; raise ModelError where it cannot be had."""
-    if name == AUTO:
-        folder = choose_preferred(offline=offline)
-        name = PREFERRED if folder else BUNDLED
-    if name in (BUNDLED, f"sentence-transformers/{BUNDLED}"):
+    """Find an embedding model by name or folder, the bundled one where it is `auto`; raise ModelError where it cannot be had."""
+    if name in (AUTO, BUNDLED, f"sentence-transformers/{BUNDLED}"):
         return read_card(bundled_folder(cache), BUNDLED, cache)
     return read_card(locate(name, offline=offline, remedy=TAKE_BUNDLED), name, cache)
-
-
-def choose_preferred(*, offline: bool, seconds: float = AUTO_SECONDS) -> Path | None:
-    """Return the preferred model's folder where it is cached or comes within the time, else None."""
-    folder = cached(PREFERRED)
-    if folder or offline:
-        return folder
-    complaint = run_child("thumbindex.encode.models", PREFERRED, seconds=seconds)
-    if complaint:
-        _LOG.info("%s was not fetched (%s); taking %s", PREFERRED, complaint, BUNDLED)
-        return None
-    return cached(PREFERRED)
 
 
 def bundled_folder(cache: Path, hashes: Mapping[str, str] = BUNDLED_HASHES, folder: Path | None = None) -> Path:

@@ -48,7 +48,7 @@ class Store(Database):
     """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which lie in a store for all folders."""
 
     schema = "schema.sql"
-    version = 8
+    version = 9
 
     def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)

@@ -20,6 +20,7 @@ import numpy as np
 
 from thumbindex.compare.differences import judge, kept_apart, without_ending
 from thumbindex.compare.tokens import reading
+from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.index.duplicate_tables import Alike, DuplicateFindings
@@ -266,7 +267,7 @@ class _Comparison:
         vectors.update(self.store.chunk_vectors(others))
         found: list[Alike] = []
         for a, b in sorted(pairs):
-            if a in texts and b in texts:
+            if a in texts and b in texts and reading(texts[a].text).tokens:  # a list of what reference links mean is no text
                 # in double precision it is the same whatever else was compared with them
                 cosine = round(float(vectors[a].astype(np.float64) @ vectors[b].astype(np.float64)), 6) if a in vectors and b in vectors else None
                 verdict = judge(texts[a], texts[b], cosine, self.settings.duplicates)
@@ -303,7 +304,7 @@ class _Comparison:
 
 # ------------------------------------------------------------------ new chunks are compared
 
-COMPARISON_VERSION = 3
+COMPARISON_VERSION = 4
 """Changes when the same chunks would be judged in another way: all are compared again."""
 
 COMPARED_AT_ONCE = 1000
@@ -591,7 +592,8 @@ def judge_texts(pairs: Sequence[tuple[str, str]], embedder: Embedder, config: Co
 
 
 def _one_chunk(text: str, config: Config) -> Chunk:
-    """Return a text as one chunk: of the kind and language of its blocks where these are of one."""
+    """Return a text, without its front matter, as one chunk: of the kind and language of its blocks where these are of one."""
+    text = text[read_front_matter("text.md", text).size :].lstrip("\n")
     found = parse_document("text.md", text.encode("utf-8", "surrogatepass"), config.corpus).chunks
     kinds = {(each.kind, each.language) for each in found}
     kind, language = kinds.pop() if len(kinds) == 1 else (BlockKind.PROSE, "")

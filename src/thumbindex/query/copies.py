@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,11 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.compare.differences import differing, disagreement, kept_apart, word_overlap
+from thumbindex.compare.differences import differing, disagreement, kept_apart, leans, same_form, word_overlap
 from thumbindex.compare.likeness import BY_MEANING, by_letters, worth_reading
 from thumbindex.errors import UsageError
-from thumbindex.model import Candidate, Chunk, ChunkId, Dropped
-from thumbindex.ports import Duplicates, Matrix
+from thumbindex.model import Candidate, Chunk, ChunkId, Document, DocumentId, Dropped
+from thumbindex.ports import Catalog, Duplicates, Matrix
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DeduplicateSettings, DedupSemanticSettings
 
@@ -310,12 +311,16 @@ def contradict(search: Search, tools: Tools) -> Search:
     """Put near copies that disagree next to each other, each naming the other and the words; the pair has the better one's score."""
     candidates = search.candidates
     found: dict[int, dict[int, str]] = defaultdict(dict)
+    rows: dict[ChunkId, bool] = {}  # is this one of a row of pages that are one form filled in?
     for a, b in near_copies(candidates, tools):
-        if are_parallel(candidates[a], candidates[b]):
+        first, second = candidates[a], candidates[b]
+        if are_parallel(first, second):
             continue
-        for mine, other in ((a, b), (b, a)):
-            if differs := disagreement(candidates[mine].chunk.text, candidates[other].chunk.text):
-                found[mine][other] = differs
+        differs = disagreement(first.chunk.text, second.chunk.text), disagreement(second.chunk.text, first.chunk.text)
+        if any(differs) and not are_of_one_template(first, second, tools.snapshot.catalog, rows):
+            for mine, other, words in ((a, b, differs[0]), (b, a, differs[1])):
+                if words:
+                    found[mine][other] = words
     if not found:
         return search
     few = without_series(found, SERIES)
@@ -329,6 +334,54 @@ def contradict(search: Search, tools: Tools) -> Search:
 def are_parallel(first: Candidate, second: Candidate) -> bool:
     """Tell whether two chunks are parallel passages of one document, under headings of their own: an author who says otherwise of something else."""
     return first.document == second.document and first.chunk.heading_path != second.chunk.heading_path
+
+
+_DAY = re.compile(r"(?<!\d)(?:19|20)\d\d(?:([-._/]?)\d\d?\1\d\d?|[-._ ]?[wW]\d\d?)(?!\d)(?=[^/]*$)")
+_RELEASE = re.compile(r"[vV]?\d+(?:\.\d+)+(?:[-+.]\w+)*")
+
+BESIDE = 8
+"""Notes before and behind one, by path, among which others of its template are looked for."""
+
+
+def are_of_one_template(first: Candidate, second: Candidate, catalog: Catalog, rows: dict[ChunkId, bool]) -> bool:
+    """Tell whether two chunks are the same place of two pages that differ by nature: of two days or releases, or filled in from one form.
+
+    A form is known by three notes of a folder that fill it in, each in another way, and by short lines: they lean on the page for what they
+    speak of. `rows` remembers which chunks are of one.
+    """
+    mine, other = (catalog.documents[each.document] for each in (first, second))
+    if mine is other:
+        return False
+    (name, mark), (other_name, other_mark) = day_or_release(mine.path), day_or_release(other.path)
+    if name == other_name and mark and mark != other_mark:
+        return True
+    if _folder_of(mine) != _folder_of(other) or not leans(first.chunk.text) or not leans(second.chunk.text):
+        return False
+    if first.id not in rows:
+        rows[first.id] = _is_one_of_a_row(first, catalog)
+    return rows[first.id]
+
+
+def day_or_release(path: str) -> tuple[str, str]:
+    """Return a note's name without the day that it is of, or the release that it is called by, and that; two empty texts where it has neither."""
+    stem = path.rpartition(".")[0]
+    name = stem.rpartition("/")[2]
+    if day := _DAY.search(stem):
+        return f"{stem[: day.start()].rpartition('/')[2]}\0{stem[day.end() :]}", day[0]
+    return ("\0", name) if _RELEASE.fullmatch(name) else ("", "")
+
+
+def _folder_of(document: Document) -> tuple[str, str]:
+    return document.folder, document.path.rpartition("/")[0]
+
+
+def _is_one_of_a_row(own: Candidate, catalog: Catalog) -> bool:
+    """Tell whether two other notes of the folder have another text of the same form in the same place."""
+    documents, at = catalog.documents, own.id - catalog.chunk_ids(own.document).start
+    near = range(max(0, own.document - BESIDE), min(len(documents), own.document + BESIDE + 1))
+    beside = [catalog.chunk_ids(DocumentId(n)) for n in near if n != own.document and _folder_of(documents[n]) == _folder_of(documents[own.document])]
+    texts = {each.text for each in catalog.chunks([ChunkId(ids[at]) for ids in beside if len(ids) > at]).values()}
+    return sum(same_form(own.chunk.text, text) for text in texts - {own.chunk.text}) > 1
 
 
 def without_series(found: Mapping[int, Mapping[int, str]], most: int) -> dict[int, Mapping[int, str]]:

@@ -474,7 +474,7 @@ class Background:
                 self._child = child = Child(self._command)
 
     def _load_models(self, library: Library) -> None:
-        """Load the models as soon as the index's writer has chosen them: choosing here could come to another choice."""
+        """Load the models as soon as the index says which: it keeps the one that it was made with, whatever `auto` is."""
         while not self._stopping.is_set():
             try:
                 library.load_models()

@@ -332,7 +332,7 @@ def _examine_folders(
             yield Check(f"folder {name}", "fail", str(error), _mend_folder(Path(config.folders.get(name, name)), source))
     if not openings:
         yield Check("folders", "warn", "none is named", "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the configuration.")
-    # What was chosen for an index stays: `auto` is only for those to come.
+    # An index keeps the model that it was made with: `auto` is only for those to come.
     for name in sorted(models if models and config.encode.embed.model == AUTO else models | {config.encode.embed.model}):
         yield check_model(name, examine_model)
     if watches := check_watches(roots):
