@@ -77,7 +77,7 @@ def read_dates(path: str, front: FrontMatter, body: str) -> tuple[str, str]:
 
 
 def _of_keys(front: FrontMatter, keys: Iterable[str]) -> date | None:
-    names = {re.sub(r"[\W_]", "", name.lower()): name.lower() for name in reversed(front.fields)}
+    names = {re.sub(r"[\W_]", "", name.lower()): name.lower() for name in reversed([*front.fields])}
     texts = (text for key in keys if key in names for text in front.values(names[key], split=""))
     return next((day for text in texts if (day := _first_day(text[:100]))), None)
 
