@@ -83,11 +83,24 @@ class Document:
     author: str = ""
     category: str = ""
     type: str = ""
-    date: str = ""  # ISO date from front matter `updated` or `date`, else empty
+    date: str = ""  # ISO date that the note states: of its last update, else of its writing
+    created: str = ""  # ISO date of its writing that the note states
     modified: float = 0.0  # seconds since the epoch, from the file system
+    edited: float = 0.0  # the same of the last edit that the index saw; 0 where it saw none
+    first_commit: str | None = None  # ISO date on which git has it first, empty where unknown; None where nobody has looked
+    last_commit: str | None = None  # ISO date of the last commit that changed it
     abbreviations: tuple[Abbreviation, ...] = ()  # that its text defines
     flags: tuple[str, ...] = ()  # what is hidden in it or speaks to a model: `line: reason`
     language: str = ""  # of its prose, as in "en"; empty where it cannot be told
+
+
+class FileTimes(NamedTuple):
+    """What is known of a document's days beside its text; as in Document."""
+
+    modified: float
+    edited: float = 0.0
+    first_commit: str | None = None
+    last_commit: str | None = None
 
 
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -99,23 +112,46 @@ def flags_of(documents: Iterable[Document]) -> tuple[Problem, ...]:
     return tuple(Problem(path, int(line), reason) for path, (line, _, reason) in parts)
 
 
-def day_of(document: Document) -> date:
-    """Return a document's day: front matter's date, else the modified time (UTC: the same on every machine)."""
-    return _stated_day(document.date) or day_modified(document)
+def day_of(document: Document) -> date | None:
+    """Return the day on which a document was last updated, as far as it is known: the time of its file is none.
+
+    What the note states counts first; then the later of its last commit and of the last edit that the index saw; then the day of its writing.
+    """
+    edited = _day_at(document.edited) if document.edited else None
+    return _stated_day(document.date) or max(filter(None, (_stated_day(document.last_commit), edited)), default=None) or created_on(document)
+
+
+def created_on(document: Document) -> date | None:
+    """Return the day on which a document was written, as the note states it, else its first commit."""
+    return _stated_day(document.created) or _stated_day(document.first_commit)
+
+
+def iso_day(day: date | None) -> str:
+    """Return a day as an ISO date, empty where there is none."""
+    return day.isoformat() if day else ""
+
+
+def count_undated(documents: Iterable[Document]) -> int:
+    """Count the documents that no filter by date lets through, since their day is unknown."""
+    return sum(day_of(document) is None for document in documents)
 
 
 @lru_cache(maxsize=4096)
-def _stated_day(day: str) -> date | None:
-    """Read a date of front matter: all documents' are asked for with each generation, and most have none."""
+def _stated_day(day: str | None) -> date | None:
+    """Read an ISO date: all documents' are asked for with each generation, and most have none."""
     try:
-        return date.fromisoformat(day[:10])
+        return date.fromisoformat(day[:10]) if day else None
     except ValueError:
         return None
 
 
 def day_modified(document: Document) -> date:
-    """Return the day (UTC) on which a document's file was last modified."""
-    return date.fromordinal(_EPOCH + int(document.modified // 86_400))
+    """Return the day (UTC) that the time of a document's file tells: a copy or a clone has the day on which it was made."""
+    return _day_at(document.modified)
+
+
+def _day_at(seconds: float) -> date:
+    return date.fromordinal(_EPOCH + int(seconds // 86_400))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +324,7 @@ class Disagreement:
     """A place that says almost the same, but otherwise: in which words, and of what date it is."""
 
     place: Place
-    date: str  # ISO day of the other document
+    date: str  # ISO day of the other document; empty where unknown
     differs: str  # this passage's words against the other's
 
 
@@ -359,7 +395,9 @@ class Passage:
     also_in: tuple[Place, ...] = ()
     match: str = ""  # text of the chunk that matched
     disagrees: tuple[Disagreement, ...] = ()
-    created: str = ""  # ISO day, the earliest of all places
+    created: str = ""  # ISO day, the earliest of all places; empty where unknown
+    updated: str = ""  # ISO day of the last update, where that is known and another one
+    file_time: str = ""  # ISO day of the file, where no other is known: a copy or a clone has the day on which it was made
     status: str = ""  # from front matter: of all places' the most conservative
     owner: str = ""  # from front matter: of the place that was active last
     explanation: Explanation | None = None  # where it was asked for
@@ -647,7 +685,7 @@ class Standing:
     heading_path: tuple[str, ...]
     text: str  # source Markdown at those lines
     digest: str  # hex, of the text
-    date: str  # ISO, the document's day
+    date: str  # ISO, the document's day; empty where unknown
 
 
 @dataclass(frozen=True, slots=True)

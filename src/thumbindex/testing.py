@@ -283,7 +283,7 @@ def _passes(document: Document, filters: Filters) -> bool:
         and document.path not in filters.without
         and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
         and all(any(f"{tag}/".casefold().startswith(f"{wanted}/".casefold()) for tag in document.tags) for wanted in tags)
-        and (filters.since is None or day_of(document) >= filters.since)
+        and (filters.since is None or ((day := day_of(document)) is not None and day >= filters.since))
     )
 
 

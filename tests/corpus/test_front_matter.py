@@ -40,22 +40,6 @@ def test_tags_are_read_however_they_are_written(block: str, tags: tuple[str, ...
     assert read(block).tags == tags
 
 
-@pytest.mark.parametrize(
-    ("block", "date"),
-    [
-        ("date: 2024-01-05", "2024-01-05"),
-        ("date: 2024-01-05\nupdated: 2024-03-02T10:00:00Z", "2024-03-02"),
-        ("lastmod: 2023/7/9", "2023-07-09"),
-        ("modified: '2024-13-45'\ndate: 2020-02-02", "2020-02-02"),
-        ("date: 2024-13-45", ""),
-        ("date: soon", ""),
-        ("date:", ""),
-    ],
-)
-def test_an_unquoted_date_does_no_harm_and_the_last_update_counts(block: str, date: str) -> None:
-    assert read(block).date == date
-
-
 def test_values_are_json_safe_and_keep_their_type() -> None:
     front = read(
         "a: 1\nb: 1.5\nc: true\nd: 2024-01-05\ne: null\nf: .inf\nl: 1e999\ng: no\nh: !!python/object:os.system x\ni: '1'\n2: 12:30\n? [k]\n: v"
@@ -121,7 +105,7 @@ def test_the_block_ends_where_the_body_begins() -> None:
 
 def test_toml_between_plus_signs_is_read_too() -> None:
     front = read('title = "T"\ndate = 2024-01-05\ntags = ["a"]\nx = inf', "+++")
-    assert (front.text("title"), front.date, front.tags, front.fields["x"], front.problems) == ("T", "2024-01-05", ("a",), "inf", ())
+    assert (front.text("title"), front.text("date"), front.tags, front.fields["x"], front.problems) == ("T", "2024-01-05", ("a",), "inf", ())
     assert [problem.line for problem in read("a = 1\nb = = 2", "+++").problems] == [3]
 
 

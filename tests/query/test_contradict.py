@@ -122,7 +122,7 @@ def test_the_pair_has_the_better_one_s_score(candidates) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_a_limit_never_cuts_a_pair(ask, limit: int) -> None:
-    notes = [document("a.md", TEXT.format(30)), document("b.md", TEXT.format(90)), document("c.md", f"Files. {OTHER}")]
+    notes = [document("a.md", TEXT.format(30)), document("b.md", TEXT.format(90), date="1970-01-01"), document("c.md", f"Files. {OTHER}")]
     search, _ = ask(notes, Query("server copies all files every night", limit=limit), confidence={"minimum_relevance": 0.0})
     assert [passage.path for passage in search.passages] == ["a.md", "b.md", "c.md"][: max(limit, 2)]
     assert [(d.place.path, d.date, d.differs) for d in search.passages[0].disagrees] == [("b.md", "1970-01-01", "`30 day` against `90 day`")]

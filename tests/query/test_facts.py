@@ -5,8 +5,8 @@ from thumbindex.query.parents import SharedFacts, approval_of, facts
 
 
 def made(**keys) -> Document:
-    facts_of = {name: keys.pop(name) for name in ("date", "author", "modified") if name in keys}
-    return Document("a.md", "A", front_matter=keys | ({"date": facts_of["date"]} if "date" in facts_of else {}), **facts_of)
+    facts_of = {name: keys.pop(name) for name in ("date", "created", "first_commit", "author", "modified") if name in keys}
+    return Document("a.md", "A", front_matter=keys, **facts_of)
 
 
 def test_the_earliest_creation_the_most_conservative_status_and_the_owner_active_last() -> None:
@@ -16,8 +16,12 @@ def test_the_earliest_creation_the_most_conservative_status_and_the_owner_active
     assert together == SharedFacts("2024-05-01", "draft", "Bo")
 
 
-def test_without_front_matter_the_file_s_day_counts_and_nobody_is_named() -> None:
-    assert facts([made(modified=86_400.0 * 365)]) == SharedFacts("1971-01-01", "", "")
+def test_the_time_of_a_file_tells_no_creation_and_nobody_is_named() -> None:
+    assert facts([made(modified=86_400.0 * 365)]) == SharedFacts("", "", "")
+
+
+def test_the_first_commit_tells_the_creation_where_the_note_does_not() -> None:
+    assert facts([made(first_commit="2024-05-01"), made(created="2024-06-01", first_commit="2020-01-01")]).created == "2024-05-01"
 
 
 @pytest.mark.parametrize(

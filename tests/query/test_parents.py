@@ -122,12 +122,13 @@ def test_what_disagrees_is_a_passage_of_its_own_whatever_it_is_a_copy_of() -> No
 
 
 def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all() -> None:
-    old = document("old.md", "same", front_matter={"created": "2020-02-02", "status": "draft", "owner": "Ada"}, date="2021-01-01")
-    new = document("new.md", "same", front_matter={"created": "2026-01-01", "status": "approved", "owner": "Bo"}, date="2026-01-01")
+    old = document("old.md", "same", front_matter={"status": "draft", "owner": "Ada"}, created="2020-02-02", date="2021-01-01")
+    new = document("new.md", "same", front_matter={"status": "approved", "owner": "Bo"}, created="2026-01-01", date="2026-02-01")
     catalog = memory_snapshot([old, new]).catalog
     found = Candidate(ChunkId(0), DocumentId(0), catalog.chunks([ChunkId(0)])[ChunkId(0)], 0.5, also_in=(ChunkId(1),))
     passage = passages_of([found], {}, catalog)[0]
     assert (passage.path, passage.created, passage.status, passage.owner) == ("new.md", "2020-02-02", "draft", "Bo")
+    assert (passage.updated, passage.file_time) == ("2026-02-01", "")
 
 
 def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> None:

@@ -2,8 +2,8 @@ from datetime import date
 
 import pytest
 
-from thumbindex.model import Candidate, Document, day_of
-from thumbindex.query.rank import best_first, days, raise_score
+from thumbindex.model import Candidate, Document, count_undated, day_of
+from thumbindex.query.rank import ages, best_first, days, raise_score
 from thumbindex.settings import RecencySettings
 from thumbindex.testing import document, memory_snapshot
 
@@ -16,23 +16,33 @@ def test_the_gain_halves_every_half_life(age: float, score: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["2024-02-29", "2024-02-29T10:00:00"])
-def test_front_matter_s_date_counts_before_the_modified_time(written: str) -> None:
-    assert day_of(Document("a.md", "A", date=written, modified=1e9)) == date(2024, 2, 29)
+def test_what_the_note_says_counts_before_commits_and_edits(written: str) -> None:
+    assert day_of(Document("a.md", "A", date=written, last_commit="2025-01-01", edited=1.7e9)) == date(2024, 2, 29)
+
+
+@pytest.mark.parametrize(("commit", "day"), [("2025-01-01", date(2025, 1, 1)), ("2023-01-01", date(2023, 11, 14)), ("", date(2023, 11, 14))])
+def test_the_later_of_the_last_commit_and_the_last_edit_counts(commit: str, day: date) -> None:
+    assert day_of(Document("a.md", "A", created="2020-01-01", last_commit=commit, edited=1.7e9)) == day
+
+
+def test_the_day_of_the_writing_counts_where_no_later_one_is_known() -> None:
+    assert day_of(Document("a.md", "A", created="2020-01-01", first_commit="", last_commit="")) == date(2020, 1, 1)
 
 
 @pytest.mark.parametrize("written", ["", "someday"])
-def test_without_a_readable_date_the_modified_time_counts(written: str) -> None:
-    assert day_of(Document("a.md", "A", date=written, modified=86_400 * 2 - 1)) == date(1970, 1, 2)
+def test_the_time_of_a_file_is_no_date(written: str) -> None:
+    made = [Document("a.md", "A", date=written, modified=86_400.0), Document("b.md", "B", date="1970-01-01")]
+    assert (day_of(made[0]), count_undated(made)) == (None, 1)
 
 
 def test_a_day_far_after_every_modified_time_does_not_count() -> None:
     facts = (("9999-01-01", 86_400.0), ("1970-03-03", 86_400 * 5.0), ("", 86_400 * 4.0))
     made = [Document(f"{n}.md", "A", date=written, modified=modified) for n, (written, modified) in enumerate(facts)]
-    assert days(made) == [date(1970, 1, 2), date(1970, 3, 3), date(1970, 1, 5)]
+    assert days(made) == [None, date(1970, 3, 3), None]
 
 
-@pytest.mark.parametrize(("written", "day"), [("1971-01-02", date(1971, 1, 2)), ("1971-01-03", date(1970, 1, 1))])
-def test_a_day_up_to_a_year_after_every_modified_time_counts(written: str, day: date) -> None:
+@pytest.mark.parametrize(("written", "day"), [("1971-01-02", date(1971, 1, 2)), ("1971-01-03", None)])
+def test_a_day_up_to_a_year_after_every_modified_time_counts(written: str, day: date | None) -> None:
     made = [Document("plan.md", "A", date=written, modified=1.0), Document("b.md", "B", date="1969-05-05", modified=1.0)]
     assert days(made) == [day, date(1969, 5, 5)]
 
@@ -40,6 +50,11 @@ def test_a_day_up_to_a_year_after_every_modified_time_counts(written: str, day: 
 def test_where_modified_times_are_not_kept_dates_count_as_written() -> None:
     made = [Document(f"{written}.md", "A", date=written, modified=1.0) for written in ("2020-01-01", "2026-01-01")]
     assert days(made) == [date(2020, 1, 1), date(2026, 1, 1)]
+
+
+def test_a_document_without_a_date_does_not_age() -> None:
+    made = [Document(f"{n}.md", "A", date=written) for n, written in enumerate(("", "2026-01-01", "2025-12-31"))]
+    assert (ages(made), ages(made[:1])) == ([0, 0, 1], [0])
 
 
 def test_one_document_of_the_far_future_does_not_take_the_others_gain(ask) -> None:

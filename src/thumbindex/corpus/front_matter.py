@@ -167,7 +167,6 @@ def _scalar(text: str) -> Any:
 _OPEN = re.compile(r"(---|\+\+\+)[ \t]*\n")
 _CLOSE = {"---": re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.M), "+++": re.compile(r"^\+\+\+[ \t]*$", re.M)}
 _PLAIN = re.compile(r"([A-Za-z_][\w -]*):[ \t]+(\S.*?)[ \t]*")
-_DATE = re.compile(r"\s*(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
 _MOST_STEPS = 2_000
 """Dots and brackets of one line: TOML that is nested by them takes the square of them to read."""
 
@@ -190,18 +189,6 @@ class FrontMatter:
         """Return the tags without `#`; a text is split at commas and spaces."""
         values = self.values("tags", "tag", split=r"[,\s]+")
         return tuple(dict.fromkeys(tag for value in values if (tag := value.lstrip("#").strip("/ "))))
-
-    @property
-    def date(self) -> str:
-        """Return the day of the last update, else of the first writing, as an ISO date."""
-        for key in ("updated", "modified", "lastmod", "date"):
-            match = _DATE.match(self.text(key))
-            if match:
-                try:
-                    return date(*map(int, match.groups())).isoformat()
-                except ValueError:
-                    continue
-        return ""
 
     def text(self, *keys: str) -> str:
         """Return what the first of the keys says that says anything, in one line."""

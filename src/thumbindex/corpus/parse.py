@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from thumbindex.corpus.abbreviations import find_abbreviations
 from thumbindex.corpus.chunk import cut_document
+from thumbindex.corpus.dates import read_dates
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import find_flags, strip_invisible
 from thumbindex.corpus.markdown import (
@@ -43,6 +44,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
     outline = read_outline(source.text)
     title = front.text("title") or next((r.heading for r in outline.regions if r.level == 1 and r.heading), "") or PurePosixPath(path).stem
     sections, chunks = cut_document(source, outline, title, settings.chunk)
+    day, created = read_dates(path, front, text[front.size :])
     document = Document(
         path=path,
         title=title,
@@ -54,7 +56,8 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         author=", ".join(front.values("author", "authors", split="")),
         category=", ".join(front.values("category", "categories", split="")),
         type=front.text("type"),
-        date=front.date,
+        date=day,
+        created=created,
         modified=modified,
         abbreviations=find_abbreviations(title, source, outline),
         flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, text, lambda: code_lines(source.text))),

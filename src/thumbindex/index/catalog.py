@@ -33,7 +33,7 @@ _Record = TypeVar("_Record", Chunk, Section)
 class StoreCatalog:
     """Catalog over one folder's store, as it was when this was made.
 
-    Of `last` all is kept that is still true: rows never change but for a document's modified time, and their ids are never used twice.
+    Of `last` all is kept that is still true: rows never change but for a document's times, and their ids are never used twice.
     `now` is read instead of the store while this is made: nobody who loads texts meanwhile waits for it.
     """
 
@@ -139,9 +139,11 @@ def _documents(folder: str, now: Store, last: StoreCatalog | None) -> Iterator[t
         kept = {row: document for row, document in zip(last.document_rows.tolist(), last.documents, strict=True) if row in times}
         new = now.documents(sorted(times.keys() - kept.keys()))
         for row, document in kept.items():
-            yield row, document if document.modified == times[row] else replace(document, modified=times[row])
-    for row, path, title, modified, rest in new:
-        yield row, document_from_row(path, title, modified, rest, folder)
+            now_is = times[row]
+            is_same = now_is == (document.modified, document.edited, document.first_commit, document.last_commit)
+            yield row, document if is_same else replace(document, **now_is._asdict())
+    for row, path, title, known, rest in new:
+        yield row, document_from_row(path, title, known, rest, folder)
 
 
 def _columns(now: Store, last: StoreCatalog | None, documents: Positions) -> tuple[Positions, npt.NDArray[np.void], Salience]:
@@ -174,7 +176,7 @@ def passes(document: Document, filters: Filters) -> bool:
     for wanted in (tag.lstrip("#").casefold() for tag in filters.tag):
         if not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in tags):
             return False
-    return filters.since is None or day_of(document) >= filters.since
+    return filters.since is None or ((day := day_of(document)) is not None and day >= filters.since)
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,8 @@ CREATE TABLE IF NOT EXISTS documents (
     size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, digest TEXT NOT NULL,
     title TEXT NOT NULL, modified REAL NOT NULL,
     facts TEXT NOT NULL, -- JSON: the rest of model.Document, without what is empty
-    ctime_ns INTEGER NOT NULL
+    ctime_ns INTEGER NOT NULL,
+    edited REAL NOT NULL, first_commit TEXT, last_commit TEXT -- as in model.Document
 );
 
 CREATE TABLE IF NOT EXISTS sections (

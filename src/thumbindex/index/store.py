@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 from zlib import crc32
 
 import numpy as np
@@ -17,15 +18,30 @@ from thumbindex.index.database import BUSY_SECONDS, KEYS_AT_ONCE, Database, Row,
 from thumbindex.index.duplicate_tables import DECISIONS, DuplicateTables, read_decisions
 from thumbindex.index.files import VECTORS
 from thumbindex.index.vector_store import VectorStore, vector_file
-from thumbindex.model import Abbreviation, BlockKind, Chunk, Decision, Document, FileState, Link, LinkKind, ParsedDocument, Problem, Section
+from thumbindex.model import (
+    Abbreviation,
+    BlockKind,
+    Chunk,
+    Decision,
+    Document,
+    FileState,
+    FileTimes,
+    Link,
+    LinkKind,
+    ParsedDocument,
+    Problem,
+    Section,
+)
 from thumbindex.ports import Matrix, Vector
 from thumbindex.text import embedded_text, text_key
 
 _LOG = logging.getLogger(__name__)
 
-_DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts, ctime_ns"
+_DOCUMENT = "id, path, size, mtime_ns, inode, digest, title, modified, facts, ctime_ns, edited, first_commit, last_commit"
 
-_FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title", "folder", "modified"})
+_TIMES = ", ".join(FileTimes._fields)
+
+_FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title", "folder", *FileTimes._fields})
 
 _CHUNK = (
     "SELECT c.id, c.document, c.ordinal, c.section, c.kind, coalesce(c.heading_path, s.heading_path), c.start_line, c.end_line,"
@@ -111,8 +127,9 @@ class Store(Database):
         document = parsed.document
         facts = json.dumps({name: value for name in _FACTS if (value := getattr(document, name))}, ensure_ascii=False, sort_keys=True)
         row, keys = self.last_row + 1, parsed.keys or digests(parsed)
-        modified = float(document.modified)
-        values = (row, state.path, state.size, state.mtime_ns, _signed(state.inode), state.digest, document.title, modified, facts, state.ctime_ns)
+        modified, *days = FileTimes(*(getattr(document, name) for name in FileTimes._fields))
+        facts_of_file = (state.size, state.mtime_ns, _signed(state.inode), state.digest)
+        values = (row, state.path, *facts_of_file, document.title, float(modified), facts, state.ctime_ns, *days)
         self.execute(f"INSERT INTO documents ({_DOCUMENT}) VALUES ({', '.join('?' * len(values))})", values)
         self._insert_texts(
             [(row, s.ordinal, s.start_line, s.end_line, s.text) for s in parsed.sections],
@@ -138,11 +155,11 @@ class Store(Database):
         values = (state.size, state.mtime_ns, _signed(state.inode), state.digest, float(modified), state.ctime_ns, state.path)
         self.execute("UPDATE documents SET size = ?, mtime_ns = ?, inode = ?, digest = ?, modified = ?, ctime_ns = ? WHERE path = ?", values)
 
-    def documents(self, rows: Sequence[int] | None = None) -> list[tuple[int, str, str, float, str]]:
-        """Return row id, path, title, modified time and facts (JSON) of every document, or of those with these row ids, by path."""
-        sql = "SELECT id, path, title, modified, facts FROM documents"
+    def documents(self, rows: Sequence[int] | None = None) -> list[tuple[int, str, str, FileTimes, str]]:
+        """Return row id, path, title, times and facts (JSON) of every document, or of those with these row ids, by path."""
+        sql = f"SELECT id, path, title, facts, {_TIMES} FROM documents"
         found = self.fetch(sql) if rows is None else self.fetch_in(f"{sql} WHERE id IN ({{}})", rows)
-        return sorted(found, key=lambda row: row[1])
+        return sorted(((a, b, c, FileTimes(*times), d) for a, b, c, d, *times in found), key=lambda row: row[1])
 
     def names(self, paths: Iterable[str] | None = None) -> list[Document]:
         """Return every document, or those at these paths, by path, with no more than links can name: path, title and aliases."""
@@ -157,7 +174,7 @@ class Store(Database):
         """Return the documents in which something is flagged, by path."""
         held = self.fetch("""SELECT id FROM documents WHERE instr(facts, '"flags": ["')""")
         found = self.documents([row for (row,) in held])
-        return [document_from_row(path, title, modified, facts, "") for _, path, title, modified, facts in found]
+        return [document_from_row(path, title, times, facts, "") for _, path, title, times, facts in found]
 
     def rows(self, paths: Iterable[str] | None = None) -> set[int]:
         """Return the row ids of chunks, and minus those of documents: all of them, or those of the documents at these paths."""
@@ -234,9 +251,29 @@ class Store(Database):
         sql = "SELECT d.path, c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path IN ({}) ORDER BY c.ordinal DESC"
         return {(path, key): row for path, key, row in self.fetch_in(sql, paths)}
 
-    def document_times(self) -> dict[int, float]:
-        """Return the modified time of every document, by row id."""
-        return dict(self.fetch("SELECT id, modified FROM documents NOT INDEXED"))
+    def document_times(self) -> dict[int, FileTimes]:
+        """Return the times of every document, by row id."""
+        return {row: FileTimes(*times) for row, *times in self.fetch(f"SELECT id, {_TIMES} FROM documents NOT INDEXED")}
+
+    def versions(self, paths: Iterable[str]) -> dict[str, tuple[str, FileTimes]]:
+        """Return the digest and the times of the documents at some paths."""
+        return {
+            path: (digest, FileTimes(*times))
+            for path, digest, *times in self.fetch_in(f"SELECT path, digest, {_TIMES} FROM documents WHERE path IN ({{}})", list(paths))
+        }
+
+    def keep_commits(self, days: Mapping[str, tuple[str, str]]) -> None:
+        """Keep the days of first and last commits, by path. A new commit of a document takes the place of the edits that were seen before it."""
+        for path, _, edited, *known in self.fetch(f"SELECT path, {_TIMES} FROM documents"):
+            found = list(days.get(normalize("NFC", path), ("", "")))  # macOS may keep letters and accents apart
+            if found != known:
+                is_new = known[1] is not None and found[1] not in ("", known[1])
+                values = (0.0 if is_new else edited, *found, path)
+                self.execute("UPDATE documents SET edited = ?, first_commit = ?, last_commit = ? WHERE path = ?", values)
+
+    def is_undated(self) -> bool:
+        """Tell whether nobody has looked for some document's commits."""
+        return bool(self.fetch("SELECT 1 FROM documents WHERE last_commit IS NULL LIMIT 1"))
 
     # -------------------------------------------------------------- vectors of the chunks' texts
 
@@ -437,8 +474,8 @@ def _chunk(row: tuple[Any, ...]) -> Chunk:
     return Chunk(ordinal, section, BlockKind(kind), tuple(json.loads(path)), start, end, text, salience, language)
 
 
-def document_from_row(path: str, title: str, modified: float, facts: str, folder: str) -> Document:
+def document_from_row(path: str, title: str, times: FileTimes, facts: str, folder: str) -> Document:
     """Build a document's record from its row."""
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(facts).items()}
     values["abbreviations"] = tuple(Abbreviation(*each) for each in values.get("abbreviations", ()))
-    return Document(path=path, title=title, folder=folder, modified=modified, **values)
+    return Document(path=path, title=title, folder=folder, **times._asdict(), **values)

@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,13 +15,13 @@ import numpy as np
 from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.duplicate_tables import write_decisions
-from thumbindex.index.editions import being_built, open_store, sweep_vectors
+from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
 from thumbindex.index.files import Places, writing
 from thumbindex.index.locks import locked
 from thumbindex.index.stamp import clear
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.words import KeywordView, WhooshKeywordIndex
-from thumbindex.model import Chunk, Decision, Document, FileState, Link, LinkKind, ParsedDocument, Pause, Problem
+from thumbindex.model import Chunk, Decision, Document, FileState, FileTimes, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
 from thumbindex.text import text_key
 
@@ -211,15 +211,30 @@ class Writer:
         forget_private(self.store, [path for path in batch.removed if path in batch.private], batch.withheld)
         if batch.withheld is not None:
             keep_withheld(self.store, batch.withheld)
+        versions = self._versions([state.path for state, _ in batch.documents])
         self.store.remove_documents(batch.removed)
         for state, parsed in batch.documents:
-            self.store.add_document(state, parsed)
+            self.store.add_document(state, replace(parsed, document=_with_history(parsed.document, state.digest, versions.get(state.path))))
         for state, modified in batch.touched:
             self.store.touch_document(state, modified)
         if batch.problems is None:
             self.store.add_problems(batch.failed)
         else:
             self.store.replace_walk_problems(batch.problems, batch.left)
+
+    def _versions(self, paths: Sequence[str]) -> dict[str, tuple[str, FileTimes]]:
+        """Return what was known of documents: an index that is built anew takes that from the present one."""
+        known: dict[str, tuple[str, FileTimes]] = {}
+        if self.store.meta(BUILDING) and self.places.edition != self.places.present:
+            with suppress(StorageError), closing(Store(self.places.at(self.places.present).store, read_only=True)) as present:
+                known = present.versions(paths)
+        return known | self.store.versions(paths)
+
+    def keep_commits(self, days: Mapping[str, tuple[str, str]], commit: str) -> None:
+        """Keep the days of the documents' commits, read at a commit."""
+        with self.store.transaction():
+            self.store.keep_commits(days)
+            self.store.set_meta("commit", commit)
 
     def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads) -> None:
         """Resolve the links of some documents; of all (None) where names came or went, else one that stood there before leads where it led."""
@@ -264,7 +279,7 @@ class Writer:
     def _put_rows(self, view: KeywordView, gone: Sequence[int], new: Sequence[int], most: int) -> tuple[int, int]:
         """Return how many rows were there to be removed, and how many are left to be added."""
         known = self.store.documents([-row for row in new if row < 0])
-        documents = [(-row, document_from_row(path, title, modified, facts, folder="")) for row, path, title, modified, facts in known]
+        documents = [(-row, document_from_row(path, title, times, facts, folder="")) for row, path, title, times, facts in known]
         chunks = [row for row in new if row > 0]
         removed = view.apply(gone, documents, self._read_chunks(chunks[:most])) if gone or documents or chunks else 0
         return removed, len(chunks[most:])
@@ -376,6 +391,16 @@ def _as_seen(batch: Batch, store: Store) -> Batch:
         removed=[path for path in batch.removed if now.get(path) == seen.get(path)],
         touched=[(state, modified) for state, modified in batch.touched if now.get(state.path) == seen.get(state.path)],
     )
+
+
+def _with_history(document: Document, digest: str, version: tuple[str, FileTimes] | None) -> Document:
+    """Give a document what is known of its days. One whose text was another one was edited, at the time of its file unless that is an older one."""
+    if version is None:
+        return document
+    before, times = version
+    last = document.modified if document.modified > times.modified else 0.0
+    edited = times.edited if digest == before else last
+    return replace(document, edited=edited, first_commit=times.first_commit, last_commit=times.last_commit)
 
 
 def _size(batch: Batch) -> int:

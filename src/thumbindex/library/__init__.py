@@ -25,7 +25,7 @@ from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_j
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
-from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_folders, open_directories
+from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, index_folders, open_directories
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import Note, find_document, note_tokens, outline_documents, outline_headings, read_excerpt, read_notes, related_to
 from thumbindex.library.status import status_of
@@ -416,11 +416,15 @@ class Library:
     def embed(
         self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] = lambda _: None, interrupted: Callable[[], bool] = lambda: False
     ) -> tuple[str, ...]:
-        """Give vectors to what has none, comparing nothing with the disk; return what had to be repaired, in words: its notes are to be read anew."""
+        """Give commits' dates and vectors to what has none, without comparing notes with the disk.
+
+        Return what had to be repaired, in words: its notes are to be read anew.
+        """
         folders = self._chosen(folder)
         try:
             with announced(folders, progress) as tell:
                 for each in folders:
+                    index_dates(each, Run(tell=tell, interrupted=interrupted))
                     embed_folder(each, self._open_embedder, tell, interrupted)
         except IndexDamagedError:
             if not (mended := self.repair(folder)):

@@ -32,7 +32,20 @@ from thumbindex.index.vectors import VectorView
 from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
-from thumbindex.model import BlockKind, Chunk, Cluster, Decision, DuplicatesFound, IngestionCounts, Judgement, Place, Standing, Verdict, day_of
+from thumbindex.model import (
+    BlockKind,
+    Chunk,
+    Cluster,
+    Decision,
+    DuplicatesFound,
+    IngestionCounts,
+    Judgement,
+    Place,
+    Standing,
+    Verdict,
+    day_of,
+    iso_day,
+)
 from thumbindex.ports import Embedder, Matrix, Vector
 from thumbindex.settings import Config, IndexSettings, IngestSettings
 from thumbindex.text import embedded_text, plural, text_key, visible, words
@@ -417,12 +430,12 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
         links = _links(alike, decisions, digests)
         standing = sorted({row for link in links for row in link.rows})
         facts = store.documents(sorted({documents[row] for row in standing}))
-    read = {row: document_from_row(path, title, modified, rest, name) for row, path, title, modified, rest in facts}
+    read = {row: document_from_row(path, title, times, rest, name) for row, path, title, times, rest in facts}
     standings = {}
     for row in standing:
         chunk, document = chunks[row], read[documents[row]]
         place = Place(name, document.path, chunk.start_line, chunk.end_line)
-        standings[row] = Standing(place, chunk.heading_path, chunk.text, digests[row], day_of(document).isoformat())
+        standings[row] = Standing(place, chunk.heading_path, chunk.text, digests[row], iso_day(day_of(document)))
     gone = wanted - set(digests.values())
     clusters = [_cluster_of(each, standings, decisions, name) for each in _grouped(links)]
     order = sorted(clusters, key=lambda each: (each.zone != "same", each.standings[0].place.path, each.standings[0].place.start_line, each.id))

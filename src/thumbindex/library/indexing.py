@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from thumbindex.config import with_folder_file
+from thumbindex.corpus.git import find_repository, read_days
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
@@ -174,7 +175,7 @@ ROUNDS = 3
 REBUILD_ROUNDS = 10
 """Comparisons while an index is built anew; after the first they find only what changed meanwhile."""
 
-PARSE_VERSION = 4
+PARSE_VERSION = 5
 """Changes when the same file would be cut or read another way: every file is read again."""
 
 Sizes = Literal["all", "small", "large"]
@@ -218,12 +219,27 @@ class Listing:
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
     """Bring folders' indexes up to the disk: the words of all of them first, then vectors. Raises ModelError with the words kept."""
     reports = [index_words(folder, run) for folder in folders]
+    for folder in folders if run.sizes == "all" else ():
+        index_dates(folder, run)
     if not run.words_only:
         reports = [index_vectors(folder, run, open_embedder, report) for folder, report in zip(folders, reports, strict=True)]
     first, *others = reports
     for other in others:
         first = replace(first, **{f.name: getattr(first, f.name) + getattr(other, f.name) for f in fields(IndexReport)})
     return first
+
+
+def index_dates(folder: Folder, run: Run) -> None:
+    """Keep the days on which git has each note, read again when another commit is checked out or somebody's note was not looked for."""
+    repository = find_repository(folder.root)
+    commit = repository.commit if repository else ""
+    with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
+        if store.meta("commit") == commit and not (repository and store.is_undated()):
+            return
+    days = read_days(repository, folder.places.made / "git", run.interrupted) if repository else {}
+    if days is not None:
+        with open_writer(folder, run) as writer:
+            writer.keep_commits(days, commit)
 
 
 def index_words(folder: Folder, run: Run) -> IndexReport:

@@ -73,9 +73,9 @@ def _notes_of(folder: Folder) -> Iterator[Note]:
     for row, document, _ in sorted(rows, key=lambda each: each[2]):
         if row in chunks:
             texts[document].append(chunks[row])
-    for row, path, title, modified, rest in facts:
+    for row, path, title, times, rest in facts:
         headings = _headings_on([each.heading_path[1:] for each in texts[row]])
-        found = document_from_row(path, title, modified, rest, folder.name)
+        found = document_from_row(path, title, times, rest, folder.name)
         yield Note(found, headings, tuple(each.text for each in texts[row]), tuple(links[path]))
 
 

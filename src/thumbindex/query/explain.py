@@ -223,7 +223,7 @@ def not_searched(document: Document, wanted: Collection[ChunkId], filters: Filte
     each = (
         (Filters(path=filters.path), f"the filter `path` does not match it: {', '.join(filters.path)}"),
         (Filters(tag=filters.tag), f"the filter `tag` asks for {', '.join(filters.tag)}; its tags: {tags}"),
-        (Filters(since=filters.since), f"the filter `since` asks for {filters.since} or later; it is of {day_of(document)}"),
+        (Filters(since=filters.since), f"the filter `since` asks for {filters.since} or later; it is of {day_of(document) or 'no known date'}"),
     )
     for one, reason in each:
         mask = tools.snapshot.catalog.select(one)

@@ -12,7 +12,7 @@ import numpy as np
 
 from thumbindex.compare.likeness import BY_LETTERS, similarity, worth_reading
 from thumbindex.compare.tokens import comparable
-from thumbindex.model import BlockKind, Candidate, ChunkId, Disagreement, Document, Passage, Place, Section, day_modified, day_of
+from thumbindex.model import BlockKind, Candidate, ChunkId, Disagreement, Document, Passage, Place, Section, created_on, day_modified, day_of, iso_day
 from thumbindex.ports import Catalog
 from thumbindex.query.copies import greedy, told_apart, with_partners
 from thumbindex.query.stage import Search, Tools
@@ -32,7 +32,7 @@ _YES = frozenset({"true", "yes", "on", "1"})
 class SharedFacts:
     """What several documents say together of what they share."""
 
-    created: str  # ISO day
+    created: str  # ISO day; empty where unknown
     status: str
     owner: str
 
@@ -42,21 +42,10 @@ def facts(documents: Sequence[Document]) -> SharedFacts:
     statuses = [status for each in documents if (status := approval_of(each))]
     owned = [each for each in documents if owner_of(each)]
     return SharedFacts(
-        created=min(map(created_on, documents)).isoformat(),
+        created=iso_day(min(filter(None, map(created_on, documents)), default=None)),
         status=min(statuses, key=level, default=""),
-        owner=owner_of(max(owned, key=lambda each: (day_of(each), each.modified))) if owned else "",
+        owner=owner_of(max(owned, key=lambda each: (day_of(each) or date.min, each.edited))) if owned else "",
     )
-
-
-def created_on(document: Document) -> date:
-    """Return the day of front matter's `created` or `date`, else the one on which the file was last modified."""
-    for name in ("created", "date"):
-        written = str(_field(document, name) or "").strip().replace("/", "-")[:10]
-        try:
-            return date.fromisoformat(written)
-        except ValueError:
-            continue
-    return day_modified(document)
 
 
 def approval_of(document: Document) -> str:
@@ -235,6 +224,7 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
     beside = dict.fromkeys((*(place_of_chunk(child, catalog) for child in family), *catalog.places(list(copies))))
     others = tuple(place for place in beside if not is_inside(place, passage_lines))
     known = facts([catalog.documents[n] for n in dict.fromkeys((*(child.document for child in family), *map(catalog.document_of, copies)))])
+    updated = day_of(document)
     return Passage(
         rank=rank,
         folder=document.folder,
@@ -253,6 +243,8 @@ def _passage(rank: int, family: Sequence[Candidate], section: Section | None, ca
         match=best.chunk.text,
         disagrees=tuple(each for each in _disagreements(family, catalog) if not is_inside(each.place, passage_lines)),
         created=known.created,
+        updated=iso_day(updated) if updated != created_on(document) else "",
+        file_time="" if known.created or updated else iso_day(day_modified(document)),
         status=known.status,
         owner=known.owner,
         flags=document.flags,
@@ -273,7 +265,7 @@ def place_of_passage(passage: Passage) -> Place:
 def _disagreements(family: Sequence[Candidate], catalog: Catalog) -> list[Disagreement]:
     """Return what the children disagree with; a text that is gone meanwhile disagrees with nothing."""
     found = [(n, differs, place) for child in family for n, differs in (*child.disagrees, *child.variants) for place in catalog.places([n])]
-    return [Disagreement(place, day_of(catalog.documents[catalog.document_of(n)]).isoformat(), differs) for n, differs, place in found]
+    return [Disagreement(place, iso_day(day_of(catalog.documents[catalog.document_of(n)])), differs) for n, differs, place in found]
 
 
 def _best_ranks(family: Sequence[Candidate]) -> dict[str, int]:

@@ -268,20 +268,27 @@ _AHEAD = timedelta(days=366)
 
 
 def recency(search: Search, tools: Tools) -> Search:
-    """Raise scores by age, counted from the newest document: the same corpus gives the same answer on any day."""
+    """Raise scores by age, counted from the newest document: the same corpus gives the same answer on any day. What has no date does not age."""
     catalog = tools.snapshot.catalog
-    day, newest = _days(catalog)
-    raised = (raise_score(each, (newest - day[each.document]).days, tools.settings.recency) for each in search.candidates)
+    ages = _ages(catalog)
+    raised = (raise_score(each, ages[each.document], tools.settings.recency) for each in search.candidates)
     return replace(search, candidates=best_first(raised))
 
 
-def days(documents: Sequence[Document]) -> list[date]:
-    """Return each document's day; where that is far after all modified times it is a mistake, and the document's own one counts."""
-    written = list(map(day_of, documents))
+def days(documents: Sequence[Document]) -> list[date | None]:
+    """Return each document's day where it is known; one that is far after all modified times is a mistake."""
+    found = list(map(day_of, documents))
     latest = max(map(day_modified, documents), default=date.min) + _AHEAD
-    if min(written, default=latest) > latest:
-        return written  # images of systems keep no modified times: nothing to tell a mistake by
-    return [day_modified(document) if day > latest else day for document, day in zip(documents, written, strict=True)]
+    if min(filter(None, found), default=latest) > latest:
+        return found  # images of systems keep no modified times: nothing to tell a mistake by
+    return [None if day and day > latest else day for day in found]
+
+
+def ages(documents: Sequence[Document]) -> list[int]:
+    """Return for each document how many days it is older than the newest one; 0 where its day is unknown."""
+    found = days(documents)
+    newest = max(filter(None, found), default=date.min)
+    return [(newest - day).days if day else 0 for day in found]
 
 
 def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
@@ -294,7 +301,7 @@ def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
 
 
-_days = once_a_catalog(lambda catalog: (found := days(catalog.documents), max(found, default=date.min)))
+_ages = once_a_catalog(lambda catalog: ages(catalog.documents))
 
 
 def normalize(search: Search, tools: Tools) -> Search:

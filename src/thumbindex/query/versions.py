@@ -113,8 +113,9 @@ def _shown(group: CandidateGroup, candidates: Sequence[Candidate]) -> Candidate:
 
 
 def newness(document: Document) -> tuple[int, float]:
-    """Return what the newer of two documents has more of: its own date, else the time of its file."""
-    return day_of(document).toordinal(), 0.0 if document.date else document.modified
+    """Return what the newer of two documents has more of: its day, on one day the time of the last edit that was seen; least where none is known."""
+    day = day_of(document)
+    return day.toordinal() if day else 0, 0.0 if document.date else document.edited
 
 
 MOST_COMPARED = 500

@@ -22,7 +22,7 @@ from thumbindex.model import (
     Step,
     Why,
 )
-from thumbindex.serve.wording import dedup_share, deduplicated, is_much, passage_flags
+from thumbindex.serve.wording import PASSAGE_FACTS, dedup_share, deduplicated, is_much, passage_flags
 
 _NAMES: Mapping[type, Mapping[str, str]] = {
     Effect: {"size": "of"},
@@ -84,9 +84,7 @@ def passage_payload(passage: Passage) -> dict[str, Any]:
         "dedup": dedup_payload(passage),
         "also_in": as_json(passage.also_in),
         "disagrees": [disagreement_payload(each) for each in passage.disagrees],
-        "created": passage.created,
-        "status": passage.status,
-        "owner": passage.owner,
+        **{name: getattr(passage, name) for name in PASSAGE_FACTS},
     } | ({"explanation": explanation_payload(passage.explanation)} if passage.explanation else {})
 
 

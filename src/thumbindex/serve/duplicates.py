@@ -95,7 +95,7 @@ def print_summary(cluster: Cluster) -> None:
         print_line(f"  these disagree: {cluster.differs}", "yellow")
     for each in cluster.standings:
         place = each.place
-        print_line(f"  {each.date}  {place.path}:{place.start_line}-{place.end_line}  {' > '.join(each.heading_path)}", "dim")
+        print_line(f"  {each.date or 'no date':10}  {place.path}:{place.start_line}-{place.end_line}  {' > '.join(each.heading_path)}", "dim")
 
 
 def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text]:

@@ -25,6 +25,7 @@ from thumbindex.serve.budget import MOST_TOKEN_CHARACTERS, Shown, Size, beginnin
 from thumbindex.serve.early import WITHOUT_LINKS
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
+    PASSAGE_FACTS,
     beside,
     confidence_words,
     deduplication,
@@ -186,7 +187,7 @@ class PassageForm:
         if passage.disagrees:
             found["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
         if passage.also_in or passage.disagrees:
-            found |= {name: value for name in ("created", "status", "owner") if (value := getattr(passage, name))}
+            found |= {name: value for name in PASSAGE_FACTS if (value := getattr(passage, name))}
         return found
 
     def _note_tokens(self, passage: Passage) -> int:

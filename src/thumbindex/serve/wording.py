@@ -42,6 +42,9 @@ _COPIES_SHOWN = 10
 DEDUPLICATING = ("variants", "dedup_known", "dedup_hash", "deduplicate", "dedup_ngram", "dedup_semantic")
 """The stages that take out what says the same as another candidate."""
 
+PASSAGE_FACTS = ("created", "updated", "file_time", "status", "owner")
+"""What is said of a passage that stands in several places, or is disagreed with."""
+
 HIGH_RATIO = 0.30
 """The share of candidates above which deduplication is warned of; 5 to 20 % is healthy (spec/dedup.md, section 3)."""
 
@@ -122,9 +125,9 @@ def hold_hidden(notes: int) -> str:
 def beside(passage: Passage) -> list[str]:
     """Say of a passage that stands in several places, or is disagreed with, where and in which words, a line each; nothing of any other."""
     copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
-    facts = ", ".join(f"{name} {value}" for name in ("created", "status", "owner") if (value := getattr(passage, name)))
+    facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name in PASSAGE_FACTS if (value := getattr(passage, name)))
     others = [
-        f"these two disagree: {other.differs} in {place.path} ({line_range(place.start_line, place.end_line)}, {other.date})"
+        f"these two disagree: {other.differs} in {place.path} ({line_range(place.start_line, place.end_line)}{other.date and f', {other.date}'})"
         for other in passage.disagrees
         for place in (other.place,)
     ]

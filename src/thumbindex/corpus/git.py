@@ -1,0 +1,234 @@
+"""When was each file of a folder committed? The door to git, which reads a repository's objects and nothing that the repository configures.
+
+Git runs in a bare directory of our own, with no configuration, hook, attribute or remote in it; the repository's objects are lent to it.
+Where a repository is laid out in another way than git's usual one, or names a place outside, its dates are unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from unicodedata import normalize
+
+from thumbindex.corpus.read import read_inside
+from thumbindex.process import environment
+
+MOST_COMMITS = 50_000
+"""The newest commits that are read: which ones does not depend on the machine."""
+
+MOST_BYTES, MOST_SECONDS = 200_000_000, 30.0
+"""What git may write, and for how long: where it takes more, no date is known."""
+
+_MOMENT_SECONDS = 0.05
+_SMALL_FILE, _LARGE_FILE = 10_000, 50_000_000
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")  # of sha256 they are longer
+_REFERENCE = re.compile(r"refs/[\w./@+-]{1,200}")
+_WRITTEN = re.compile(r"(?:19[7-9]|20\d)\d-\d\d-\d\d")
+
+Days = Mapping[str, tuple[str, str]]
+"""By path (NFC) the days of a file's first and last commit, as their authors' calendars had them: ISO dates, empty where unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The state of a repository that has a folder in its work tree."""
+
+    objects: Path
+    below: str  # the folder in the work tree, with slashes; empty for the whole
+    commit: str
+    shallow: frozenset[str]  # commits whose parents are not there: what they say of a file's day is not true
+
+
+def find_repository(root: Path) -> Repository | None:
+    """Return the repository that a folder lies in, with its present commit; None where there is none, or none whose dates can be believed."""
+    real = Path(os.path.realpath(root))
+    tree = next((each for each in (real, *real.parents) if os.path.lexists(each / ".git")), None)
+    places = _directories(tree) if tree else None
+    if tree is None or places is None:
+        return None
+    own, shared = places
+    objects = shared / "objects"
+    if any(os.path.realpath(each) != str(each) for each in (objects, objects / "pack", objects / "info")) or not objects.is_dir():
+        return None  # what is lent would lie elsewhere
+    commit = _commit(own, shared)
+    if not commit or os.path.lexists(objects / "info" / "alternates"):
+        return None
+    is_whole = not os.path.lexists(shared / "shallow")
+    shallow = "" if is_whole else _read(shared, "shallow", _LARGE_FILE)
+    below = "" if real == tree else real.relative_to(tree).as_posix()
+    return Repository(objects, below, commit, frozenset(shallow.split())) if is_whole or shallow else None
+
+
+def _directories(tree: Path) -> tuple[Path, Path] | None:
+    """Return a work tree's git directory, and the one that it shares; None where they lie in a place that git does not give them."""
+    inner = tree / ".git"
+    if inner.is_symlink():
+        return None
+    if inner.is_dir():
+        return None if os.path.lexists(inner / "commondir") else (inner, inner)
+    said = _read(tree, ".git", _SMALL_FILE)
+    named = said.removeprefix("gitdir:").strip()
+    if not said.startswith("gitdir:") or not named or "\0" in named or named.startswith(("//", "\\\\")):
+        return None  # a name on the network would be asked for
+    own = Path(os.path.realpath(tree / named))
+    if own.parent.name == "worktrees" and own.parent.parent.name == ".git":
+        back = _read(own, "gitdir", _SMALL_FILE).strip()
+        return (own, own.parent.parent) if back and os.path.realpath(own / back) == str(inner) else None
+    outer = next((each for each in tree.parents if own.is_relative_to(each / ".git" / "modules")), None)
+    return (own, own) if outer else None
+
+
+def _commit(own: Path, shared: Path) -> str:
+    """Return the commit that is checked out; empty where there is none yet, or it is kept in a way that is not read."""
+    said = _read(own, "HEAD", _SMALL_FILE).strip()
+    for _ in range(5):  # a branch may be another one's name
+        if _COMMIT.fullmatch(said):
+            return said
+        name = said.removeprefix("ref:").strip()
+        if not said.startswith("ref:") or not _REFERENCE.fullmatch(name) or ".." in name:
+            return ""
+        said = (_read(shared, name, _SMALL_FILE) or _packed(shared, name)).strip()
+    return ""
+
+
+def _packed(shared: Path, name: str) -> str:
+    lines = _read(shared, "packed-refs", _LARGE_FILE).split("\n")
+    return next((line.partition(" ")[0] for line in lines if line.endswith(f" {name}")), "")
+
+
+def _read(folder: Path, name: str, most: int) -> str:
+    found = read_inside(str(folder), str(folder / name), most)
+    return found.decode("utf-8", "replace") if isinstance(found, bytes) else ""
+
+
+def read_days(repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False) -> Days | None:
+    """Return the days of the files below the folder; none where git is missing or fails, None where it was interrupted.
+
+    `own` is where the directory is made that git takes for its repository.
+    """
+    program = shutil.which("git")
+    if program is None or not Path(program).is_absolute():  # on Windows the current folder, which may be the vault, is looked at first
+        return {}
+    command = [program, *_LOG, repository.commit, "--", *filter(None, [repository.below])]
+    try:
+        for name in ("objects", "refs"):
+            (own / name).mkdir(parents=True, exist_ok=True)
+        (own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
+        (own / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(repository.shallow)), encoding="ascii")
+        written = _run(command, _surroundings(repository, own), own, interrupted)
+    except OSError:
+        return {}
+    if written is None:
+        return None
+    return _days_of(os.fsdecode(written), f"{repository.below}/" if repository.below else "", repository.shallow)
+
+
+_LOG = (
+    *(
+        "--no-pager",
+        "--bare",
+        "log",
+        "--topo-order",
+        f"--max-count={MOST_COMMITS}",
+        "--no-mailmap",
+        "--no-show-signature",
+        "--no-notes",
+        "--no-color",
+    ),
+    *(
+        "--date=short",
+        "--format=%x01%H %ad",
+        "--raw",
+        "-z",
+        "--no-abbrev",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--ignore-submodules=all",
+    ),
+)
+
+
+def _surroundings(repository: Repository, own: Path) -> dict[str, str]:
+    """Return all that git is told by its environment."""
+    kept = {name: value for name, value in environment().items() if name.upper() in {"PATH", "SYSTEMROOT", "TEMP", "TMP"}}
+    return kept | {
+        "GIT_DIR": str(own),
+        "GIT_OBJECT_DIRECTORY": str(repository.objects),
+        "GIT_CEILING_DIRECTORIES": str(own.parent),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "HOME": str(own),
+        "XDG_CONFIG_HOME": str(own),
+        "LC_ALL": "C",
+    }
+
+
+def _run(command: list[str], surroundings: dict[str, str], folder: Path, interrupted: Callable[[], bool]) -> bytes | None:
+    """Return what a program writes, nothing where it fails or goes beyond its limits; None where it was interrupted."""
+    parts: list[bytes] = []
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    with subprocess.Popen(command, stdin=null, stdout=pipe, stderr=null, cwd=folder, env=surroundings) as process:
+
+        def read() -> None:
+            while process.stdout and (part := process.stdout.read(1 << 16)):
+                parts.append(part)
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        end, is_over, was_interrupted = time.monotonic() + MOST_SECONDS, False, False
+        while reader.is_alive() and not is_over:
+            reader.join(_MOMENT_SECONDS)
+            was_interrupted = reader.is_alive() and interrupted()
+            is_over = was_interrupted or time.monotonic() > end or sum(map(len, parts)) > MOST_BYTES
+        if is_over:
+            process.kill()
+        reader.join()
+    return None if was_interrupted else b"" if is_over or process.returncode else b"".join(parts)
+
+
+def _days_of(written: str, below: str, shallow: frozenset[str]) -> Days:
+    """Read a log, newest commit first. A file that only moved was not changed; its history goes on under its name before."""
+    first: dict[str, str] = {}
+    last: dict[str, str] = {}
+    now: dict[str, str] = {}  # by a file's name at the commit its name today; empty where its history has ended
+    for entry in written.split("\x01")[1:]:
+        head, _, rest = entry.partition("\0")
+        commit, _, day = head.strip().partition(" ")
+        if commit in shallow:
+            continue
+        day = day if _WRITTEN.fullmatch(day) else ""
+        fields = rest.strip("\n\0").split("\0")
+        changes = [(facts.split(" "), path) for facts, path in zip(fields[::2], fields[1::2], strict=False) if facts.startswith(":")]
+        gone = {facts[2]: path for facts, path in changes if facts[4][:1] == "D"}
+        for (_, _, before, blob, kind), path in changes:
+            name = now.get(path, path)
+            if kind == "D":
+                now.setdefault(path, "")
+            elif name and kind == "A":
+                now[path] = ""
+                if blob in gone:
+                    now[gone.pop(blob)] = name
+                else:
+                    first[name] = day
+                    last.setdefault(name, day)
+            elif name and blob != before:
+                last.setdefault(name, day)
+    names = (path for path in last if path.startswith(below))
+    return {normalize("NFC", path[len(below) :]): (first.get(path, ""), last[path]) for path in names}

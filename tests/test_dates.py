@@ -1,0 +1,330 @@
+"""A note's day is what the note, git or an edit that the index saw says; never the time of a copy. Git runs nothing of the repository's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from thumbindex.config import load_config
+from thumbindex.corpus.git import find_repository
+from thumbindex.library import Library
+from thumbindex.model import Document, day_of
+from thumbindex.testing import FakeEmbedder
+
+Open = Callable[..., Library]
+Git = Callable[..., str]
+Commit = Callable[..., None]
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    root = tmp_path / "vault"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture
+def opened(vault: Path, tmp_path: Path) -> Open:
+    """Return a function that opens a folder as another process would."""
+
+    def open_it(folder: Path = vault) -> Library:
+        return Library.open([folder], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder())
+
+    return open_it
+
+
+@pytest.fixture
+def git(vault: Path, tmp_path: Path) -> Git:
+    """Return a function that runs git in the vault, on a day, as somebody without a configuration."""
+    quiet = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "Ada"), ("EMAIL", "ada@example.com"))}
+    quiet |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(tmp_path)} | who
+
+    def run(*arguments: str, day: str = "2026-01-31", folder: Path = vault) -> str:
+        when = {f"GIT_{role}_DATE": f"{day}T23:30:00-0500" for role in ("AUTHOR", "COMMITTER")}
+        return subprocess.run(["git", *arguments], cwd=folder, env=quiet | when, check=True, capture_output=True, text=True).stdout
+
+    run("init", "-q", "-b", "main")
+    return run
+
+
+@pytest.fixture
+def commit(git: Git) -> Commit:
+    """Return a function that commits all there is, on a day."""
+
+    def commit_it(day: str, folder: Path | None = None) -> None:
+        more = {"folder": folder} if folder else {}
+        git("add", "-A", day=day, **more)
+        git("commit", "-qm", "x", day=day, **more)
+
+    return commit_it
+
+
+def write(path: Path, text: str, day: str = "") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    if day:
+        seconds = (date.fromisoformat(day) - date(1970, 1, 1)).days * 86_400 + 3_600
+        os.utime(path, (seconds, seconds))
+
+
+def documents(library: Library) -> Mapping[str, Document]:
+    library.index(words_only=True)
+    return {each.path: each for each in library._readers[0].snapshot().catalog.documents}
+
+
+def days(library: Library) -> dict[str, str]:
+    return {path: str(day_of(each) or "") for path, each in documents(library).items()}
+
+
+# ------------------------------------------------------------------ the time of a file
+
+
+def test_the_time_of_a_copy_is_no_date_and_is_shown_as_what_it_is(vault: Path, opened: Open) -> None:
+    write(vault / "old.md", "Released on 2020/08/21.\n\nPlums are ripe.\n")
+    write(vault / "plums.md", "# Plums\n\nPlums keep for a week.\n", "2026-11-22")
+    with opened() as library:
+        library.index()
+        passages = {each.path: each for each in library.query("plums", limit=5).passages}
+        later = [each.path for each in library.query("plums", since=date(2020, 1, 1)).passages]
+    assert (passages["old.md"].created, passages["old.md"].file_time) == ("2020-08-21", "")
+    assert (passages["plums.md"].created, passages["plums.md"].updated, passages["plums.md"].file_time) == ("", "", "2026-11-22")
+    assert later == ["old.md"]
+
+
+def test_an_edit_that_the_index_saw_counts_by_its_time(vault: Path, opened: Open) -> None:
+    write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
+    write(vault / "b.md", "# B\n\nPears.\n", "2026-01-01")
+    with opened() as library:
+        assert days(library) == {"a.md": "", "b.md": ""}
+        write(vault / "a.md", "# A\n\nPlums and pears.\n", "2026-02-03")
+        write(vault / "b.md", "# B\n\nPears.\n", "2026-02-03")  # saved as it was
+        assert days(library) == {"a.md": "2026-02-03", "b.md": ""}
+
+
+def test_a_text_with_an_older_time_than_the_one_before_is_no_edit(vault: Path, opened: Open) -> None:
+    write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
+    with opened() as library:
+        assert days(library) == {"a.md": ""}
+        write(vault / "a.md", "# A\n\nPears, from a backup.\n", "2025-02-03")
+        assert days(library) == {"a.md": ""}
+
+
+def test_a_rebuild_neither_loses_an_edit_nor_invents_one(vault: Path, opened: Open) -> None:
+    for name in "ab":
+        write(vault / f"{name}.md", "# A\n\nPlums.\n", "2026-01-01")
+    with opened() as library:
+        days(library)
+        write(vault / "a.md", "# A\n\nPlums and pears.\n", "2026-02-03")
+        before = days(library)
+        write(vault / "b.md", "# A\n\nPlums.\n", "2026-03-04")
+        library.index(rebuild=True, words_only=True)
+        assert days(library) == before == {"a.md": "2026-02-03", "b.md": ""}
+
+
+# ------------------------------------------------------------------ git
+
+
+@needs_git
+def test_git_tells_the_days_of_notes_that_state_none(vault: Path, opened: Open, commit: Commit) -> None:
+    for name, text in (("a.md", "Plums."), ("sub/ä.md", "Pears."), ("2019-05-05.md", "Apples.")):
+        write(vault / name, text)
+    commit("2026-01-31")
+    write(vault / "a.md", "Plums and pears.")
+    commit("2026-02-28")
+    write(vault / "new.md", "Not in git.")
+    with opened() as library:
+        found = documents(library)
+        assert days(library) == {"2019-05-05.md": "2019-05-05", "a.md": "2026-02-28", "new.md": "", "sub/ä.md": "2026-01-31"}
+        assert (found["a.md"].first_commit, found["a.md"].last_commit) == ("2026-01-31", "2026-02-28")
+
+
+@needs_git
+def test_a_folder_inside_a_work_tree_and_a_clone_have_git_s_days(vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
+    write(vault / "docs/a.md", "Plums.")
+    commit("2026-01-31")
+    git("clone", "-q", str(vault), str(tmp_path / "clone"))
+    git("pack-refs", "--all", folder=tmp_path / "clone")
+    git("worktree", "add", "-q", str(tmp_path / "tree"))
+    for folder in (vault, tmp_path / "clone", tmp_path / "tree"):
+        with opened(folder / "docs") as library:
+            assert days(library) == {"a.md": "2026-01-31"}
+
+
+@needs_git
+def test_a_file_that_only_moved_keeps_its_days(vault: Path, opened: Open, git: Git, commit: Commit) -> None:
+    write(vault / "a.md", "Plums.")
+    commit("2026-01-31")
+    write(vault / "a.md", "Plums and pears.")
+    commit("2026-02-01")
+    git("mv", "a.md", "b.md")
+    commit("2026-03-01")
+    write(vault / "a.md", "Another one.")
+    commit("2026-04-01")
+    with opened() as library:
+        found = {path: (each.first_commit, each.last_commit) for path, each in documents(library).items()}
+    assert found == {"a.md": ("2026-04-01", "2026-04-01"), "b.md": ("2026-01-31", "2026-02-01")}
+
+
+@needs_git
+def test_days_are_read_again_when_another_commit_is_checked_out(vault: Path, opened: Open, commit: Commit) -> None:
+    for name in "ab":
+        write(vault / f"{name}.md", f"Plums {name}.", "2026-01-01")
+    commit("2026-01-31")
+    with opened() as library:
+        assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-01-31"}
+        for name in "ab":
+            write(vault / f"{name}.md", f"Pears {name}.", "2026-05-01")
+        assert days(library) == {"a.md": "2026-05-01", "b.md": "2026-05-01"}  # edits that are not committed
+        (vault / "b.md").rename(vault.parent / "b.md")
+        (vault / "b.md").write_text("Plums b.", encoding="utf-8")
+        commit("2026-02-28")
+        (vault.parent / "b.md").replace(vault / "b.md")
+        assert days(library) == {"a.md": "2026-02-28", "b.md": "2026-05-01"}  # the one that a commit brought is of its day
+
+
+@needs_git
+def test_git_is_asked_once_and_not_for_each_edit(vault: Path, opened: Open, commit: Commit, tmp_path: Path) -> None:
+    write(vault / "a.md", "Plums.", "2025-01-01")
+    commit("2026-01-31")
+    with opened() as library:
+        days(library)
+        asked = next((tmp_path / "index").rglob("git/HEAD"))
+        asked.unlink()
+        write(vault / "a.md", "Pears.", "2026-02-03")
+        assert (days(library), asked.exists()) == ({"a.md": "2026-02-03"}, False)
+
+
+@needs_git
+def test_the_edge_of_a_shallow_clone_is_not_believed(vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
+    for name in "ab":
+        write(vault / f"{name}.md", "Plums.")
+    commit("2026-01-01")
+    for n in (2, 3):
+        write(vault / "a.md", f"Pears {n}.")
+        commit(f"2026-01-0{n}")
+    git("clone", "-q", "--depth", "2", vault.as_uri(), str(tmp_path / "clone"))
+    with opened(tmp_path / "clone") as library:
+        found = {path: (each.first_commit, each.last_commit) for path, each in documents(library).items()}
+    assert found == {"a.md": ("", "2026-01-03"), "b.md": ("", "")}
+
+
+@needs_git
+@pytest.mark.parametrize("kind", ["unborn", "sha256", "alternates", "elsewhere", "symlink", "broken", "a pipe"])
+def test_where_git_cannot_be_believed_days_are_unknown(kind: str, vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
+    write(vault / "a.md", "Plums.")
+    own = vault / ".git"
+    if kind == "sha256":
+        shutil.rmtree(own)
+        git("init", "-q", "--object-format=sha256")
+    if kind != "unborn":
+        commit("2026-01-31")
+    if kind == "alternates":
+        (own / "objects/info/alternates").write_text(f"{tmp_path}\n")
+    elif kind in ("elsewhere", "symlink"):
+        own.rename(tmp_path / "secret")
+        (vault / ".git").write_text(f"gitdir: {tmp_path / 'secret'}\n") if kind == "elsewhere" else own.symlink_to(tmp_path / "secret")
+    elif kind == "broken":
+        shutil.rmtree(own / "objects")
+        (own / "objects").mkdir()
+    elif kind == "a pipe":
+        (own / "HEAD").unlink()
+        os.mkfifo(own / "HEAD")
+    with opened() as library:
+        assert days(library) == {"a.md": ""}
+
+
+@needs_git
+@pytest.mark.skipif(os.name == "nt", reason="the programs are shell scripts")
+def test_nothing_that_a_repository_names_is_run(vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
+    ran = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f'#!/bin/sh\necho "$0 $*" >> "{ran}"\ncat\n', encoding="utf-8")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    write(vault / "a.md", "Plums.", "2025-01-01")
+    write(vault / ".gitattributes", "*.md diff=evil filter=evil merge=evil\n")
+    commit("2026-01-31")
+    write(vault / "a.md", "Pears and plums.", "2025-01-01")
+    commit("2026-02-01")
+    keys = """core.fsmonitor core.pager pager.log core.sshCommand core.editor core.askPass core.gitProxy core.alternateRefsCommand diff.external
+    diff.evil.command diff.evil.textconv filter.evil.clean filter.evil.smudge filter.evil.process merge.evil.driver credential.helper gpg.program
+    interactive.diffFilter uploadpack.packObjectsHook sequence.editor difftool.x.cmd"""
+    for key in keys.split():
+        git("config", key, str(program))
+    for key, value in (("alias.log", f"!{program}"), ("core.hooksPath", str(tmp_path)), ("log.showSignature", "true"), ("log.mailmap", "true")):
+        git("config", key, value)
+    for key, value in (("remote.origin.url", f"ext::{program}"), ("remote.origin.promisor", "true"), ("extensions.partialClone", "origin")):
+        git("config", key, value)
+    (tmp_path / "more").write_text(f"[core]\n\tpager = {program}\n\tfsmonitor = {program}\n", encoding="utf-8")
+    git("config", "include.path", str(tmp_path / "more"))
+    git("config", f"includeIf.gitdir:{vault}/.path", str(tmp_path / "more"))
+    hooks = vault / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "fsmonitor-watchman", "pre-auto-gc"):
+        shutil.copy(program, hooks / name)
+    head, _, message = git("cat-file", "commit", "HEAD").partition("\n\n")  # signed: whoever shows the signature runs gpg.program
+    (tmp_path / "signed").write_text(f"{head}\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n{message}", encoding="utf-8")
+    git("update-ref", "refs/heads/main", git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed")).strip())
+    ran.unlink(missing_ok=True)
+    with opened() as library:
+        assert days(library) == {"a.md": "2026-02-01"}
+    assert not ran.exists()
+
+
+@needs_git
+def test_the_user_s_own_environment_of_git_changes_nothing(
+    vault: Path, tmp_path: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(vault / "a.md", "Plums.")
+    commit("2026-01-31")
+    for name, value in {
+        "GIT_DIR": "/nowhere",
+        "GIT_PAGER": "false",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "x.y",
+        "GIT_TRACE": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    with opened() as library:
+        assert days(library) == {"a.md": "2026-01-31"}
+
+
+@needs_git
+@pytest.mark.skipif(os.name == "nt", reason="a shell script stands for git")
+def test_without_git_days_are_unknown_and_a_git_in_the_folder_is_not_run(
+    vault: Path, tmp_path: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(vault / "a.md", "Plums.")
+    commit("2026-01-31")
+    write(vault / "git", f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
+    (vault / "git").chmod(0o755)
+    monkeypatch.chdir(vault)
+    monkeypatch.setenv("PATH", ".")
+    with opened() as library:
+        assert days(library) == {"a.md": ""}
+    assert not (tmp_path / "ran").exists()
+
+
+@needs_git
+def test_a_submodule_has_days_of_its_own(vault: Path, tmp_path: Path, git: Git, commit: Commit, opened: Open) -> None:
+    inner = tmp_path / "inner"
+    git("init", "-q", "-b", "main", str(inner))
+    write(inner / "a.md", "Plums.")
+    commit("2026-01-31", inner)
+    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "sub")
+    commit("2026-02-01")
+    with opened(vault / "sub") as library:
+        assert days(library) == {"a.md": "2026-01-31"}
+
+
+def test_outside_a_work_tree_there_is_no_repository(vault: Path) -> None:
+    assert find_repository(vault) is None
