@@ -45,6 +45,16 @@ class QueryKind(StrEnum):
     EXPLORATORY = "exploratory"
 
 
+class NameKind(StrEnum):
+    """What of a document a query is, whole: the best first."""
+
+    PATH = "path"
+    FILE = "file name"
+    TITLE = "title"
+    ALIAS = "alias"
+    HEADING = "heading"
+
+
 # ------------------------------------------------------------------ what is in the folder
 
 
@@ -293,10 +303,11 @@ class Candidate:
     disagrees: tuple[tuple[ChunkId, str], ...] = ()  # near copies that say otherwise, and in which words, its own first
     variants: tuple[tuple[ChunkId, str], ...] = ()  # of those in `also_in`: other versions that say otherwise, in the same form
     reranked: float | None = None  # the reranker's own score, where it has read this one
+    name_kind: NameKind | None = None  # what of its document the query is, whole: no other text comes before it or stands for it
 
     def scored(self, score: float) -> Candidate:
         """Return it with another score: `replace` takes three times as long, and stages do this to every candidate."""
-        same = self.sources, self.also_in, self.cluster_size, self.disagrees, self.variants, self.reranked
+        same = self.sources, self.also_in, self.cluster_size, self.disagrees, self.variants, self.reranked, self.name_kind
         return Candidate(self.id, self.document, self.chunk, score, *same)
 
 
@@ -373,6 +384,7 @@ class Explanation:
     effects: tuple[Effect, ...]  # of the stages since fusion that changed something
     copies: tuple[tuple[str, Dropped], ...]  # by stage, what was taken out for it
     reranked: float | None  # the reranker's score
+    name_kind: NameKind | None = None  # what of its document the query is, whole
 
 
 @dataclass(frozen=True, slots=True)

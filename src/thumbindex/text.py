@@ -90,6 +90,19 @@ def fold(word: str) -> str:
     return unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c) or "\u3099" <= c <= "\u309a"))
 
 
+_ACCENTS = re.compile("[\u0300-\u036f\u20d0-\u20ff\ufe00-\ufe0f]+")  # no vowel sign of India, no dakuten; what turns a sign into an emoji
+_NO_LETTERS = {code: None for code in range(128) if not chr(code).isalnum()}
+
+
+def bare_name(name: str) -> str:
+    """Return the letters and digits of a name: case, accents, spaces and punctuation are no difference; marks that make another letter are."""
+    if name.isascii():
+        return name.lower().translate(_NO_LETTERS)
+    decomposed = unicodedata.normalize("NFKD", name).casefold().translate(_LETTERS).replace("и\u0306", "й")
+    letters = (c for c in _ACCENTS.sub("", decomposed) if c.isalnum() or unicodedata.category(c) in ("Mn", "Mc"))
+    return unicodedata.normalize("NFC", "".join(letters))
+
+
 def composed(text: str) -> str:
     """Return a text in which each letter is one character, of its usual width: macOS takes é, が and 한 apart, and a pair is two characters."""
     if text.isascii():

@@ -84,6 +84,7 @@ def test_inline_tags_are_found_outside_code_urls_and_anchors(text: str, tags: tu
         ("# [Text](b.md) and [[Note|alias]]", "Text and alias"),
         ("# Title {#anchor}", "Title"),
         ("# Title { #anchor .class }", "Title"),
+        ("# タイトル {/*anchor*/}", "タイトル"),
         ("# Title ^block-1", "Title"),
         ("# f({x})", "f({x})"),
         ("# a \\* b &amp; c <br/>d", "a * b & c d"),

@@ -1,7 +1,8 @@
 import pytest
 
 from thumbindex.model import QueryKind
-from thumbindex.query.understand import FACTORS, DocumentNames, kind_of
+from thumbindex.query.names import DocumentNames
+from thumbindex.query.understand import FACTORS, kind_of
 from thumbindex.testing import document
 
 FACTUAL, NAVIGATIONAL, EXPLORATORY = QueryKind.FACTUAL, QueryKind.NAVIGATIONAL, QueryKind.EXPLORATORY
@@ -40,8 +41,8 @@ def test_a_place_in_the_documentation_is_navigational(text: str) -> None:
     assert kind_of(text, NAMES) is NAVIGATIONAL
 
 
-@pytest.mark.parametrize("text", ["unique note creator", "Unique Note Creator?", "zettelkasten-prefixer"])
-def test_a_document_s_own_title_or_alias_is_navigational(text: str) -> None:
+@pytest.mark.parametrize("text", ["unique note creator", "Unique Note Creator?", "zettelkasten-prefixer", "help/unique notes"])
+def test_a_document_s_own_name_is_navigational(text: str) -> None:
     assert kind_of(text, NAMES) is NAVIGATIONAL
 
 

@@ -25,7 +25,9 @@ def test_scores_lie_between_0_and_1(candidates) -> None:
 def test_with_another_score_a_candidate_is_otherwise_as_it_was(candidates) -> None:
     (first, second) = candidates(memory_snapshot([document("a.md", "one\n\ntwo")]))
     pair = ((second.id, "other words"),)
-    given = replace(first, sources={"search_code": 3}, also_in=(second.id,), cluster_size=2, disagrees=pair, variants=pair, reranked=0.7)
+    given = replace(
+        first, sources={"search_code": 3}, also_in=(second.id,), cluster_size=2, disagrees=pair, variants=pair, reranked=0.7, name_kind="title"
+    )
     assert all(getattr(given, each.name) != each.default for each in fields(given))
     assert given.scored(0.25) == replace(given, score=0.25)
 

@@ -62,7 +62,8 @@ def test_normalize_lets_the_reranker_weigh_against_scores_of_its_own_scale(ask) 
     ]
     tables = {"recency": {"bias": 1.0}, "rerank": {"weight": 0.6}}
     on, off = (
-        ask(notes, "alpha beta gamma delta", reranker=FakeReranker(), off=f"search_code {name}", on="rerank", **tables) for name in ("", "normalize")
+        ask(notes, "alpha beta gamma delta", reranker=FakeReranker(), off=f"names search_code {name}", on="rerank", **tables)
+        for name in ("", "normalize")
     )
     assert (paths(on), paths(off)) == (["old.md", "new.md"], ["new.md", "old.md"])
 
@@ -149,7 +150,7 @@ def test_rerank_puts_the_fuller_answer_first(ask) -> None:
         document("a.md", "# Note\n\nVault.", aliases=("sync vault",)),
         document("b.md", "# Other\n\nThe app can sync every vault of yours, we think."),
     ]
-    on, off = (ask(notes, "sync vault", reranker=FakeReranker(), on=stage, rerank={"weight": 0.9}) for stage in ("rerank", ""))
+    on, off = (ask(notes, "sync vault", reranker=FakeReranker(), off="names", on=stage, rerank={"weight": 0.9}) for stage in ("rerank", ""))
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
@@ -161,13 +162,13 @@ def test_parents_show_a_section_once_with_its_whole_text(ask) -> None:
 
 def test_search_vector_puts_the_text_on_the_subject_before_a_fitting_title_over_another_text(ask) -> None:
     notes = [document("a.md", "# Cancel\n\nOrders, shipping, prices and much more besides."), document("b.md", "# B\n\nCancel.")]
-    on, off = (ask(notes, "cancel", embedder=FakeEmbedder(), off=f"search_code {name}") for name in ("", "search_vector"))
+    on, off = (ask(notes, "cancel", embedder=FakeEmbedder(), off=f"names search_code {name}") for name in ("", "search_vector"))
     assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
 def test_search_keyword_puts_the_title_before_a_mention(ask) -> None:
     notes = [document("a.md", "# Other\n\nThere is a backup somewhere, a backup."), document("b.md", "# Backup\n\nIt runs at night.")]
-    on, off = (ask(notes, "backup", off=name) for name in ("search_code", "search_keyword"))
+    on, off = (ask(notes, "backup", off=f"names {name}") for name in ("search_code", "search_keyword"))
     assert (paths(on)[0], paths(off)[0]) == ("b.md", "a.md")
 
 
@@ -194,8 +195,14 @@ def test_aggregate_puts_the_page_on_the_subject_before_a_page_with_one_line_on_i
 def test_fuse_weighs_both_kinds_of_evidence_where_one_list_stands_alone_without_it(ask) -> None:
     notes = [document("a.md", "# A\n\nRed apples."), document("b.md", "# Red apples\n\nPears, plums and cherries grow on many farms.")]
     tables = {"search_vector": {"weight": 0.0}}
-    on, off = (ask(notes, "red apples", embedder=FakeEmbedder(), off=f"search_code {name}", **tables) for name in ("", "fuse"))
+    on, off = (ask(notes, "red apples", embedder=FakeEmbedder(), off=f"names search_code {name}", **tables) for name in ("", "fuse"))
     assert (paths(on)[0], paths(off)[0], [step.stage for step in off[1]].count("fuse")) == ("b.md", "a.md", 0)
+
+
+def test_names_put_the_note_that_has_the_query_as_its_title_first(ask) -> None:
+    notes = [document("a.md", "# Settings of settings\n\nSettings, settings and more settings."), document("b.md", "# Settings\n\nPress the gear.")]
+    on, off = (ask(notes, "settings", embedder=FakeEmbedder(), off=name) for name in ("", "names"))
+    assert (paths(on), paths(off)) == (["b.md", "a.md"], ["a.md", "b.md"])
 
 
 def test_confidence_answers_nonsense_with_nothing(ask) -> None:

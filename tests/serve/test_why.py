@@ -190,11 +190,11 @@ def told_of(notes: dict[str, str], root: Path, open_fake: Callable[[Opening], Li
 
 def test_a_name_with_a_line_break_is_told_on_one_line(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
     told = told_of({"two\nlines.md": "# Heron\n\nA heron stands still.\n"}, tmp_path, open_fake, "two\nlines.md", "heron")
-    assert told.startswith("two lines.md is in the answer: passage 1 of 1, two lines.md (lines 1-3)\n")
+    assert told.startswith("two lines.md is in the answer: passage 1 of 1, two lines.md (lines 1-3); the query is its title\n")
 
 
 def test_a_note_of_headings_alone_is_told_that_it_comes_last(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
-    notes = {"bare.md": "# Heron\n", "full.md": "# Birds\n\nA heron stands still.\n"}
+    notes = {"bare.md": "# The heron\n", "full.md": "# Birds\n\nA heron stands still.\n"}
     told = told_of(notes, tmp_path, open_fake, "bare.md", "heron", "--limit", "1")
     assert told.startswith(
         "bare.md was found, but the stage parents dropped it: it holds no text but headings and comes after all that do; it ranks 2 of 2"

@@ -165,7 +165,7 @@ _WIKILINK = re.compile(r"!?\[\[([^\[\]\n]+)\]\]")
 _TAG = re.compile(r"#([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 _TAG_AFTER = frozenset(" \t\n(\"'*_~=,;>|")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
-_HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*[:#.][^{}]*\}\s*$|\s\^[\w-]+\s*$")
+_HEADING_TAIL = re.compile(r"(?<!\s)\s*\{\s*(?:[:#.][^{}]*|/\*[^{}]*\*/\s*)\}\s*$|\s\^[\w-]+\s*$")
 _PIECE = 5_000  # characters parsed at once: the inline parser's worst cases grow with the square of a paragraph
 _BRACKETS = 800  # in one piece; more are no links, and nested ones cost that square
 
@@ -244,7 +244,7 @@ def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
 
 
 def without_anchor(heading: str) -> str:
-    """Return a heading's Markdown without the `{#anchor}` or `^block` that only machines read."""
+    """Return a heading's Markdown without the `{#anchor}`, `{/*anchor*/}` or `^block` that only machines read."""
     return _HEADING_TAIL.sub("", heading)
 
 

@@ -89,6 +89,11 @@ class StoreCatalog:
         """Load chunks; those that are gone are missing."""
         return self._loaded(ids, self.store.chunks)
 
+    def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
+        """Load the title and the headings above each chunk; of what is gone nothing is told, as nothing is shown for it."""
+        found = self.store.headings([int(self.chunk_rows[n]) for n in ids])
+        return {n: found[row] for n in ids if (row := int(self.chunk_rows[n])) in found}
+
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Load the parent of each chunk; those that are gone are missing."""
         return self._loaded(ids, self.store.sections)

@@ -201,6 +201,14 @@ class Store(Database):
                 raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return found
 
+    def headings(self, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:
+        """Load the title and the headings above chunks by row id; those that are gone are missing."""
+        sql = (
+            "SELECT c.id, coalesce(c.heading_path, s.heading_path) FROM chunks c"
+            " LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({})"
+        )
+        return {row: tuple(json.loads(path)) for row, path in self._of(sql, rows)}
+
     def languages(self, rows: Sequence[int]) -> dict[int, str]:
         """Return the language of the document of each chunk, by the chunk's row id."""
         documents = self.documents_of(rows)

@@ -121,6 +121,10 @@ class UnionCatalog:
         """Load chunks; those that are gone are missing."""
         return self._loaded(ids, lambda part: part.chunks)
 
+    def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
+        """Load the title and the headings above each chunk."""
+        return self._loaded(ids, lambda part: part.headings)
+
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Load the parent of each chunk; those that are gone are missing."""
         return self._loaded(ids, lambda part: part.sections)

@@ -36,7 +36,7 @@ class QueryTerm:
 def confidence(search: Search, tools: Tools) -> Search:
     """Weigh the evidence, abstain where there is next to none, and drop candidates below the minimum relevance."""
     settings = tools.settings.confidence
-    sure = weigh(search, tools)
+    sure = 1.0 if any(each.name_kind for each in search.candidates) else weigh(search, tools)
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
     if sure < settings.abstain:
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"

@@ -64,8 +64,9 @@ def _kept_apart(first: Chunk, second: Chunk) -> str | None:
 
 
 def merge(search: Search, tools: Tools, copies: Mapping[int, Copy]) -> Search:
-    """Take the copies out; each survivor keeps its place and score, and counts and names what it stands for."""
+    """Take the copies out, but none that is named by the query; each survivor keeps its place and score, and names what it stands for."""
     candidates = search.candidates
+    copies = {at: copy for at, copy in copies.items() if not candidates[at].name_kind}
     merged: dict[int, list[Candidate]] = {}
     for at, copy in sorted(copies.items()):
         merged.setdefault(copy.of, []).append(candidates[at])

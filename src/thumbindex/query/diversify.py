@@ -12,6 +12,7 @@ import numpy as np
 from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
 from thumbindex.ports import Matrix
 from thumbindex.query.copies import in_pairs, of_pair
+from thumbindex.query.names import split_named
 from thumbindex.query.rank import best_first
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import embedded_text
@@ -21,9 +22,10 @@ def diversify(search: Search, tools: Tools) -> Search:
     """Bound each document's chunks, or weigh relevance against novelty."""
     settings = tools.settings.diversify
     if settings.method == "mmr":
-        vectors = tools.snapshot.vector.vectors([each.id for each in search.candidates])
-        order = marginal_relevance([each.score for each in search.candidates], vectors, settings.relevance)
-        return replace(search, candidates=in_pairs(in_order(search.candidates, order)))
+        named, others = split_named(search.candidates)
+        vectors = tools.snapshot.vector.vectors([each.id for each in others])
+        order = marginal_relevance([each.score for each in others], vectors, settings.relevance)
+        return replace(search, candidates=(*named, *in_pairs(in_order(others, order))))
     return limit_documents(search, tools, settings.limit)
 
 
@@ -72,11 +74,12 @@ def in_order(candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Can
 def rerank(search: Search, tools: Tools) -> Search:
     """Score the first candidates again, in one call; without a reranker, leave them as they are."""
     settings = tools.settings.rerank
-    top, rest = search.candidates[: settings.top], search.candidates[settings.top :]
+    named, others = split_named(search.candidates)
+    top, rest = others[: settings.top], others[settings.top :]
     if tools.reranker is None or not top:
         return search
     scores = tools.reranker.score(search.text, [embedded_text(each.chunk.heading_path, each.chunk.text) for each in top])
-    return replace(search, candidates=in_pairs(blend(top, scores, rest, settings.weight)))
+    return replace(search, candidates=(*named, *in_pairs(blend(top, scores, rest, settings.weight))))
 
 
 def blend(top: Sequence[Candidate], scores: Sequence[float], rest: Sequence[Candidate], weight: float) -> tuple[Candidate, ...]:

@@ -73,6 +73,7 @@ def _explanation(passage: Passage, family: Sequence[Candidate], terms: Mapping[s
         effects=effects((lead.id, *lead.also_in), passage, seen),
         copies=tuple((stage, gone) for stage, n, gone in dropped_since(seen, tools) if n in set(standing)),
         reranked=lead.reranked,
+        name_kind=lead.name_kind,
     )
 
 
@@ -239,7 +240,8 @@ def _in_answer(wanted: Collection[ChunkId], seen: History, answer: Search, tools
     places = tools.snapshot.catalog.places(sorted(wanted))
     for passage in answer.passages:
         if any(is_inside(place, place_of_passage(passage)) for place in places):
-            return "shown", "", f"passage {passage.rank} of {len(answer.passages)}, {passage.citation}", passage.rank
+            named = next((f"; the query is its {each.name_kind}" for each in seen[-1][1].candidates if each.name_kind and each.id in wanted), "")
+            return "shown", "", f"passage {passage.rank} of {len(answer.passages)}, {passage.citation}{named}", passage.rank
     for passage in answer.passages:
         if any(place in passage.also_in for place in places):
             gone = [(stage, said.reason) for stage, n, said in dropped_since(seen, tools) if n in wanted]

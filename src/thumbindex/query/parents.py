@@ -96,7 +96,7 @@ def as_families(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Sect
     families: Families = {}
     for each in candidates:
         own, *others = (_key_of(n, sections, catalog) for n in (each.id, *each.also_in))
-        shown = [] if own in families or each.disagrees else [key for key in others if key in families]
+        shown = [] if own in families or each.disagrees or each.name_kind else [key for key in others if key in families]
         families.setdefault(shown[0] if shown else own, []).append(each)
     return families
 
@@ -109,7 +109,8 @@ def in_larger(families: Families, sections: Mapping[ChunkId, Section], catalog: 
         key = next(iter(left))
         family = left.pop(key)
         copies = {_key_of(n, sections, catalog): (child, n) for child in reversed(family) for n in reversed(child.also_in)}
-        larger = next((other for other in copies if other in left and _is_part(family, left[other], copies[other][1], sections, catalog)), None)
+        parts = () if family[0].name_kind else copies
+        larger = next((other for other in parts if other in left and _is_part(family, left[other], copies[other][1], sections, catalog)), None)
         if larger is None:
             found[key] = family
         else:
@@ -191,19 +192,20 @@ def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog
     ordered = with_partners(
         list(families.items()), lambda item: item[0], lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]}
     )
-    # A note that is a title alone answers nothing: it comes when those that say something are through.
-    ordered.sort(key=lambda item: not is_more_than_headings(_text(item[1], sections.get(item[1][0].id))))
+    # A note that is a title alone answers nothing: it comes when those that say something are through, unless it was asked for by its name.
+    says = {key: bool(family[0].name_kind) or is_more_than_headings(_text(family, sections.get(family[0].id))) for key, family in ordered}
+    ordered.sort(key=lambda item: not says[item[0]])
     end = limit
     while end < len(ordered) and any(each.disagrees for each in ordered[end][1]):
         end += 1
-    return _descending([_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered[:end], 1)])
+    passages = [_passage(rank, family, sections.get(family[0].id), catalog) for rank, (_, family) in enumerate(ordered[:end], 1)]
+    return _descending(passages, [says[key] for key, _ in ordered[:end]])
 
 
-def _descending(passages: Sequence[Passage]) -> tuple[Passage, ...]:
+def _descending(passages: Sequence[Passage], says: Sequence[bool]) -> tuple[Passage, ...]:
     """Return the passages, the score of one that says nothing no higher than what stands before it."""
-    speaking = [is_more_than_headings(each.text) for each in passages]
-    least = min((each.score for each, speaks in zip(passages, speaking, strict=True) if speaks), default=1.0)
-    return tuple(each if speaks else replace(each, score=min(each.score, least)) for each, speaks in zip(passages, speaking, strict=True))
+    least = min((each.score for each, speaks in zip(passages, says, strict=True) if speaks), default=1.0)
+    return tuple(each if speaks else replace(each, score=min(each.score, least)) for each, speaks in zip(passages, says, strict=True))
 
 
 def is_more_than_headings(text: str) -> bool:

@@ -10,6 +10,7 @@ from thumbindex.ports import Mask
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
+from thumbindex.query.names import names
 from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
 from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
@@ -32,6 +33,7 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("headings", headings),
     ("recency", recency),
     ("normalize", normalize),
+    ("names", names),
     ("confidence", confidence),
     ("variants", variants),
     ("dedup_known", dedup_known),

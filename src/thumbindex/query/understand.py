@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, islice, pairwise
 from typing import NamedTuple
@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from thumbindex.language import function_words
-from thumbindex.model import Abbreviation, ChunkId, Document, Passage, QueryKind, Term
+from thumbindex.model import Abbreviation, ChunkId, Passage, QueryKind, Term
 from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix
+from thumbindex.query.names import DocumentNames, names_of, readings
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Equal, Search, Tools, once_a_catalog
 from thumbindex.settings import ExpandSettings
@@ -100,11 +101,6 @@ def is_mixed_case(token: str) -> bool:
     return bool(re.search(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]", token)) and not re.fullmatch(r"[A-Z\d]+s", token) and len(split_identifier(token)) > 1
 
 
-def folded(text: str) -> str:
-    """Return a text's folded words joined by one space: how names are compared."""
-    return " ".join(words(text))
-
-
 _QUESTION = re.compile(r"^(?:how|why|what|when|who|can|could|should|is|are|do|does|did|will|would)\b", re.I)
 _NAMED = frozenset("guide docs documentation tutorial chapter handbook faq glossary changelog readme appendix".split())
 """Words that name a part of the documentation wherever they stand."""
@@ -128,31 +124,8 @@ FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
 
 def classify(search: Search, tools: Tools) -> Search:
     """Set the query's kind and the factors of the retrievers that follow from it."""
-    catalog = tools.snapshot.catalog
-    kind = kind_of(search.text, _names(catalog))
+    kind = kind_of(search.text, names_of(tools.snapshot.catalog))
     return replace(search, kind=kind, weights=FACTORS[kind])
-
-
-class DocumentNames:
-    """What documents are called, titles and aliases, by the number of characters: a query is compared with those that it may be.
-
-    Those of a length are folded when they are first compared with: all of a hundred thousand would take a snapshot's first query half a second.
-    """
-
-    def __init__(self, documents: Iterable[Document]) -> None:
-        self._written: dict[int, list[str]] = {}
-        self._folded: dict[int, frozenset[str]] = {}
-        for document in documents:
-            for name in (document.title, *document.aliases):
-                self._written.setdefault(len(name), []).append(name)
-
-    def of(self, length: int) -> frozenset[str]:
-        """Return the names of so many characters, folded."""
-        if length not in self._written:
-            return frozenset()
-        if length not in self._folded:
-            self._folded[length] = frozenset(map(folded, self._written[length]))
-        return self._folded[length]
 
 
 def kind_of(text: str, names: DocumentNames) -> QueryKind:
@@ -181,20 +154,14 @@ def is_navigational(text: str) -> bool:
 
 
 def is_name(text: str, names: DocumentNames) -> bool:
-    """Tell whether a text is a document's title or alias, punctuation and case aside."""
-    text = composed(text)
-    wanted = folded(text)
-    lengths = range(min(len(wanted), len(text)), len(text) + len(wanted))
-    return bool(wanted) and any(wanted in names.of(length) for length in lengths)
+    """Tell whether a text is, whole, a document's path, file name, title, alias or link."""
+    return any(names.bearers(each.name) for each in readings(text))
 
 
 def _is_placed(found: Sequence[str], at: int) -> bool:
     if _INDEFINITE.intersection(found[max(0, at - 2) : at]):
         return False
     return at == len(found) - 1 or found[at + 1] in _ABOUT
-
-
-_names = once_a_catalog(lambda catalog: DocumentNames(catalog.documents))
 
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
@@ -227,7 +194,9 @@ _FREQUENT = 5
 
 
 def correct(search: Search, tools: Tools) -> Search:
-    """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked."""
+    """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked, and so does a name."""
+    if is_name(search.text, names_of(tools.snapshot.catalog)):
+        return search
     stops = stops_of(search.text, tools.snapshot.keyword.languages)
     unknown = (word for word in dict.fromkeys(correctable(search.text)) if word not in stops and not is_word(word, tools))
     corrections = {word: correction(word, tools) for word in islice(unknown, _MOST_CORRECTED)}

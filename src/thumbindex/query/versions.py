@@ -129,7 +129,8 @@ def dedup_known(search: Search, tools: Tools) -> Search:
         return search
     groups = [
         CandidateGroup(members, _newest(members, others, search, tools), "a known copy", others)
-        for members in copies_of_first([each.id for each in search.candidates], known)
+        for same in copies_of_first([each.id for each in search.candidates], known)
+        if (members := (same[0], *(at for at in same[1:] if not search.candidates[at].name_kind)))
         if (others := _beside(members, known, search.candidates)) or len(members) > 1
     ]
     return gather(search, tools, groups)
@@ -153,8 +154,10 @@ def _beside(members: Sequence[int], known: Mapping[ChunkId, tuple[ChunkId, ...]]
 
 
 def _newest(members: Sequence[int], others: Sequence[ChunkId], search: Search, tools: Tools) -> Candidate:
-    """Return the newest text that may be shown, of equals the best; it may be one that was not found."""
+    """Return the newest text that may be shown, of equals the best; it may be one that was not found. What the query names is shown itself."""
     documents, mine = tools.snapshot.catalog.documents, [search.candidates[at] for at in members]
+    if mine[0].name_kind:
+        return mine[0]
     best = max(mine, key=lambda each: newness(documents[each.document]))  # of equals the first
     found, of = {n for each in search.candidates for n in (each.id, *each.also_in)}, tools.snapshot.catalog.document_of
     newer = [n for n in others[:MOST_COMPARED] if n not in found and newness(documents[of(n)]) > newness(documents[best.document])]
@@ -276,12 +279,24 @@ def variants(search: Search, tools: Tools) -> Search:
             translated |= own
         same |= own
     groups = []
-    for members in grouped(candidates, pairs, same, translated, tools):
+    for group in grouped(candidates, pairs, same, translated, tools):
+        members = _with_namesakes(group, candidates, documents)
+        if len(members) == 1:
+            continue
         found = [candidates[at] for at in members]
-        shown = first_of(found, search.text, tools.snapshot.catalog)
+        named = [each for each in found if each.name_kind is found[0].name_kind]
+        shown = first_of(named, search.text, tools.snapshot.catalog) if len(named) > 1 else named[0]
         otherwise = tuple((each.id, differs) for each in found if (differs := disagreement(shown.chunk.text, each.chunk.text)))
         groups.append(CandidateGroup(members, replace(shown, variants=(*shown.variants, *otherwise)), "a variant"))
     return gather(search, tools, groups) if groups else search
+
+
+def _with_namesakes(members: Sequence[int], candidates: Sequence[Candidate], documents: Sequence[Document]) -> tuple[int, ...]:
+    """Return the positions of variants without those that the query names, too, unless they are a version or translation of the first."""
+    first, *rest = members
+    path = full_path(documents[candidates[first].document])
+    pages = ((at, full_path(documents[candidates[at].document])) for at in rest)
+    return (first, *(at for at, other in pages if not candidates[at].name_kind or kinship(path, other) in ("version", "language")))
 
 
 def full_path(document: Document) -> str:

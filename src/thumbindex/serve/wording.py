@@ -229,11 +229,12 @@ def explanation_lines(found: Explanation) -> list[str]:
 
 
 def explanation_rest(found: Explanation) -> list[str]:
-    """Say what is no table: words, cosine, the reranker's score, links, and what was taken out as a copy."""
+    """Say what is no table: the name that the query is, words, cosine, the reranker's score, links, and what was taken out as a copy."""
+    named = f"the query is its {found.name_kind}: it comes first" if found.name_kind else ""
     cosine = f"cosine {found.cosine:.2f}" if found.cosine is not None else ""
     reranked = f"reranker {found.reranked:.2f}" if found.reranked is not None else ""
     copies = [f"{stage} took out {gone.path}:{gone.line}: {gone.reason}" for stage, gone in found.copies]
-    sentences = [terms(found.terms), "; ".join(each for each in (cosine, reranked) if each), links(found.edges), *copies]
+    sentences = [named, terms(found.terms), "; ".join(each for each in (cosine, reranked) if each), links(found.edges), *copies]
     return [each for each in sentences if each]
 
 

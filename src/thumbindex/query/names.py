@@ -1,0 +1,241 @@
+"""Stage names: a query that is, whole, a note's path, file name, title, alias or link brings that note first; so does a heading of few notes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+
+from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind
+from thumbindex.query.stage import Search, Tools, once_a_catalog
+from thumbindex.text import bare_name, words
+
+MOST_NOTES = 3
+"""Notes that have one heading: of a commoner one nobody says which is meant."""
+
+MOST_UNDER = 2_000
+"""Chunks under headings with a query's words, of which the headings are read: beyond these the words are common ones."""
+
+MOST_ALIKE = 2_000
+"""Notes of one file name that are looked at one by one, as of `index.md`."""
+
+_WIKILINK = re.compile(r"!?\[\[([^\[\]]+)\]\]")
+_LINK = re.compile(r"""!?\[[^\[\]]*\]\(\s*(<[^<>]+>|.+?)(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)""")
+_FILE = re.compile(r"[^\W_]\.[A-Za-z]\w+$")
+_ABOVE = re.compile(r"^(?:\.{0,2}/)+")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
+_SIGN = re.compile(r"(?<=[^\W_])[+#]+(?!\w)")
+_ORDER = {NameKind.PATH: 0, NameKind.FILE: 1, NameKind.TITLE: 2, NameKind.ALIAS: 2, NameKind.HEADING: 3}
+
+
+class Reading(NamedTuple):
+    """What a query may be: a name or a path, and a heading in that note; one of the two may be empty."""
+
+    name: str
+    heading: str = ""
+
+
+class Claim(NamedTuple):
+    """How a note bears a name. The least claim is the best one."""
+
+    spelled: int  # 0 as it is written but for its case, 1 but for accents and punctuation, too
+    order: int
+    left_out: int  # folders of its path that were not typed
+    kind: NameKind
+    heading: str = ""
+    chunk: ChunkId | None = None  # where that heading stands, if it is known
+
+
+def names(search: Search, tools: Tools) -> Search:
+    """Put the notes first that bear the query as their name: each by its best chunk, or its beginning where nothing found it."""
+    claims = {**_headings(search, tools), **_notes(search, tools)}
+    if not claims:
+        return search
+    best: dict[DocumentId, Candidate] = {}
+    for each in search.candidates:
+        best.setdefault(each.document, each)
+    ordered = sorted(claims, key=lambda n: (claims[n][:3], -best[n].score if n in best else 0.0, n))
+    shown = {chunk: claims[n].kind for n in ordered if (chunk := _chunk_of(n, claims[n], best.get(n), search, tools)) is not None}
+    shown = dict(list(shown.items())[: max(tools.settings.fuse.limit, 3 * search.query.limit)])
+    by_id = {each.id: each for each in search.candidates}
+    chunks = tools.snapshot.catalog.chunks([n for n in shown if n not in by_id])
+    of = tools.snapshot.catalog.document_of
+    by_id |= {n: Candidate(n, of(n), chunk, 1.0) for n, chunk in chunks.items()}
+    first = [replace(by_id[n], score=1.0, name_kind=kind) for n, kind in shown.items() if n in by_id]
+    return replace(search, candidates=(*first, *(each for each in search.candidates if each.id not in shown)))
+
+
+def split_named(candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
+    """Return the candidates that bear the query as their name, which stand first, and the others."""
+    count = next((at for at, each in enumerate(candidates) if each.name_kind is None), len(candidates))
+    return tuple(candidates[:count]), tuple(candidates[count:])
+
+
+def _chunk_of(document: DocumentId, claim: Claim, best: Candidate | None, search: Search, tools: Tools) -> ChunkId | None:
+    """Return which chunk of a note is shown; None where the filters let none through."""
+    if claim.chunk is not None:
+        return claim.chunk
+    catalog = tools.snapshot.catalog
+    ids = [ChunkId(n) for n in catalog.chunk_ids(document) if search.mask is None or search.mask[n]]
+    if claim.heading:
+        under = (n for n, above in catalog.headings(ids).items() if any(spelled(claim.heading, each) is not None for each in above[1:]))
+        if (found := next(under, None)) is not None:
+            return found
+    return best.id if best else next(iter(ids), None)
+
+
+# ------------------------------------------------------------------ which notes
+
+
+class DocumentNames:
+    """What documents are called by their files, titles and aliases: a query is compared with the names of about its length.
+
+    Those of a length are folded when they are first compared with: all of a hundred thousand would take a snapshot's first query half a second.
+    """
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+        self._numbers: dict[int, list[int]] = {}  # by a name's length
+        self._folded: dict[int, dict[str, list[int]]] = {}
+        for number, document in enumerate(documents):
+            for name in _names_of(document):
+                self._numbers.setdefault(_length(name), []).append(number)
+
+    def bearers(self, name: str) -> dict[DocumentId, Claim]:
+        """Return the documents that bear a name, or lie at it as at a path, each with its best claim."""
+        parts = [part for part in _ABOVE.sub("", name.replace("\\", "/")).split("/") if part]
+        last = parts[-1] if parts else ""
+        found = sorted({n for form in {name, last, last.rpartition(".")[0] or last} for n in self._alike(form)})
+        if len(found) > MOST_ALIKE:
+            whole = "/".join(parts).casefold()
+            found = [n for n in found if self._documents[n].path.casefold().startswith(whole)] + found[:MOST_ALIKE]
+        claims = ((DocumentId(n), min(_claims(self._documents[n], name, parts), default=None)) for n in found)
+        return {n: claim for n, claim in claims if claim}
+
+    def _alike(self, name: str) -> Iterator[int]:
+        """Yield the documents with a name of the same letters: signs that were left out may make it longer."""
+        key = bare_name(name)
+        for length in [n for n in self._numbers if n == -1 - len(key) or len(key) <= n <= len(key) + len(name)]:
+            yield from self._of_length(length).get(key, ())
+
+    def _of_length(self, length: int) -> Mapping[str, Sequence[int]]:
+        if length not in self._folded:
+            folded = self._folded[length] = {}
+            for number in dict.fromkeys(self._numbers[length]):
+                for name in _names_of(self._documents[number]):
+                    if _length(name) == length:
+                        folded.setdefault(bare_name(name), []).append(number)
+        return self._folded[length]
+
+
+def _names_of(document: Document) -> tuple[str, ...]:
+    return (_stem(document.path.rpartition("/")[2]), document.title, *document.aliases)
+
+
+def _stem(file: str) -> str:
+    return file.rpartition(".")[0] or file
+
+
+def _length(name: str) -> int:
+    """Return a name's length; where letters and characters are not the same, that of its letters, below zero."""
+    return len(name) if name.isascii() else -1 - len(bare_name(name))
+
+
+def _claims(document: Document, name: str, parts: Sequence[str]) -> Iterator[Claim]:
+    own = (document.folder, *document.path.split("/"))
+    files = own[-1], _stem(own[-1])
+    if 0 < len(parts) <= len(own) and (len(parts) > 1 or len(own) == 2):
+        above = [spelled(typed, part) for typed, part in zip(parts[:-1], own[-len(parts) : -1], strict=True)]
+        for last in (spelled(parts[-1], file) for file in files):
+            if last is not None and None not in above:
+                yield Claim(max((last, *(each or 0 for each in above))), 0, max(0, len(own) - 1 - len(parts)), NameKind.PATH)
+    called = [(NameKind.FILE, each) for each in files if len(parts) == 1]
+    called += [(NameKind.TITLE, document.title), *((NameKind.ALIAS, each) for each in document.aliases)]
+    for kind, each in called:
+        if (same := spelled(parts[0] if kind is NameKind.FILE else name, each)) is not None:
+            yield Claim(same, _ORDER[kind], 0, kind)
+
+
+def spelled(typed: str, name: str) -> int | None:
+    """Tell whether a text is a name: 0 as it is written but for its case, 1 but for accents and punctuation, too; None where it is another one.
+
+    Names that differ in what stands between digits are two (1.11, 1.1.1), as are C, C++ and C#.
+    """
+    if _written(typed) == _written(name):
+        return 0
+    key = bare_name(typed)
+    if not key or key != bare_name(name) or _SIGN.findall(typed) != _SIGN.findall(name):
+        return None
+    mine, yours = (" ".join(map(bare_name, _BETWEEN_DIGITS.split(each))) for each in (typed, name))
+    return 1 if mine == yours or " " not in mine or " " not in yours else None
+
+
+def _written(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().replace("\ufe0f", "").split())
+
+
+def readings(text: str) -> tuple[Reading, ...]:
+    """Return what a query may name: the note of a link, with or without a heading; else the text itself, and the file before a `#`."""
+    text = text.strip()
+    wikilink, link = _WIKILINK.fullmatch(text), _LINK.fullmatch(text)
+    if wikilink is not None:
+        text = wikilink[1].replace("\\|", "|").partition("|")[0].strip()
+    elif link is not None:
+        text = unquote(link[1].strip("<>").strip())
+    name, _, heading = (part.strip() for part in text.partition("#"))
+    with_heading = heading and (wikilink or link or _FILE.search(name))  # "C# basics" is no heading of C
+    return (Reading(text), Reading(name, heading.rpartition("#")[2].strip())) if with_heading else (Reading(text),)
+
+
+def _notes(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
+    known, found = names_of(tools.snapshot.catalog), dict[DocumentId, Claim]()
+    for name, heading in readings(search.query.text):
+        for document, claim in known.bearers(name).items():
+            found[document] = min(claim._replace(heading=heading), found.get(document, claim._replace(heading=heading)))
+    return found
+
+
+names_of = once_a_catalog(lambda catalog: DocumentNames(catalog.documents))
+"""Return what all documents of a catalog are called."""
+
+
+# ------------------------------------------------------------------ which headings
+
+
+def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
+    """Return the notes with a heading that the query is, where they are few, each with the first chunk under it that may be found."""
+    catalog = tools.snapshot.catalog
+    asked = [each.heading if not each.name else each.name for each in readings(search.query.text) if not (each.name and each.heading)]
+    under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
+    for text in asked:
+        for n, above in catalog.headings(_under_words(text, tools)).items():
+            same = min((how for each in above[1:] if (how := spelled(text, each)) is not None), default=None)
+            if same is not None:
+                under[same].setdefault(catalog.document_of(n), []).append(n)
+    found = under[0] or under[1]
+    if len(found) > MOST_NOTES:
+        return {}
+    first = {document: next((n for n in ids if search.mask is None or search.mask[n]), None) for document, ids in found.items()}
+    same = 0 if under[0] else 1
+    return {document: Claim(same, _ORDER[NameKind.HEADING], 0, NameKind.HEADING, chunk=n) for document, n in first.items() if n is not None}
+
+
+def _under_words(text: str, tools: Tools) -> list[ChunkId]:
+    """Return the chunks under headings with all words of a text, those aside that no heading has; none where they are many."""
+    held = np.ones(len(tools.snapshot.catalog), dtype=np.bool_)
+    known = False
+    found = set(words(text))
+    asked = {word for word in found if len(word) > 1} or found  # "team s" is "team's"
+    for word in sorted(asked, key=lambda each: (-len(each), each)):  # long ones are rare: mostly the first two leave nothing
+        holding = tools.snapshot.keyword.holding(word, ("headings",))
+        if holding.any():
+            held, known = held & holding, True
+            if not held.any():
+                return []
+    chunks = np.flatnonzero(held) if known else []
+    return [ChunkId(int(n)) for n in chunks] if len(chunks) <= MOST_UNDER else []

@@ -1,0 +1,202 @@
+"""A query that is a name brings the note that bears it: first, for sure, whatever else speaks for another one."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thumbindex.model import Filters, NameKind, Query
+from thumbindex.query.names import DocumentNames, readings, spelled
+from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
+
+LOUD = "Settings Überblick café setup: settings überblick café setup and settings again."
+NOTES = [
+    document("Guides/Über uns.md", "# Über uns — das Café\n\nText.\n\n## Opening hours?\n\nAt nine.", aliases=("The Team", "café")),
+    document("Settings.md", "# Settings\n\nPress the gear."),
+    document("loud.md", f"# Loud\n\n{LOUD}\n\n## Loud settings\n\n{LOUD}"),
+    document("other.md", "# Other\n\nThe settings of the team are set on the page about us."),
+]
+
+
+def paths(answer) -> list[str]:
+    return [passage.path for passage in answer[0].passages]
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ("Guides/Über uns.md", NameKind.PATH),
+        ("guides/über uns", NameKind.PATH),
+        ("./Guides/Uber uns.md", NameKind.PATH),
+        ("Über uns.md", NameKind.FILE),
+        ("UBER UNS", NameKind.FILE),
+        ("über-uns", NameKind.FILE),
+        ("Über uns - das Cafe!", NameKind.TITLE),
+        ("the team", NameKind.ALIAS),
+        ("[[Über uns]]", NameKind.FILE),
+        ("![[Über uns|us]]", NameKind.FILE),
+        ("[[Guides/Über uns#Opening hours?|when]]", NameKind.PATH),
+        ("[us](Guides/%C3%9Cber%20uns.md)", NameKind.PATH),
+        ('[us](<../Guides/Über uns.md#opening-hours> "title")', NameKind.PATH),
+        ("Über uns.md#Opening hours?", NameKind.FILE),
+        ("opening hours", NameKind.HEADING),
+        ("[[#Opening hours?]]", NameKind.HEADING),
+    ],
+)
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words only", "vectors"])
+def test_a_name_in_every_shape_brings_its_note_first_and_for_sure(ask, query, kind, embedder) -> None:
+    search, trace = ask(NOTES, query, embedder=embedder)
+    first = search.candidates[0]
+    assert (search.passages[0].path, search.confidence_level, first.name_kind) == ("Guides/Über uns.md", "high", kind)
+    assert "names" in [step.stage for step in trace]
+
+
+@pytest.mark.parametrize("query", ["[[Über uns#Opening hours?]]", "Guides/Über uns.md#opening-hours", "Opening hours"])
+def test_a_heading_that_is_named_is_the_section_that_is_shown(ask, query) -> None:
+    assert ask(NOTES, query)[0].passages[0].heading_path[-1] == "Opening hours?"
+
+
+def test_an_everyday_word_has_its_other_pages_behind_the_note_of_that_name(ask) -> None:
+    on, off = (ask(NOTES, "settings", embedder=FakeEmbedder(), off=name) for name in ("", "names"))
+    assert (paths(on)[0], paths(off)[0]) == ("Settings.md", "loud.md")
+    assert set(paths(on)) == set(paths(off))
+
+
+@pytest.mark.parametrize("query", ["how do I change the settings", "Über uns and them", "settings loud"])
+def test_a_name_inside_a_question_is_no_name(ask, query) -> None:
+    assert all(each.name_kind is None for each in ask(NOTES, query)[0].candidates)
+
+
+def test_the_order_is_path_file_name_title_or_alias_then_heading(ask) -> None:
+    notes = [
+        document("a.md", "# A\n\n## Plan\n\nOne."),
+        document("b.md", "# Plan\n\nTwo."),
+        document("c.md", "# C\n\nThree.", aliases=("plan",)),
+        document("sub/plan.md", "# D\n\nFour."),
+        document("plan.md", "# E\n\nFive."),
+        document("z.md", "# Z\n\nPlan, plan and plan."),
+    ]
+    assert paths(ask(notes, "Plan")) == ["plan.md", "sub/plan.md", "b.md", "c.md", "a.md", "z.md"]
+
+
+def test_of_notes_of_one_name_all_come_first_told_apart_by_path(ask) -> None:
+    notes = [document(f"{n}/Meeting.md", f"# Meeting\n\nAgenda.\n\nTopic {word}.") for n, word in enumerate(("oak", "elm", "fir"))]
+    found = paths(ask([*notes, document("x.md", "# X\n\nMeeting, meeting, meeting.")], "meeting", embedder=FakeEmbedder()))
+    assert (sorted(found[:3]), found[3:]) == (["0/Meeting.md", "1/Meeting.md", "2/Meeting.md"], ["x.md"])
+
+
+@pytest.mark.parametrize(("count", "named"), [(3, True), (4, False)])
+def test_a_heading_is_a_name_where_at_most_three_notes_have_it(ask, count, named) -> None:
+    notes = [document(f"{n}.md", f"# N{n}\n\nText {n}.\n\n## Improvements\n\nFaster {n}.") for n in range(count)]
+    search, _ = ask(notes, "improvements")
+    assert any(each.name_kind for each in search.candidates) is named
+
+
+@pytest.mark.parametrize("name", ["C", "C++", "C#"])
+def test_names_that_differ_in_their_signs_are_several(ask, name) -> None:
+    notes = [document(f"{n}.md", f"# {title}\n\nA language called C, C++ or C#.") for n, title in enumerate(("C", "C++", "C#"))]
+    search, _ = ask(notes, name)
+    assert [search.passages[0].title, *(each.name_kind for each in search.candidates[1:])] == [name, None, None][: len(search.candidates)]
+
+
+@pytest.mark.parametrize("name", ["???", "🌱", "❤️", "…", "+"])
+def test_a_name_of_signs_alone_brings_its_note(ask, name) -> None:
+    search, _ = ask([*NOTES, document("signs.md", "Roots and leaves.", title=name)], name)
+    assert (paths((search,))[0], search.answerable, search.confidence_level) == ("signs.md", True, "high")
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "same"),
+    [
+        ("CAFÉ", "café", 0),
+        ("Cafe\u0301", "Café", 0),
+        ("cafe", "Café", 1),
+        ("Cáfe", "Cafe", 1),
+        ("strasse", "Straße", 0),
+        ("rerender", "Re-render", 1),
+        ("whats new", "What's new?", 1),
+        ("v1132", "v1.13.2", 1),
+        ("v1.13.2", "v1-13-2", 1),
+        ("1.1.1", "1.11", None),
+        ("C", "C++", None),
+        ("ガラス", "カラス", None),
+        ("각", "가", None),
+        ("कि", "क", None),
+        ("мои", "мой", None),
+        ("елка", "ёлка", 1),
+        ("", "!", None),
+        ("?", "!", None),
+    ],
+)
+def test_names_are_compared_by_their_letters_and_no_letter_is_made_another(typed, name, same) -> None:
+    assert spelled(typed, name) == same
+    assert spelled(name, typed) == same
+
+
+WORDS = st.sampled_from(["Plan", "über", "naïve", "2.0", "C++", "日本語", "プラグイン", "한국어", "हिन्दी", "Ёлка", "it's", "x_y"])
+SHAPES = st.sampled_from(
+    [
+        str.upper,
+        str.lower,
+        str.title,
+        lambda n: n.replace(" ", "-"),
+        lambda n: f"“{n}”!",
+        lambda n: f"[[{n}]]",
+        lambda n: f"[[{n}|x]]",
+        lambda n: f" {n} ",
+    ]
+)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4), SHAPES)
+@settings(max_examples=150, deadline=None)
+def test_no_shape_of_a_title_hides_its_note(parts, shape) -> None:
+    title = " ".join(parts)
+    notes = DocumentNames([document("a.md", "x", title="Another").document, document("b.md", "x", title=title).document])
+    assert {n for each in readings(shape(title)) for n in notes.bearers(each.name)} == {1}
+
+
+def test_the_named_note_is_shown_itself_where_another_says_the_same(ask, knowing) -> None:
+    text = "Files are kept on every device that you own, for thirty days, and nobody else can read them there."
+    notes = [
+        document("copy.md", f"# Copy\n\n{text}"),
+        document("Retention.md", f"# Retention\n\n{text}"),
+        document("new.md", f"# N\n\n{text}", date="2026-01-01"),
+    ]
+    snapshot = knowing(memory_snapshot(notes, FakeEmbedder()), copies={0: (1, 2), 1: (0, 2), 2: (0, 1)})
+    for off in ("", "dedup_known", "dedup_known dedup_hash"):
+        first = ask(snapshot, "retention", embedder=FakeEmbedder(), off=off, confidence={"minimum_relevance": 0.0})[0].passages[0]
+        assert (first.path, sorted(place.path for place in first.also_in)) == ("Retention.md", ["copy.md", "new.md"])
+
+
+def test_an_older_version_that_is_named_by_its_path_is_shown(ask) -> None:
+    notes = [document(f"{n}/sync.md", f"# Sync\n\nSync keeps vaults equal since version {n} of the app.") for n in ("5.1", "7.6")]
+    assert paths(ask(notes, "5.1/sync.md"))[0] == "5.1/sync.md"
+    assert paths(ask(notes, "sync")) == ["7.6/sync.md"]
+
+
+def test_neither_reranking_nor_diversity_puts_another_note_before_it(ask) -> None:
+    notes = [*NOTES, document("empty.md", "# Team settings page")]
+    mmr = {"diversify": {"method": "mmr", "relevance": 0.1}, "rerank": {"weight": 1.0}}
+    models = {"embedder": FakeEmbedder(), "reranker": FakeReranker(), "on": "rerank"}
+    assert paths(ask(notes, "Settings", **models, **mmr))[0] == "Settings.md"
+    assert paths(ask(notes, "Über uns", **models, **mmr))[0] == "Guides/Über uns.md"
+
+
+def test_a_note_that_is_a_title_alone_comes_first_when_it_is_named(ask) -> None:
+    notes = [document("a.md", "# Heron bird\n\nA heron stands still."), document("b.md", "# Heron\n\nIt.")]
+    assert paths(ask(notes, "heron"))[0] == "b.md"
+
+
+def test_filters_hold_for_a_name(ask) -> None:
+    query = Query("Settings", filters=Filters(path=("other.md", "loud.md"), since=date(1970, 1, 1)))
+    assert "Settings.md" not in paths(ask(NOTES, query))
+
+
+def test_a_name_is_not_corrected_into_another_word(ask) -> None:
+    notes = [document("a.md", "# Deployment\n\nDeployment deployment."), document("deploymant.md", "# X\n\nOther words.")]
+    search, _ = ask(notes, "deploymant")
+    assert (search.text, paths((search,))[0]) == ("deploymant", "deploymant.md")
