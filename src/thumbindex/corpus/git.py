@@ -132,52 +132,21 @@ def read_days(repository: Repository, own: Path, interrupted: Callable[[], bool]
 
 
 _LOG = (
-    *(
-        "--no-pager",
-        "--bare",
-        "log",
-        "--topo-order",
-        f"--max-count={MOST_COMMITS}",
-        "--no-mailmap",
-        "--no-show-signature",
-        "--no-notes",
-        "--no-color",
-    ),
-    *(
-        "--date=short",
-        "--format=%x01%H %ad",
-        "--raw",
-        "-z",
-        "--no-abbrev",
-        "--no-renames",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--ignore-submodules=all",
-    ),
-)
+    f"--no-pager --bare log --topo-order --max-count={MOST_COMMITS} --no-mailmap --no-show-signature --no-notes --no-color --date=short"
+    " --format=%x01%H%x20%ad --raw -z --no-abbrev --no-renames --no-ext-diff --no-textconv --ignore-submodules=all"
+).split()
+
+_SAFE = (
+    f"GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL={os.devnull} GIT_ATTR_NOSYSTEM=1 GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_ALLOW_PROTOCOL="
+    " GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0 GIT_LITERAL_PATHSPECS=1 LC_ALL=C"
+).split()
 
 
 def _surroundings(repository: Repository, own: Path) -> dict[str, str]:
     """Return all that git is told by its environment."""
     kept = {name: value for name, value in environment().items() if name.upper() in {"PATH", "SYSTEMROOT", "TEMP", "TMP"}}
-    return kept | {
-        "GIT_DIR": str(own),
-        "GIT_OBJECT_DIRECTORY": str(repository.objects),
-        "GIT_CEILING_DIRECTORIES": str(own.parent),
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_SYSTEM": os.devnull,
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_LITERAL_PATHSPECS": "1",
-        "HOME": str(own),
-        "XDG_CONFIG_HOME": str(own),
-        "LC_ALL": "C",
-    }
+    places = {"GIT_DIR": str(own), "GIT_OBJECT_DIRECTORY": str(repository.objects), "HOME": str(own), "XDG_CONFIG_HOME": str(own)}
+    return kept | places | {name: value for name, _, value in (each.partition("=") for each in _SAFE)}
 
 
 def _run(command: list[str], surroundings: dict[str, str], folder: Path, interrupted: Callable[[], bool]) -> bytes | None:
