@@ -249,5 +249,5 @@ def _under_words(text: str, tools: Tools) -> list[ChunkId]:
             held, known = held & holding, True
             if not held.any():
                 return []
-    chunks = np.flatnonzero(held) if known else []
-    return [ChunkId(int(n)) for n in chunks] if len(chunks) <= MOST_UNDER else []
+    chunks: list[int] = np.flatnonzero(held).tolist() if known else []
+    return [ChunkId(n) for n in chunks] if len(chunks) <= MOST_UNDER else []
