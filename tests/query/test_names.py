@@ -95,6 +95,13 @@ def test_a_heading_is_a_name_where_at_most_three_notes_have_it(ask, count, named
     assert any(each.name_kind for each in search.candidates) is named
 
 
+def test_a_heading_in_an_example_of_code_is_a_name_where_no_heading_is(ask) -> None:
+    example = document("shell.md", "# Shell\n\nType:\n\n```bash\n  # Log in\nob login\n```")
+    loud = document("loud.md", "# Loud\n\nLog in, log in and log in.")
+    assert paths(ask([example, loud], "log in")) == ["shell.md", "loud.md"]
+    assert paths(ask([example, document("real.md", "# R\n\nText.\n\n## Log in\n\nText.")], "log in"))[0] == "real.md"
+
+
 @pytest.mark.parametrize("name", ["C", "C++", "C#"])
 def test_names_that_differ_in_their_signs_are_several(ask, name) -> None:
     notes = [document(f"{n}.md", f"# {title}\n\nA language called C, C++ or C#.") for n, title in enumerate(("C", "C++", "C#"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -13,13 +13,16 @@ import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind
 from thumbindex.query.stage import Search, Tools, once_a_catalog
-from thumbindex.text import bare_name, words
+from thumbindex.text import bare_name, bare_names, words
 
 MOST_NOTES = 3
 """Notes that have one heading: of a commoner one nobody says which is meant."""
 
 MOST_UNDER = 2_000
 """Chunks under headings with a query's words, of which the headings are read: beyond these the words are common ones."""
+
+MOST_SIGNS = 6
+"""Signs of a short name that may be left out; of a long one a quarter may be signs."""
 
 MOST_ALIKE = 2_000
 """Notes of one file name that are looked at one by one, as of `index.md`."""
@@ -30,6 +33,7 @@ _FILE = re.compile(r"[^\W_]\.[A-Za-z]\w+$")
 _ABOVE = re.compile(r"^(?:\.{0,2}/)+")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
 _SIGN = re.compile(r"(?<=[^\W_])[+#]+(?!\w)")
+_LINE = re.compile(r"^[ \t>]*#{1,6}[ \t]+(\S.*)$", re.M)
 _ORDER = {NameKind.PATH: 0, NameKind.FILE: 1, NameKind.TITLE: 2, NameKind.ALIAS: 2, NameKind.HEADING: 3}
 
 
@@ -100,11 +104,11 @@ class DocumentNames:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
-        self._numbers: dict[int, list[int]] = {}  # by a name's length
-        self._folded: dict[int, dict[str, list[int]]] = {}
+        self._called: dict[int, list[int]] = {}  # by a name's length, which of its document's names it is, and of which document
+        self._folded: dict[int, frozenset[str]] = {}
         for number, document in enumerate(documents):
-            for name in _names_of(document):
-                self._numbers.setdefault(_length(name), []).append(number)
+            for at, name in enumerate(_names_of(document)):
+                self._called.setdefault(_length(name), []).append(at * len(documents) + number)
 
     def bearers(self, name: str) -> dict[DocumentId, Claim]:
         """Return the documents that bear a name, or lie at it as at a path, each with its best claim."""
@@ -120,17 +124,18 @@ class DocumentNames:
     def _alike(self, name: str) -> Iterator[int]:
         """Yield the documents with a name of the same letters: signs that were left out may make it longer."""
         key = bare_name(name)
-        for length in [n for n in self._numbers if n == -1 - len(key) or len(key) <= n <= len(key) + len(name)]:
-            yield from self._of_length(length).get(key, ())
+        longest = len(name) + len(key) // 3 + MOST_SIGNS
+        for length in [n for n in self._called if n == -1 - len(key) or len(key) <= n <= longest]:
+            if length not in self._folded:
+                self._folded[length] = frozenset(self._keys(length))
+            if key in self._folded[length]:
+                numbers = (n % len(self._documents) for n in self._called[length])
+                yield from (n for n, each in zip(numbers, self._keys(length), strict=True) if each == key)
 
-    def _of_length(self, length: int) -> Mapping[str, Sequence[int]]:
-        if length not in self._folded:
-            folded = self._folded[length] = {}
-            for number in dict.fromkeys(self._numbers[length]):
-                for name in _names_of(self._documents[number]):
-                    if _length(name) == length:
-                        folded.setdefault(bare_name(name), []).append(number)
-        return self._folded[length]
+    def _keys(self, length: int) -> list[str]:
+        """Return the letters of all names of a length."""
+        parts = (divmod(n, len(self._documents)) for n in self._called[length])
+        return bare_names([_names_of(self._documents[number])[at] for at, number in parts])
 
 
 def _names_of(document: Document) -> tuple[str, ...]:
@@ -208,7 +213,10 @@ names_of = once_a_catalog(lambda catalog: DocumentNames(catalog.documents))
 
 
 def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
-    """Return the notes with a heading that the query is, where they are few, each with the first chunk under it that may be found."""
+    """Return the notes with a heading that the query is, where they are few, each with the first chunk under it that may be found.
+
+    Where none has it, a heading in an example of code is looked for (`# Login`) in what was found.
+    """
     catalog = tools.snapshot.catalog
     asked = [each.heading if not each.name else each.name for each in readings(search.query.text) if not (each.name and each.heading)]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
@@ -217,6 +225,10 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
             same = min((how for each in above[1:] if (how := spelled(text, each)) is not None), default=None)
             if same is not None:
                 under[same].setdefault(catalog.document_of(n), []).append(n)
+    if not (under[0] or under[1]):
+        for each in search.candidates:
+            if any(spelled(text, line) is not None for line in _LINE.findall(each.chunk.text) for text in asked):
+                under[1].setdefault(each.document, []).append(each.id)
     found = under[0] or under[1]
     if len(found) > MOST_NOTES:
         return {}
@@ -237,5 +249,5 @@ def _under_words(text: str, tools: Tools) -> list[ChunkId]:
             held, known = held & holding, True
             if not held.any():
                 return []
-    chunks = np.flatnonzero(held) if known else []
-    return [ChunkId(int(n)) for n in chunks] if len(chunks) <= MOST_UNDER else []
+    chunks: list[int] = np.flatnonzero(held).tolist() if known else []
+    return [ChunkId(n) for n in chunks] if len(chunks) <= MOST_UNDER else []
