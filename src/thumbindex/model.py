@@ -199,6 +199,7 @@ class Filters:
     path: tuple[str, ...] = ()  # globs, any of them
     tag: tuple[str, ...] = ()  # all of them; `a` matches `a/b` too
     since: date | None = None
+    until: date | None = None  # that day too
     without: tuple[str, ...] = ()  # paths of documents that are left out
 
 

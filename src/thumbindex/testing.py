@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from math import log
 from typing import Any
 
@@ -283,8 +284,12 @@ def _passes(document: Document, filters: Filters) -> bool:
         and document.path not in filters.without
         and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
         and all(any(f"{tag}/".casefold().startswith(f"{wanted}/".casefold()) for tag in document.tags) for wanted in tags)
-        and (filters.since is None or day_of(document) >= filters.since)
+        and (filters == replace(filters, since=None, until=None) or _is_between(day_of(document), filters))
     )
+
+
+def _is_between(day: date | None, filters: Filters) -> bool:
+    return day is not None and (filters.since or day) <= day <= (filters.until or day)
 
 
 def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]:

@@ -75,6 +75,14 @@ def test_filters_narrow_the_answer(run: Run) -> None:
     assert {each["path"] for each in by_date["results"]} == {"sync.md"}
 
 
+def test_until_is_a_day_that_counts_and_since_may_stand_beside_it(run: Run) -> None:
+    between = checked(run("query", "dots and lines", "--since", "2020-01-01", "--until", "2020-01-01", "--json"), "query")
+    before = run("query", "dots and lines", "--until", "2019-12-31")
+    assert [each["path"] for each in between["results"]] == ["plugins/graph view.md"]
+    assert "Searched was only what --until let through." in before.stdout
+    assert "--until never: not a date" in run("query", "x", "--until", "never").stderr
+
+
 def test_an_explained_answer_shows_every_stage(run: Run) -> None:
     lines = run("query", "green button", "--explain").stdout.splitlines()
     stages = [line.split()[0] for line in lines if line.split()[:1] in (["classify"], ["fuse"], ["parents"])]

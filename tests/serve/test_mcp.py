@@ -97,6 +97,8 @@ async def test_nonsense_gets_an_honest_nothing_found(server: Server) -> None:
         ({"path": ["plugins/**"]}, {"plugins/canvas.md", "plugins/graph view.md"}),
         ({"path": "sync.md"}, {"sync.md"}),
         ({"since": "2026-01-01", "path": ["sync.md", "plugins/graph*"]}, {"sync.md"}),
+        ({"until": "2020-01-01"}, {"plugins/graph view.md"}),
+        ({"since": "2026-03-01", "until": "2026-03-01"}, {"sync.md"}),
         ({"folder": ["vault"], "tag": ["guide/setup"]}, {"sync.md"}),
     ],
 )
@@ -214,6 +216,8 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("query", {"query": "x", "explain": 1}, "`explain` must be of type boolean"),
         ("query", {"query": "x", "tag": [1]}, "`tag` must be a list of strings"),
         ("query", {"query": "x", "since": "soon"}, "`since` must be a date as 2026-01-31"),
+        ("query", {"query": "x", "until": "2026-02-30"}, "`until` must be a date as 2026-01-31"),
+        ("query", {"query": "x", "since": "2026-02-02", "until": "2026-02-01"}, "since 2026-02-02 is later than until 2026-02-01"),
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
         ("query", {"query": "x", "wait_fresh": 61}, "`wait_fresh` must be at least 0 and at most 60"),
         ("query", {"query": "x", "wait_fresh": True}, "`wait_fresh` must be of type number"),

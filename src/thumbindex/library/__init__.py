@@ -215,6 +215,7 @@ class Library:
         path: Sequence[str] = (),
         tag: Sequence[str] = (),
         since: date | None = None,
+        until: date | None = None,
         without: Sequence[str] = (),
         wait_fresh: float = 0.0,
         explain: bool = False,
@@ -232,7 +233,7 @@ class Library:
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
-        query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since, tuple(without))))
+        query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since, until, tuple(without))))
         wait = checked_wait(wait_fresh)
         readers = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         freshness = wait_until_fresh(readers, wait, progress or (lambda _: None), interrupted, attended) if wait else None
@@ -254,6 +255,7 @@ class Library:
         glob: Sequence[str] = (),
         tag: Sequence[str] = (),
         since: date | None = None,
+        until: date | None = None,
     ) -> Why:
         """Tell why a note (`path#heading` too) is, or is not, among the answers to a question with this limit and these filters.
 
@@ -261,7 +263,7 @@ class Library:
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
-        query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since)))
+        query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since, until)))
         self._models_for_query()
         return why(path, query, self._readers, self.config.query, self._embedder, self._reranker)
 

@@ -133,6 +133,8 @@ def checked(query: Query) -> Query:
         raise UsageError(f"The query has {len(query.text):,} characters, more than 10,000 characters: ask for less.")
     if query.limit < 1:
         raise UsageError(f"limit is {query.limit}: ask for at least 1 passage.")
+    if query.filters.since and query.filters.until and query.filters.since > query.filters.until:
+        raise UsageError(f"since {query.filters.since} is later than until {query.filters.until}: no day lies between them.")
     globs = tuple(glob.removeprefix("./") for glob in query.filters.path)
     for glob in globs:
         if not glob.strip("/ ") or glob.startswith("!"):

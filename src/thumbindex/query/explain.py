@@ -219,11 +219,12 @@ def _verdict(document: Document, wanted: set[ChunkId], seen: History, answer: Se
 
 def not_searched(document: Document, wanted: Collection[ChunkId], filters: Filters, tools: Tools) -> str:
     """Say which filter keeps chunks out of the search, or that they only repeat others of their document."""
-    tags = ", ".join(document.tags) or "none"
+    tags, day = ", ".join(document.tags) or "none", day_of(document) or "no known date"
     each = (
         (Filters(path=filters.path), f"the filter `path` does not match it: {', '.join(filters.path)}"),
         (Filters(tag=filters.tag), f"the filter `tag` asks for {', '.join(filters.tag)}; its tags: {tags}"),
-        (Filters(since=filters.since), f"the filter `since` asks for {filters.since} or later; it is of {day_of(document)}"),
+        (Filters(since=filters.since), f"the filter `since` asks for {filters.since} or later; it is of {day}"),
+        (Filters(until=filters.until), f"the filter `until` asks for {filters.until} or earlier; it is of {day}"),
     )
     for one, reason in each:
         mask = tools.snapshot.catalog.select(one)

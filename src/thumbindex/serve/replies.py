@@ -132,7 +132,7 @@ _GIVES_WAY = ("query", "corrected", "terms", "stages", "retrievers", "notes")
 _EXPLAINED = 4
 """How many times as long as any other an explained answer may be that was given no budget: who asks why wants to see the passages, too."""
 
-_LIBRARY_ARGUMENTS = {"limit", "folder", "path", "tag", "since", "wait_fresh"}
+_LIBRARY_ARGUMENTS = {"limit", "folder", "path", "tag", "since", "until", "wait_fresh"}
 """Arguments of `query` that are the library's; the others are about the answer's form."""
 
 
@@ -262,7 +262,7 @@ def reply_query(
     explain = bool(arguments.get("explain"))
     answer = library.query(arguments["query"], explain=explain, progress=tell, interrupted=interrupted, attended=attended, **asked)
     several = len(library.folders) > 1
-    narrowed = [f"`{name}`" for name in ("tag", "path", "since") if arguments.get(name)]
+    narrowed = [f"`{name}`" for name in ("tag", "path", "since", "until") if arguments.get(name)]
     lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
     form = PassageForm(several, explain, library.note_tokens(answer.passages))
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
@@ -299,7 +299,7 @@ def count_reply(reply: Reply, size: Size) -> int:
 
 def _reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Tell why a note is, or is not, among the answers to a question."""
-    filters = {name: arguments[name] for name in ("limit", "folder", "tag", "since") if name in arguments}
+    filters = {name: arguments[name] for name in ("limit", "folder", "tag", "since", "until") if name in arguments}
     found = library.why(arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters)
     loading = [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAINED

@@ -40,7 +40,8 @@ _QUERY_INPUT: Schema = {
     "folder": {**_STRINGS, "description": "Only these folders"},
     "path": {**_STRINGS, "description": "Only paths matching a glob, as guides/**"},
     "tag": {**_STRINGS, "description": "Only documents with all these tags"},
-    "since": {"type": "string", "format": "date", "description": "Only of this date or later"},
+    "since": {"type": "string", "description": "Only from this day on, as 2026-01-31"},
+    "until": {"type": "string", "description": "Only up to this day"},
     "explain": {"type": "boolean", "description": "Add how each result came up"},
     "why": {"type": "string", "description": "Instead: why this path (or path#heading) is no answer"},
     "seen": {**_STRINGS, "description": "Ids you hold: not sent again"},
@@ -78,8 +79,6 @@ _LINES: Schema = {"start_line": _NUMBER, "end_line": _NUMBER}
 _RESULT: Schema = {"citation": _STRING, "id": _STRING, "folder": _STRING, "path": _STRING, **_LINES}
 
 _TEXT: Schema = {
-    "match_start": _NUMBER,
-    "match_end": _NUMBER,
     "text": _STRING,
     "rest": {"type": "object"},
     "note_tokens": _NUMBER,
@@ -158,7 +157,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
         "title": "Index status",
         "description": "Tell how large and how far the index is, its model, and which files could not be read.",
         "inputSchema": _closed({}),
-        "outputSchema": _object({"folders": _ARRAY, "notes": _STRINGS, "progress": _ARRAY}, "folders"),
+        "outputSchema": _object({"folders": _ARRAY, "notes": _STRINGS}, "folders"),
     },
 )
 """Names, descriptions and schemas: `tools/list`, less the annotations that all share."""
@@ -223,8 +222,8 @@ def _check(name: str, value: Any, schema: Schema) -> Any:
         raise UsageError(
             f"`{name}` must be at least {schema['minimum']}" + (f" and at most {schema['maximum']}" if "maximum" in schema else "") + "."
         )
-    if name == "since":
-        return _read_date(value)
+    if name in {"since", "until"}:
+        return _read_date(name, value)
     return read_lines(value) if name == "lines" else value
 
 
@@ -240,11 +239,11 @@ def read_lines(written: str) -> tuple[int, int]:
     return start, end
 
 
-def _read_date(written: str) -> date:
+def _read_date(name: str, written: str) -> date:
     try:
         return date.fromisoformat(written)
     except ValueError as error:
-        raise UsageError(f"`since` must be a date as 2026-01-31, not {written!r}.") from error
+        raise UsageError(f"`{name}` must be a date as 2026-01-31, not {written!r}.") from error
 
 
 def _hint(name: str, known: Mapping[str, Any]) -> str:
