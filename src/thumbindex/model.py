@@ -203,6 +203,29 @@ class Filters:
     without: tuple[str, ...] = ()  # paths of documents that are left out
 
 
+FilterField = Literal["tag", "path", "file", "title", "words"]
+"""Of what a filter that is typed in a query asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter as it is typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`, `-word`."""
+
+    field: FilterField
+    value: str
+    excludes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """A filter that no note meets, and the names of tags or paths that come nearest to it."""
+
+    field: FilterField
+    value: str
+    nearest: tuple[str, ...] = ()
+    as_words: bool = False  # it was typed in a query and is searched for like any other word
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A question as it was asked."""
@@ -424,6 +447,10 @@ class Answer:
     trace: tuple[Step, ...]
     index: IndexState
     freshness: Freshness | None = None  # None where it was not asked for
+    filters: tuple[Condition, ...] = ()  # that were read in the query
+    unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
+    undated: int = 0  # notes that `since` and `until` leave out of a short answer because no day of theirs is known
+    listed: int | None = None  # where the query is filters alone, how many notes they let through
 
 
 @dataclass(frozen=True, slots=True)
@@ -586,6 +613,26 @@ class OutlineEntry:
     level: int
     heading: str
     line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNote:
+    """A note in a list that nobody asked a question for."""
+
+    folder: str
+    path: str
+    title: str
+    date: str  # ISO day, empty where none is known
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteList:
+    """The notes that filters let through, the newest first; those of which no day is known last."""
+
+    notes: tuple[ListedNote, ...]
+    unmet: tuple[Unmet, ...] = ()
+    undated: int = 0  # notes that `since` and `until` leave out because no day of theirs is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
 from thumbindex.ports import Mask, Salience
+from thumbindex.text import fold
 
 Positions = npt.NDArray[np.int64]
 
@@ -170,8 +171,8 @@ def passes(document: Document, filters: Filters) -> bool:
     """Tell whether a document passes path globs (any), tags (all, nested ones too) and the dates."""
     if document.path in filters.without or (filters.path and not any(meets(glob, document.path) for glob in filters.path)):
         return False
-    tags = {tag.casefold() for tag in document.tags}
-    for wanted in (tag.lstrip("#").casefold() for tag in filters.tag):
+    tags = {fold(tag) for tag in document.tags} if filters.tag else ()
+    for wanted in (fold(tag.lstrip("#")) for tag in filters.tag):
         if not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in tags):
             return False
     if filters.since is None and filters.until is None:

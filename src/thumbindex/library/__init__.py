@@ -19,14 +19,24 @@ from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer, delete_index, mend
-from thumbindex.library.answering import Turns, answer, checked, folder_state
+from thumbindex.library.answering import Turns, answer, checked, checked_filters, folder_state
 from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_json, in_words, judge_texts, keep_decisions, total, warnings
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_folders, open_directories
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
-from thumbindex.library.reading import Note, find_document, note_tokens, outline_documents, outline_headings, read_excerpt, read_notes, related_to
+from thumbindex.library.reading import (
+    Note,
+    find_document,
+    list_notes,
+    note_tokens,
+    outline_documents,
+    outline_headings,
+    read_excerpt,
+    read_notes,
+    related_to,
+)
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
@@ -39,6 +49,7 @@ from thumbindex.model import (
     IndexReport,
     IndexState,
     Judgement,
+    NoteList,
     OutlineEntry,
     Passage,
     Pause,
@@ -266,6 +277,20 @@ class Library:
         query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since, until)))
         self._models_for_query()
         return why(path, query, self._readers, self.config.query, self._embedder, self._reranker)
+
+    def listing(
+        self,
+        *,
+        folder: Sequence[str] = (),
+        path: Sequence[str] = (),
+        tag: Sequence[str] = (),
+        since: date | None = None,
+        until: date | None = None,
+    ) -> NoteList:
+        """List the notes that filters (those of `query`) let through, the newest first, without a question; indexes nothing."""
+        self._known(folder)
+        filters = checked_filters(Filters((), tuple(path), tuple(tag), since, until))
+        return list_notes(filters, [reader for reader in self._readers if not folder or reader.folder.name in folder])
 
     def read(self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None) -> Excerpt:
         """Return a document's lines: all of them, those under a heading (`path#heading` will do), or a range."""

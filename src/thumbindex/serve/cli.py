@@ -13,7 +13,7 @@ import typer
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
-from thumbindex.serve.as_json import answer_payload, report_payload, status_payload, why_payload
+from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
@@ -32,7 +32,7 @@ from thumbindex.serve.options import (
     takes_opening,
 )
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
-from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_report, print_status, print_why
+from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_list, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
 
 if TYPE_CHECKING:
@@ -205,6 +205,32 @@ def query(
     return FOUND if answer.answerable else NOT_FOUND
 
 
+@app.command("list")
+@reported
+@takes_opening
+def list_notes(
+    ctx: typer.Context,
+    opening: Opening,
+    tag: TagOption = None,
+    path: GlobOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Notes listed; all without it.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List notes by tag, path and date, the newest first, without a question."""
+    filters = read_filters(tag, path, since, until)
+    with open_for(ctx, opening) as library:
+        _index_words(library)
+        found = library.listing(path=filters.path, tag=filters.tag, since=filters.since, until=filters.until)
+        several = len(library.folders) > 1
+    if as_json:
+        print_json(list_payload(found, limit))
+    else:
+        print_list(found, limit, several)
+    return FOUND if found.notes else NOT_FOUND
+
+
 app.command()(serve)  # help lists the commands in this order: what a newcomer needs stands first
 app.command("install")(install)
 
@@ -286,13 +312,19 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
 def _make_ready(library: Library, wait: bool) -> None:
     """Bring the words up to date, the vectors too with `wait`, and load the models where there are vectors to search."""
     try:
-        with ProgressDisplay() as show:
-            library.index(words_only=not wait, progress=show, after_others=wait)
+        _index_words(library, wait)
     except ModelError as error:
         say_error(f"{error} Going on without it.")
         return
+    _load_models(library)
+
+
+def _index_words(library: Library, vectors: bool = False) -> None:
+    """Bring the words up to date, or say why what was indexed before has to do."""
+    try:
+        with ProgressDisplay() as show:
+            library.index(words_only=not vectors, progress=show, after_others=vectors)
     except (UnknownFolderError, StorageError) as error:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
         say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
-    _load_models(library)

@@ -34,7 +34,7 @@ _FOLDER: Schema = {"type": "string", "description": "Where two folders have this
 _PATH: Schema = {"type": "string", "description": "As given in citations"}
 
 _QUERY_INPUT: Schema = {
-    "query": {"type": "string", "description": 'A question or keywords; "quotes" for an exact phrase'},
+    "query": {"type": "string", "description": 'A question or keywords; "quotes" for an exact phrase, tag:x, -word'},
     "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "Passages, default 5"},
     "max_tokens": {"type": "integer", "minimum": 100, "description": "Budget of the answer"},
     "folder": {**_STRINGS, "description": "Only these folders"},
@@ -56,8 +56,11 @@ _READ_INPUT: Schema = {
 }
 
 _OUTLINE_INPUT: Schema = {
-    "path": {"type": "string", "description": "A document, or a directory; without it, all"},
+    "path": {"type": "string", "description": "A document, directory or glob; without it, all"},
     "folder": {"type": "string", "description": "Only this folder"},
+    "tag": _STRINGS,
+    "since": _STRING,
+    "until": _STRING,
 }
 
 _RELATED_INPUT: Schema = {"path": _PATH, "folder": _FOLDER, "limit": {"type": "integer", "minimum": 1, "maximum": 100}}
@@ -123,13 +126,12 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "outline",
         "title": "Outline",
-        "description": "List a document's headings, or the documents of a directory or of everything: "
-        "for finding your way when you do not know what to ask for.",
+        "description": "List a document's headings, or documents: of a directory, by tag or date (newest first), or all: "
+        "for when you do not know what to ask for.",
         "inputSchema": _closed(_OUTLINE_INPUT),
         "outputSchema": _object(
             {
                 "entries": _list({"folder": _STRING, "path": _STRING, "level": _NUMBER, "heading": _STRING, "line": _NUMBER}, "path", "heading"),
-                "left_out": _NUMBER,
             },
             "entries",
         ),
@@ -144,7 +146,6 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
                 "path": _STRING,
                 "links": _STRINGS,
                 "backlinks": _STRINGS,
-                "dangling": _STRINGS,
                 "similar": _list({"path": _STRING, "score": {"type": "number"}}),
             },
             "links",
