@@ -95,6 +95,7 @@ def test_a_filter_typed_in_a_query_narrows_it(library: Library, query: str, path
         "-draft",
         "-budget",
         'print("budget") and {"draft": 1}',
+        'add "$( --draft)" to the budget',
         'budget "no such phrase"',
     ],
 )

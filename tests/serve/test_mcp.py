@@ -107,6 +107,26 @@ async def test_filters_narrow_a_query(server: Server, filters: dict[str, Any], p
     assert {each["path"] for each in answer["results"]} == paths
 
 
+async def test_filters_may_be_typed_in_a_query_and_an_unknown_one_names_the_nearest(server: Server) -> None:
+    text, answer = await call(server, "query", query="tag:guide -whiteboard", limit=10)
+    assert {each["path"] for each in answer["results"]} == {"sync.md"}
+    assert (answer["listed"], "Filters: tag:guide -whiteboard" in text) == (1, True)
+    text, answer = await call(server, "query", query="green button", tag=["giude"])
+    assert answer["unmet"] == [{"field": "tag", "value": "giude", "nearest": ["guide"], "as_words": False}]
+    assert "No note has the tag #giude: nearest is #guide." in text
+
+
+async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Server) -> None:
+    text, dated = await call(server, "outline", until="2026-03-01")
+    assert [each["path"] for each in dated["entries"]] == ["sync.md", "plugins/graph view.md"]
+    assert text.splitlines()[0] == "2026-03-01  sync.md - Sync #guide/setup"
+    _, tagged = await call(server, "outline", tag="guide", path="*.md", folder="vault")
+    assert [(each["path"], each["tags"]) for each in tagged["entries"]] == [("sync.md", ["guide/setup"])]
+    text, none = await call(server, "outline", tag=["giude"])
+    assert (none["entries"], none["unmet"][0]["nearest"]) == ([], ["guide"])
+    assert "No note has the tag #giude: nearest is #guide." in text
+
+
 async def test_an_explained_answer_tells_what_each_stage_did(server: Server) -> None:
     text, answer = await call(server, "query", query="green button", explain=True)
     assert [step["stage"] for step in answer["trace"]][:3] == ["classify", "correct", "equate"]

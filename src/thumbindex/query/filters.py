@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import translate
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,9 @@ _TYPED = re.compile(
 )
 _TAG = re.compile(r"#?([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
 _WORD = re.compile(r"[^\W\d_][^\W\d_'’-]+(?:-[^\W\d_]+)*")
+_CODE = re.compile(r"[$<>{}=|\\]")
+"""What a phrase in quotes does not hold, and a piece of a program does."""
+
 _SUFFIX = re.compile(r"\.\w+$")
 _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
 """What only a command line has: where one stands, every word behind a dash may be one."""
@@ -97,7 +101,7 @@ def _marks(text: str) -> Iterator[_Mark]:
             value = phrase or value
             field = _FIELDS[match["field"].lower()] if words(value) and not value.startswith("//") else None
         elif phrase or (excludes and _WORD.fullmatch(value)):
-            field, value = ("words", phrase or value) if words(phrase or value) else (None, "")
+            field, value = ("words", phrase or value) if words(phrase or value) and not _CODE.search(phrase or "") else (None, "")
         if field:
             yield _Mark(match.start(), end, Condition(field, value, excludes), bool(match["hash"]))
 
@@ -114,13 +118,12 @@ def _without(text: str, marks: Sequence[_Mark]) -> str:
 def _is_called(text: str, documents: Sequence[Document]) -> bool:
     """Tell whether a note has just this for its title, an alias, or its file's name."""
     wanted = composed(text).casefold()
-    return any(wanted == composed(name).casefold() for each in documents for name in (each.title, *each.aliases, each.path, *_file_names(each.path)))
-
-
-def _file_names(path: str) -> tuple[str, str]:
-    """Return a file's name with its suffix and without."""
-    name = path.rpartition("/")[2]
-    return name, name.rpartition(".")[0]
+    ends = tuple(f"/{wanted}{suffix}" for suffix in ("", ".md", ".markdown"))
+    return any(
+        f"/{each.path}".casefold().endswith(ends)
+        or any((len(name) == len(text) or not name.isascii()) and composed(name).casefold() == wanted for name in (each.title, *each.aliases))
+        for each in documents
+    )
 
 
 def _may_exclude(text: str, mark: _Mark, keyword: KeywordIndex) -> bool:
@@ -175,8 +178,13 @@ def meets(document: Document, condition: Condition) -> bool:
         asked = words(condition.value)
         likely = (name for name in (document.title, *document.aliases) if not asked[0].isalnum() or asked[0] in _fold(name))
         return any(f" {' '.join(asked)} " in f" {' '.join(words(name))} " for name in likely)
-    path = _fold(_file_names(document.path)[0] if condition.field == "file" else document.path)
-    return bool(re.match(translate(wanted), path)) if "*" in wanted else wanted.removeprefix("./") in path
+    path = _fold(document.path.rpartition("/")[2] if condition.field == "file" else document.path)
+    return _glob(wanted).match(path) is not None if "*" in wanted else wanted.removeprefix("./") in path
+
+
+@lru_cache(maxsize=256)
+def _glob(wanted: str) -> re.Pattern[str]:
+    return re.compile(translate(wanted))
 
 
 def newest_first(documents: Sequence[Document], numbers: Collection[int]) -> list[int]:
