@@ -34,7 +34,7 @@ DOORS = {
     "sse_starlette": {"serve/http/app.py"},
     "jwt": {"serve/http/access.py"},
     "prometheus_client": {"serve/http/limits.py"},
-    "rapidfuzz": {"query/understand.py", "compare/differences.py"},
+    "rapidfuzz": {"query/filters.py", "query/understand.py", "compare/differences.py"},
 }
 ROOM_DOORS = {
     "torch": "encode",

@@ -24,6 +24,7 @@ class Narrowing(TypedDict, total=False):
     path: tuple[str, ...]
     tag: tuple[str, ...]
     since: date
+    until: date
 
 
 class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]  # LlamaIndex is not followed by mypy

@@ -141,11 +141,6 @@ def iso_day(day: date | None) -> str:
     return day.isoformat() if day else ""
 
 
-def count_undated(documents: Iterable[Document]) -> int:
-    """Count the documents that no filter by date lets through, since their day is unknown."""
-    return sum(day_of(document) is None for document in documents)
-
-
 @lru_cache(maxsize=4096)
 def _stated_day(day: str | None) -> date | None:
     """Read an ISO date: all documents' are asked for with each generation, and most have none."""
@@ -247,7 +242,31 @@ class Filters:
     path: tuple[str, ...] = ()  # globs, any of them
     tag: tuple[str, ...] = ()  # all of them; `a` matches `a/b` too
     since: date | None = None
+    until: date | None = None  # that day too
     without: tuple[str, ...] = ()  # paths of documents that are left out
+
+
+FilterField = Literal["tag", "path", "file", "title", "words"]
+"""Of what a filter that is typed in a query asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter as it is typed in a query: `tag:x`, `-path:x`, `title:"two words"`, `"a phrase"`, `-word`."""
+
+    field: FilterField
+    value: str
+    excludes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """A filter that no note meets, and the names of tags or paths that come nearest to it."""
+
+    field: FilterField
+    value: str
+    nearest: tuple[str, ...] = ()
+    as_words: bool = False  # it was typed in a query and is searched for like any other word
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,6 +494,10 @@ class Answer:
     trace: tuple[Step, ...]
     index: IndexState
     freshness: Freshness | None = None  # None where it was not asked for
+    filters: tuple[Condition, ...] = ()  # that were read in the query
+    unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
+    undated: int = 0  # notes that `since` and `until` leave out of a short answer because no day of theirs is known
+    listed: int | None = None  # where the query is filters alone, how many notes they let through
 
 
 @dataclass(frozen=True, slots=True)
@@ -637,6 +660,26 @@ class OutlineEntry:
     level: int
     heading: str
     line: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNote:
+    """A note in a list that nobody asked a question for."""
+
+    folder: str
+    path: str
+    title: str
+    date: str  # ISO day, empty where none is known
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteList:
+    """The notes that filters let through, the newest first; those of which no day is known last."""
+
+    notes: tuple[ListedNote, ...]
+    unmet: tuple[Unmet, ...] = ()
+    undated: int = 0  # notes that `since` and `until` leave out because no day of theirs is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,9 @@ class KeywordIndex(Protocol):
     def holding(self, text: str, fields: Collection[str]) -> Mask:
         """Tell which chunks hold all words of a text, themselves or by their document, in any of the fields, as `search` would find them."""
 
+    def holding_phrase(self, text: str) -> Mask:
+        """Tell which chunks hold the words of a text one after the other, or whose document does in its title or an alias."""
+
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word in its surface form (lower-cased)."""
 

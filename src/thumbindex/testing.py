@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from math import log
 from typing import Any
 
@@ -33,7 +34,7 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Embedder, KeywordWeights, Mask, Matrix, Snapshot, Vector
-from thumbindex.text import STOP_WORDS, embedded_text, has_cjk, identifiers, placed_words, visible, words
+from thumbindex.text import STOP_WORDS, embedded_text, fold, has_cjk, identifiers, placed_words, visible, words
 
 
 class FakeEmbedder:
@@ -216,6 +217,10 @@ class MemoryKeywordIndex:
         holds = [bool(wanted) and all(any(word in own[name] for name in fields) for word in wanted) for own in self._chunks]
         return np.array(holds, dtype=np.bool_)
 
+    def holding_phrase(self, text: str) -> Mask:
+        """Tell which chunks hold a phrase."""
+        return np.array([_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks], dtype=np.bool_)
+
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written."""
         return sum(word in fields["code"] for fields in self._chunks)
@@ -286,9 +291,13 @@ def _passes(document: Document, filters: Filters) -> bool:
         (not filters.folder or document.folder in filters.folder)
         and document.path not in filters.without
         and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
-        and all(any(f"{tag}/".casefold().startswith(f"{wanted}/".casefold()) for tag in document.tags) for wanted in tags)
-        and (filters.since is None or ((day := day_of(document)) is not None and day >= filters.since))
+        and all(any(f"{fold(tag)}/".startswith(f"{fold(wanted)}/") for tag in document.tags) for wanted in tags)
+        and (filters == replace(filters, since=None, until=None) or _is_between(day_of(document), filters))
     )
+
+
+def _is_between(day: date | None, filters: Filters) -> bool:
+    return day is not None and (filters.since or day) <= day <= (filters.until or day)
 
 
 def _fields(document: Document, chunks: Sequence[Chunk]) -> dict[str, list[str]]:

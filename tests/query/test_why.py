@@ -104,6 +104,7 @@ def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
         (Filters(path=("guides/**",)), "the filter `path` does not match it: guides/**"),
         (Filters(tag=("kitchen",)), "the filter `tag` asks for kitchen; its tags: garden"),
         (Filters(path=("*.md",), since=date(2030, 1, 1)), "the filter `since` asks for 2030-01-01 or later; it is of no known date"),
+        (Filters(path=("*.md",), until=date(1969, 1, 1)), "the filter `until` asks for 1969-01-01 or earlier; it is of no known date"),
     ],
 )
 def test_the_filter_that_keeps_a_note_out_is_named(tell, filters, reason):

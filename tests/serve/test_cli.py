@@ -75,6 +75,35 @@ def test_filters_narrow_the_answer(run: Run) -> None:
     assert {each["path"] for each in by_date["results"]} == {"sync.md"}
 
 
+def test_until_is_a_day_that_counts_and_since_may_stand_beside_it(run: Run) -> None:
+    between = checked(run("query", "dots and lines", "--since", "2020-01-01", "--until", "2020-01-01", "--json"), "query")
+    before = run("query", "dots and lines", "--until", "2019-12-31")
+    assert [each["path"] for each in between["results"]] == ["plugins/graph view.md"]
+    assert "Searched was only what --until let through." in before.stdout
+    assert "--until never: not a date" in run("query", "x", "--until", "never").stderr
+
+
+def test_filters_typed_in_the_query_are_shown_and_an_unknown_tag_names_the_nearest(run: Run) -> None:
+    typed = checked(run("query", "green button tag:guide -whiteboard", "--json"), "query")
+    assert {each["path"] for each in typed["results"]} == {"sync.md"}
+    read = [("tag", "guide", False), ("words", "whiteboard", True)]
+    assert [(each["field"], each["value"], each["excludes"]) for each in typed["filters"]] == read
+    assert "\nFilters: tag:guide -whiteboard\n" in run("query", "green button tag:guide -whiteboard").stdout
+    assert "1 note that `tag:guide` let through, the newest first; shown: 1" in run("query", "tag:guide").stdout
+    for given in (("tag:giude",), ("green button", "--tag", "giude")):
+        assert "No note has the tag #giude: nearest is #guide." in run("query", *given).stdout
+    assert "No path matches plugin/**: nearest are plugins/, plugins/canvas.md." in run("query", "canvas", "--path", "plugin/**").stdout
+
+
+def test_notes_are_listed_without_a_question(run: Run) -> None:
+    listed = checked(run("list", "--until", "2026-03-01", "--json"), "list")
+    assert [(each["path"], each["date"]) for each in listed["notes"]] == [("sync.md", "2026-03-01"), ("plugins/graph view.md", "2020-01-01")]
+    assert run("list", "--tag", "guide").stdout == "2026-03-01  sync.md - Sync #guide/setup\n"
+    assert run("list", "--path", "*.md", "--limit", "1").stdout.endswith("2 more: a higher --limit shows them\n")
+    none = run("list", "--tag", "giude")
+    assert (none.exit_code, "nearest is #guide." in none.stdout) == (1, True)
+
+
 def test_an_explained_answer_shows_every_stage(run: Run) -> None:
     lines = run("query", "green button", "--explain").stdout.splitlines()
     stages = [line.split()[0] for line in lines if line.split()[:1] in (["classify"], ["fuse"], ["parents"])]

@@ -97,12 +97,34 @@ async def test_nonsense_gets_an_honest_nothing_found(server: Server) -> None:
         ({"path": ["plugins/**"]}, {"plugins/canvas.md", "plugins/graph view.md"}),
         ({"path": "sync.md"}, {"sync.md"}),
         ({"since": "2026-01-01", "path": ["sync.md", "plugins/graph*"]}, {"sync.md"}),
+        ({"until": "2020-01-01"}, {"plugins/graph view.md"}),
+        ({"since": "2026-03-01", "until": "2026-03-01"}, {"sync.md"}),
         ({"folder": ["vault"], "tag": ["guide/setup"]}, {"sync.md"}),
     ],
 )
 async def test_filters_narrow_a_query(server: Server, filters: dict[str, Any], paths: set[str]) -> None:
     _, answer = await call(server, "query", query=EVERYTHING, limit=10, **filters)
     assert {each["path"] for each in answer["results"]} == paths
+
+
+async def test_filters_may_be_typed_in_a_query_and_an_unknown_one_names_the_nearest(server: Server) -> None:
+    text, answer = await call(server, "query", query="tag:guide -whiteboard", limit=10)
+    assert {each["path"] for each in answer["results"]} == {"sync.md"}
+    assert (answer["listed"], "Filters: tag:guide -whiteboard" in text) == (1, True)
+    text, answer = await call(server, "query", query="green button", tag=["giude"])
+    assert answer["unmet"] == [{"field": "tag", "value": "giude", "nearest": ["guide"], "as_words": False}]
+    assert "No note has the tag #giude: nearest is #guide." in text
+
+
+async def test_outline_lists_notes_by_tag_date_and_glob_newest_first(server: Server) -> None:
+    text, dated = await call(server, "outline", until="2026-03-01")
+    assert [each["path"] for each in dated["entries"]] == ["sync.md", "plugins/graph view.md"]
+    assert text.splitlines()[0] == "2026-03-01  sync.md - Sync #guide/setup"
+    _, tagged = await call(server, "outline", tag="guide", path="*.md", folder="vault")
+    assert [(each["path"], each["tags"]) for each in tagged["entries"]] == [("sync.md", ["guide/setup"])]
+    text, none = await call(server, "outline", tag=["giude"])
+    assert (none["entries"], none["unmet"][0]["nearest"]) == ([], ["guide"])
+    assert "No note has the tag #giude: nearest is #guide." in text
 
 
 async def test_an_explained_answer_tells_what_each_stage_did(server: Server) -> None:
@@ -214,6 +236,8 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("query", {"query": "x", "explain": 1}, "`explain` must be of type boolean"),
         ("query", {"query": "x", "tag": [1]}, "`tag` must be a list of strings"),
         ("query", {"query": "x", "since": "soon"}, "`since` must be a date as 2026-01-31"),
+        ("query", {"query": "x", "until": "2026-02-30"}, "`until` must be a date as 2026-01-31"),
+        ("query", {"query": "x", "since": "2026-02-02", "until": "2026-02-01"}, "since 2026-02-02 is later than until 2026-02-01"),
         ("query", {"query": "x", "folder": ["valt"]}, "vault"),
         ("query", {"query": "x", "wait_fresh": 61}, "`wait_fresh` must be at least 0 and at most 60"),
         ("query", {"query": "x", "wait_fresh": True}, "`wait_fresh` must be of type number"),

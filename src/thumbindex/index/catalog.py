@@ -16,6 +16,7 @@ import numpy.typing as npt
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
 from thumbindex.ports import Mask, Salience
+from thumbindex.text import fold
 
 Positions = npt.NDArray[np.int64]
 
@@ -174,14 +175,17 @@ def positions_of(rows: Positions, wanted: Positions, order: Positions | None = N
 
 
 def passes(document: Document, filters: Filters) -> bool:
-    """Tell whether a document passes path globs (any), tags (all, nested ones too) and the date."""
+    """Tell whether a document passes path globs (any), tags (all, nested ones too) and the dates."""
     if document.path in filters.without or (filters.path and not any(meets(glob, document.path) for glob in filters.path)):
         return False
-    tags = {tag.casefold() for tag in document.tags}
-    for wanted in (tag.lstrip("#").casefold() for tag in filters.tag):
+    tags = {fold(tag) for tag in document.tags} if filters.tag else ()
+    for wanted in (fold(tag.lstrip("#")) for tag in filters.tag):
         if not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in tags):
             return False
-    return filters.since is None or ((day := day_of(document)) is not None and day >= filters.since)
+    if filters.since is None and filters.until is None:
+        return True
+    day = day_of(document)
+    return day is not None and (filters.since is None or day >= filters.since) and (filters.until is None or day <= filters.until)
 
 
 @lru_cache(maxsize=256)

@@ -207,7 +207,7 @@ class Store(Database):
             "SELECT c.id, coalesce(c.heading_path, s.heading_path) FROM chunks c"
             " LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({})"
         )
-        return {row: tuple(json.loads(path)) for row, path in self._of(sql, rows)}
+        return {row: tuple(json.loads(path)) for row, path in self.fetch_in(sql, rows)}
 
     def languages(self, rows: Sequence[int]) -> dict[int, str]:
         """Return the language of the document of each chunk, by the chunk's row id."""

@@ -164,6 +164,10 @@ class UnionKeywordIndex:
         """Tell which chunks hold all words of a text in any of the fields."""
         return np.concatenate([part.holding(text, fields) for part in self._parts])
 
+    def holding_phrase(self, text: str) -> Mask:
+        """Tell which chunks hold a phrase."""
+        return np.concatenate([part.holding_phrase(text) for part in self._parts])
+
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word."""
         return sum(part.frequency(word) for part in self._parts)

@@ -78,7 +78,8 @@ class WhooshKeywordIndex:
                         scorer.add(term.text, term.weight, {name: self._with_others(name, text, term) for name in weights.fields})
             for term in terms:
                 if term.phrase:
-                    mask = self._with_phrase(term.text, mask)
+                    held = self._holding_phrase(term.text)
+                    mask = held if mask is None else held & mask
         chunks, coverage, matched = scorer.best_chunks(limit, mask)
         hits = tuple(
             Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, score, terms_, share)
@@ -97,6 +98,11 @@ class WhooshKeywordIndex:
                     (documents if column.whole else chunks)[column.rows] = True
             found.append(chunks | documents[self._catalog.document_ids])
         return np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
+
+    def holding_phrase(self, text: str) -> Mask:
+        """Tell which chunks hold a phrase in text or headings, or whose document does in its title or alias."""
+        with self._lock:
+            return self._holding_phrase(text)
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written (folded)."""
@@ -187,8 +193,7 @@ class WhooshKeywordIndex:
             self._lengths[name] = Lengths.of_documents(lengths) if whole else Lengths.of_chunks(lengths, ids, len(self._catalog.document_rows))
         return self._lengths[name]
 
-    def _with_phrase(self, phrase: str, mask: Mask | None) -> Mask:
-        """Narrow a mask to chunks that hold the phrase in text or headings, or whose document does in its title or alias."""
+    def _holding_phrase(self, phrase: str) -> Mask:
         asked = self._stems(phrase)
         found = np.zeros(len(self._catalog), dtype=np.bool_)
         for name in ("body", "headings", "title", "aliases"):
@@ -197,7 +202,7 @@ class WhooshKeywordIndex:
                 found |= np.isin(self._catalog.document_ids, at)
             else:
                 found[at] = True
-        return found if mask is None else found & mask
+        return found
 
 
 class KeywordView:

@@ -20,14 +20,24 @@ from thumbindex.errors import IndexDamagedError, ModelError, StorageError, Unkno
 from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer
-from thumbindex.library.answering import Turns, answer, checked, folder_state
+from thumbindex.library.answering import Turns, answer, checked, checked_filters, folder_state
 from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_json, in_words, judge_texts, keep_decisions, total, warnings
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, index_folders, open_directories
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
-from thumbindex.library.reading import Note, find_document, note_tokens, outline_documents, outline_headings, read_excerpt, read_notes, related_to
+from thumbindex.library.reading import (
+    Note,
+    find_document,
+    list_notes,
+    note_tokens,
+    outline_documents,
+    outline_headings,
+    read_excerpt,
+    read_notes,
+    related_to,
+)
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
@@ -40,6 +50,7 @@ from thumbindex.model import (
     IndexReport,
     IndexState,
     Judgement,
+    NoteList,
     OutlineEntry,
     Passage,
     Pause,
@@ -216,6 +227,7 @@ class Library:
         path: Sequence[str] = (),
         tag: Sequence[str] = (),
         since: date | None = None,
+        until: date | None = None,
         without: Sequence[str] = (),
         wait_fresh: float = 0.0,
         explain: bool = False,
@@ -233,7 +245,7 @@ class Library:
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
-        query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since, tuple(without))))
+        query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since, until, tuple(without))))
         wait = checked_wait(wait_fresh)
         readers = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         freshness = wait_until_fresh(readers, wait, progress or (lambda _: None), interrupted, attended) if wait else None
@@ -255,6 +267,7 @@ class Library:
         glob: Sequence[str] = (),
         tag: Sequence[str] = (),
         since: date | None = None,
+        until: date | None = None,
     ) -> Why:
         """Tell why a note (`path#heading` too) is, or is not, among the answers to a question with this limit and these filters.
 
@@ -262,9 +275,23 @@ class Library:
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
-        query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since)))
+        query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since, until)))
         self._models_for_query()
         return why(path, query, self._readers, self.config.query, self._embedder, self._reranker)
+
+    def listing(
+        self,
+        *,
+        folder: Sequence[str] = (),
+        path: Sequence[str] = (),
+        tag: Sequence[str] = (),
+        since: date | None = None,
+        until: date | None = None,
+    ) -> NoteList:
+        """List the notes that filters (those of `query`) let through, the newest first, without a question; indexes nothing."""
+        self._known(folder)
+        filters = checked_filters(Filters((), tuple(path), tuple(tag), since, until))
+        return list_notes(filters, [reader for reader in self._readers if not folder or reader.folder.name in folder])
 
     def read(self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None) -> Excerpt:
         """Return a document's lines: all of them, those under a heading (`path#heading` will do), or a range."""

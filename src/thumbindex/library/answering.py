@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from types import TracebackType
@@ -17,7 +17,8 @@ from thumbindex.errors import UsageError
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.union import unite
 from thumbindex.library.reader import Reader
-from thumbindex.model import Answer, ChunkId, IndexState, Query
+from thumbindex.library.reading import without_private
+from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
 from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import RETRIEVERS, run
@@ -84,7 +85,7 @@ def answer(
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
     opened = {reader: reader.opened() for reader in readers if reader.indexed}
     for _ in range(ATTEMPTS):
-        found, search = _answer(query, list(opened.values()), settings, embedder, reranker, explain)
+        found, search = _answer(query, opened, settings, embedder, reranker, explain)
         if not _lacks_its_best(search, list(opened.values())):
             break
         newer = {reader: reader.newer(each) if each.catalog.lost else each for reader, each in opened.items()}
@@ -102,8 +103,9 @@ def _lacks_its_best(search: Search, opened: Sequence[Opened]) -> bool:
 
 
 def _answer(
-    query: Query, opened: Sequence[Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
+    query: Query, readers: Mapping[Reader, Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
 ) -> tuple[Answer, Search]:
+    opened = list(readers.values())
     state = _total([_state(each, embedder) for each in opened])
     if not opened:
         nothing = Search(query, query.text)
@@ -115,6 +117,8 @@ def _answer(
     corrected = as_searched(search, passages)
     passages = explained(passages, seen, tools) if explain else passages
     found = Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
+    unmet = without_private(search.unmet, tools.snapshot.catalog.documents, [reader.folder for reader in readers])
+    found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed)
     return found, search
 
 
@@ -133,11 +137,18 @@ def checked(query: Query) -> Query:
         raise UsageError(f"The query has {len(query.text):,} characters, more than 10,000 characters: ask for less.")
     if query.limit < 1:
         raise UsageError(f"limit is {query.limit}: ask for at least 1 passage.")
-    globs = tuple(glob.removeprefix("./") for glob in query.filters.path)
+    return replace(query, filters=checked_filters(query.filters))
+
+
+def checked_filters(filters: Filters) -> Filters:
+    """Return filters that can be met; raise UsageError for those that cannot."""
+    if filters.since and filters.until and filters.since > filters.until:
+        raise UsageError(f"since {filters.since} is later than until {filters.until}: no day lies between them.")
+    globs = tuple(glob.removeprefix("./") for glob in filters.path)
     for glob in globs:
         if not glob.strip("/ ") or glob.startswith("!"):
             raise UsageError(f"path {glob!r} matches no document: give a glob such as guides/** or *.md.")
-    return replace(query, filters=replace(query.filters, path=globs))
+    return replace(filters, path=globs)
 
 
 def _total(states: Sequence[IndexState]) -> IndexState:

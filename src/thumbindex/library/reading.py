@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 
@@ -15,12 +15,30 @@ from thumbindex.corpus.parse import comments_of, headings_of
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, read_bytes, read_digest
 from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.index.catalog import passes
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import Reader
-from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Excerpt, Link, OutlineEntry, Passage, Problem, Related
+from thumbindex.model import (
+    Chunk,
+    ChunkId,
+    Document,
+    DocumentId,
+    Excerpt,
+    Filters,
+    Link,
+    ListedNote,
+    NoteList,
+    OutlineEntry,
+    Passage,
+    Problem,
+    Related,
+    Unmet,
+    day_of,
+)
 from thumbindex.ports import Snapshot, Vector
+from thumbindex.query.filters import bearers, newest_first, unmet_arguments
 from thumbindex.text import one_line
 
 _SAMPLE = 4_000
@@ -157,6 +175,33 @@ def _nearest(path: str, indexed: Sequence[tuple[Reader, str]]) -> list[str]:
         if close := list(islice(still_open, _NAMED)):
             return close
     return []
+
+
+def without_private(unmet: Sequence[Unmet], documents: Sequence[Document], folders: Sequence[Folder]) -> tuple[Unmet, ...]:
+    """Keep of the names that come near a filter the first ones that some note still gives which is not private now."""
+    named = {folder.name: folder for folder in folders if not folder.config.closed}
+
+    def is_open(document: Document) -> bool:
+        return document.folder in named and not is_private_now(named[document.folder], document.path)
+
+    def open_names(each: Unmet) -> Iterator[str]:
+        return (name for name in each.nearest if any(is_open(document) for document in bearers(each, name, documents)))
+
+    return tuple(replace(each, nearest=tuple(islice(open_names(each), _NAMED))) for each in unmet)
+
+
+def list_notes(filters: Filters, readers: Sequence[Reader]) -> NoteList:
+    """List the notes that filters let through, without a question: the newest first, then by path."""
+    documents = [document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents]
+    passed = [n for n, each in enumerate(documents) if passes(each, filters)]
+    notes = tuple(
+        ListedNote(each.folder, each.path, each.title, day.isoformat() if (day := day_of(each)) else "", each.tags)
+        for each in (documents[n] for n in newest_first(documents, passed))
+    )
+    unmet = unmet_arguments(filters, documents, lambda one: any(passes(each, one) for each in documents))
+    lacking = replace(filters, since=None, until=None)
+    undated = 0 if filters == lacking else sum(day_of(each) is None and passes(each, lacking) for each in documents)
+    return NoteList(notes, without_private(unmet, documents, [reader.folder for reader in readers]), undated)
 
 
 def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:

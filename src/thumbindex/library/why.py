@@ -126,7 +126,7 @@ def _in_index(
     document = next(n for n, each in enumerate(tools.snapshot.catalog.documents) if (each.folder, each.path) == (name, path))
     wanted = chunks_under(found.fragment, DocumentId(document), tools)
     answer, _ = run(without_folder(query, len(opened)), tools, time.perf_counter, lambda stage, search: steps.append((stage, search)))
-    return replace(fate_of(found.document, found.fragment or "", wanted, steps, answer, tools), notes=notes_on(found))
+    return replace(fate_of(found.document, found.fragment or "", wanted, steps, answer, tools), query=query.text, notes=notes_on(found))
 
 
 def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> list[ChunkId]:

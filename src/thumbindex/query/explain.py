@@ -11,6 +11,7 @@ import numpy as np
 from thumbindex.model import (
     Candidate,
     ChunkId,
+    Condition,
     Document,
     DocumentId,
     Dropped,
@@ -29,6 +30,7 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Catalog, KeywordWeights
+from thumbindex.query.filters import select
 from thumbindex.query.parents import is_inside, is_more_than_headings, parents, place_of_chunk, place_of_passage
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import fuse, retriever_weights
@@ -201,7 +203,8 @@ def fate_of(document: Document, heading: str, wanted: Sequence[ChunkId], seen: H
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
     )
-    fate, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools) or ("not_found", "", out_of_reach(found), None)
+    beyond = f"the query is filters alone and lets {answer.listed} notes through: a higher limit shows more" if answer.listed else ""
+    fate, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools) or ("not_found", "", beyond or out_of_reach(found), None)
     return replace(found, fate=fate, stage=stage, reason=reason, rank=rank)
 
 
@@ -211,26 +214,34 @@ def _verdict(document: Document, wanted: set[ChunkId], seen: History, answer: Se
         return "not_found", "", "it holds no text that could be found", None
     mask = seen[0][1].mask
     if mask is not None and not any(mask[n] for n in wanted):
-        return "filtered", "", not_searched(document, wanted, answer.query.filters, tools), None
+        return "filtered", "", not_searched(document, wanted, answer, tools), None
     return _in_answer(wanted, seen, answer, tools) or _taken_out(wanted, seen, tools)
 
 
 # ------------------------------------------------------------------ not searched
 
 
-def not_searched(document: Document, wanted: Collection[ChunkId], filters: Filters, tools: Tools) -> str:
+def not_searched(document: Document, wanted: Collection[ChunkId], answer: Search, tools: Tools) -> str:
     """Say which filter keeps chunks out of the search, or that they only repeat others of their document."""
-    tags = ", ".join(document.tags) or "none"
+    filters = answer.query.filters
+    tags, day = ", ".join(document.tags) or "none", day_of(document) or "no known date"
     each = (
         (Filters(path=filters.path), f"the filter `path` does not match it: {', '.join(filters.path)}"),
         (Filters(tag=filters.tag), f"the filter `tag` asks for {', '.join(filters.tag)}; its tags: {tags}"),
-        (Filters(since=filters.since), f"the filter `since` asks for {filters.since} or later; it is of {day_of(document) or 'no known date'}"),
+        (Filters(since=filters.since), f"the filter `since` asks for {filters.since} or later; it is of {day}"),
+        (Filters(until=filters.until), f"the filter `until` asks for {filters.until} or earlier; it is of {day}"),
     )
-    for one, reason in each:
-        mask = tools.snapshot.catalog.select(one)
+    masks = [(tools.snapshot.catalog.select(one), reason) for one, reason in each]
+    masks += [(select([one], tools.snapshot), _asked(one, tags)) for one in answer.conditions]
+    for mask, reason in masks:
         if mask is not None and not any(mask[n] for n in wanted):
             return reason
     return "it only repeats other chunks of the document, which are found for it"
+
+
+def _asked(condition: Condition, tags: str) -> str:
+    what = f"{condition.field} {condition.value!r}" + (f"; its tags: {tags}" if condition.field == "tag" else "")
+    return f"the query {'leaves out' if condition.excludes else 'asks for'} {what}"
 
 
 # ------------------------------------------------------------------ in the answer

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from thumbindex.model import ChunkId, Passage, Query, Step
+import numpy as np
+
+from thumbindex.model import ChunkId, Passage, Query, QueryKind, Step
 from thumbindex.ports import Mask
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
+from thumbindex.query.filters import both, listed, read_filters, select, undated, unmet_arguments
 from thumbindex.query.names import names
 from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
@@ -56,10 +59,13 @@ StageObserver = Callable[[str, Search], None]
 
 
 def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObserver = lambda stage, search: None) -> tuple[Search, tuple[Step, ...]]:
-    """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did."""
+    """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did.
+
+    No stage runs for a query that is filters alone: there is nothing to search for, and the newest notes that they let through are the answer.
+    """
     search, steps = begin(query, tools), []
     watch("", search)
-    for name, stage in STAGES:
+    for name, stage in STAGES if search.listed is None else ():
         if tools.settings.runs(name):
             began = clock()
             after = stage(search, tools)
@@ -74,10 +80,19 @@ def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObse
 
 
 def begin(query: Query, tools: Tools) -> Search:
-    """Return a search with the query's terms, and which chunks may be found: what its filters let through, and no repeats."""
-    terms, identifiers = read_terms(query.text, tools.settings.search_code.whole, tools.snapshot.keyword.languages)
-    mask = searchable(tools.snapshot.catalog.select(query.filters), tools.snapshot.duplicates.repeated())
-    return Search(query, query.text, terms=terms, identifiers=identifiers, mask=mask)
+    """Return a search with the query's terms, the filters typed in it, and which chunks may be found: what filters let through, and no repeats."""
+    snapshot, catalog = tools.snapshot, tools.snapshot.catalog
+    typed = read_filters(query.text, snapshot)
+    given = catalog.select(query.filters)
+    unmet = unmet_arguments(query.filters, catalog.documents, lambda one: np.any(catalog.select(one)).item()) if given is not None else ()
+    mask = searchable(both(given, select(typed.conditions, snapshot)), snapshot.duplicates.repeated())
+    search = Search(replace(query, text=typed.text), typed.text, mask=mask, conditions=typed.conditions, unmet=(*unmet, *typed.unmet))
+    if not typed.text.strip():
+        candidates, count = listed(mask, query.limit, catalog)
+        sure = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
+        return replace(search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure)
+    terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages)
+    return replace(search, terms=terms, identifiers=identifiers)
 
 
 def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:
@@ -90,8 +105,12 @@ def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:
 def finish(search: Search, tools: Tools) -> Search:
     """Cut the passages to the limit, but not between two that disagree; where parents are off, chunks stand for themselves."""
     catalog, limit = tools.snapshot.catalog, search.query.limit
-    passages = search.passages if tools.settings.runs("parents") else as_passages(as_families(search.candidates, {}, catalog), {}, catalog, limit)
-    return replace(search, passages=cut(passages, limit))
+    passages = cut(search.passages, limit)
+    if search.listed is not None or not tools.settings.runs("parents"):
+        sections = catalog.sections([each.id for each in search.candidates]) if search.listed is not None else {}
+        passages = cut(as_passages(as_families(search.candidates, sections, catalog), sections, catalog, limit), limit)
+    short = len(passages) < limit or not search.answerable
+    return replace(search, passages=passages, undated=undated(search.query.filters, search.conditions, tools.snapshot) if short else 0)
 
 
 def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from thumbindex.model import Candidate, Dropped, Passage, Query, QueryKind, RankedList, Term
+from thumbindex.model import Candidate, Condition, Dropped, Passage, Query, QueryKind, RankedList, Term, Unmet
 from thumbindex.ports import Catalog, Embedder, Mask, Reranker, Snapshot, Vector
 from thumbindex.settings import QuerySettings
 
@@ -32,6 +32,10 @@ class Search:
     meaning: str = ""  # what is embedded, where that is not `text`
     equated: tuple[Equal, ...] = ()  # forms that were asked for, each with another one that counts as it
     mask: Mask | None = None  # what the filters let through
+    conditions: tuple[Condition, ...] = ()  # filters that were read in the query
+    unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
+    undated: int = 0  # documents that `since` and `until` leave out of a short answer because no day of theirs is known
+    listed: int | None = None  # where the query is filters alone, how many documents they let through
     vector: Vector | None = None  # the query's, set by search_vector
     lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
     candidates: tuple[Candidate, ...] = ()  # best first

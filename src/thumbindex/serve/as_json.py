@@ -16,6 +16,7 @@ from thumbindex.model import (
     Freshness,
     IndexReport,
     IngestionCounts,
+    NoteList,
     Passage,
     Progress,
     Standpoint,
@@ -63,6 +64,10 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
     return {
         "query": answer.query,
         "corrected": answer.corrected,
+        "filters": as_json(answer.filters),
+        "unmet": as_json(answer.unmet),
+        "undated": answer.undated,
+        "listed": answer.listed,
         "kind": str(answer.kind),
         "answerable": answer.answerable,
         "confidence": round(answer.confidence, _USUAL_DIGITS),
@@ -72,6 +77,12 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
         "deduplication": deduplication_payload(answer.trace),
         "index": as_json(answer.index) | freshness_payload(answer.freshness),
     }
+
+
+def list_payload(found: NoteList, limit: int | None) -> dict[str, Any]:
+    """Return what `list --json` prints."""
+    notes = [as_json(each) for each in found.notes[:limit]]
+    return {"notes": notes, "left_out": len(found.notes) - len(notes), "unmet": as_json(found.unmet), "undated": found.undated}
 
 
 def passage_payload(passage: Passage) -> dict[str, Any]:

@@ -12,17 +12,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
-from thumbindex.model import Answer, Filters
-from thumbindex.serve.as_json import answer_payload, report_payload, status_payload, why_payload
+from thumbindex.model import Answer
+from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
-from thumbindex.serve.options import JsonOption, check_limit, open_for, read_since, takes_opening
+from thumbindex.serve.options import (
+    GlobOption,
+    JsonOption,
+    SinceOption,
+    TagOption,
+    UntilOption,
+    check_limit,
+    open_for,
+    read_filters,
+    takes_opening,
+)
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
-from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_report, print_status, print_why
+from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_list, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
 
 if TYPE_CHECKING:
@@ -60,17 +70,18 @@ def why_note(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question that it should answer, in quotes or not.")],
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100.")] = None,
-    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="As in `query`; repeatable.")] = None,
-    glob: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="As in `query`; repeatable.")] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="As in `query`.")] = None,
+    tag: TagOption = None,
+    glob: GlobOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Tell why a note is, or is not, among the answers to a question; indexes nothing."""
     check_limit(limit)
-    day, text = read_since(since), replace_surrogates(" ".join(words))
+    filters, text = read_filters(tag, glob, since, until), replace_surrogates(" ".join(words))
     with open_for(ctx, opening) as library:
         _load_models(library)
-        ask = partial(library.why, limit=limit, glob=glob or (), tag=tag or (), since=day)
+        ask = partial(library.why, limit=limit, glob=filters.path, tag=filters.tag, since=filters.since, until=filters.until)
         try:
             found = ask(named_here(path, library), text)
         except UnknownPathError as error:
@@ -168,9 +179,10 @@ def query(
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question, in quotes or not. One that begins with a dash follows `--`.")],
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages returned, 1 to 100.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did, and how each passage came to its place.")] = False,
-    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only documents with this tag; repeatable, all must be there.")] = None,
-    path: Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="Only documents at these paths; repeatable.")] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only documents of this date (YYYY-MM-DD) or later.")] = None,
+    tag: TagOption = None,
+    path: GlobOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all vectors are there.")] = False,
     wait_fresh: Annotated[float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)] = 0.0,
     as_json: JsonOption = False,
@@ -180,19 +192,43 @@ def query(
     if not text.strip():
         raise UsageError("The query is empty: say what to look for.")
     check_limit(limit)
-    filters = Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=read_since(since))
-    asked = replace_surrogates(text)
+    filters = read_filters(tag, path, since, until)
+    narrowing = {name: given for name in ("tag", "path", "since", "until") if (given := getattr(filters, name))}
     with open_for(ctx, opening) as library:
-        ask = partial(
-            library.query, asked, limit=limit, path=filters.path, tag=filters.tag, since=filters.since, wait_fresh=wait_fresh, explain=explain
-        )
+        ask = partial(library.query, replace_surrogates(text), limit=limit, wait_fresh=wait_fresh, explain=explain, **narrowing)
         answer = _answer(library, ask, wait)
     if as_json:
         print_json(answer_payload(answer))
     else:
-        narrowed = [f"--{name}" for name, given in (("tag", filters.tag), ("path", filters.path), ("since", filters.since)) if given]
+        narrowed = [f"--{name}" for name in narrowing]
         print_answer(answer, explain, several=len(library.folders) > 1, narrowed=narrowed, has_model=library.models_ready)
     return FOUND if answer.answerable else NOT_FOUND
+
+
+@app.command("list")
+@reported
+@takes_opening
+def list_notes(
+    ctx: typer.Context,
+    opening: Opening,
+    tag: TagOption = None,
+    path: GlobOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Notes listed; all without it.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List notes by tag, path and date, the newest first, without a question."""
+    filters = read_filters(tag, path, since, until)
+    with open_for(ctx, opening) as library:
+        _index_words(library)
+        found = library.listing(path=filters.path, tag=filters.tag, since=filters.since, until=filters.until)
+        several = len(library.folders) > 1
+    if as_json:
+        print_json(list_payload(found, limit))
+    else:
+        print_list(found, limit, several)
+    return FOUND if found.notes else NOT_FOUND
 
 
 app.command()(serve)  # help lists the commands in this order: what a newcomer needs stands first
@@ -276,13 +312,19 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
 def _make_ready(library: Library, wait: bool) -> None:
     """Bring the words up to date, the vectors too with `wait`, and load the models where there are vectors to search."""
     try:
-        with ProgressDisplay() as show:
-            library.index(words_only=not wait, progress=show, after_others=wait)
+        _index_words(library, wait)
     except ModelError as error:
         say_error(f"{error} Going on without it.")
         return
+    _load_models(library)
+
+
+def _index_words(library: Library, vectors: bool = False) -> None:
+    """Bring the words up to date, or say why what was indexed before has to do."""
+    try:
+        with ProgressDisplay() as show:
+            library.index(words_only=not vectors, progress=show, after_others=vectors)
     except (UnknownFolderError, StorageError) as error:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
         say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
-    _load_models(library)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thumbindex.errors import UsageError
+from thumbindex.model import Filters
 from thumbindex.serve.opening import Opening, open_library
 
 if TYPE_CHECKING:
@@ -56,12 +57,22 @@ def open_for(ctx: typer.Context, opening: Opening) -> Library:
     return opener(opening)
 
 
-def read_since(written: str | None) -> date | None:
-    """Read the date of `--since`; raise UsageError for what is none."""
+SinceOption = Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only notes of this date (YYYY-MM-DD) or later.")]
+UntilOption = Annotated[str | None, typer.Option("--until", metavar="DATE", help="Only notes of this date or earlier.")]
+TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only notes with this tag; repeatable, all must be there.")]
+GlobOption = Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="Only notes at these paths; repeatable.")]
+
+
+def read_filters(tag: list[str] | None, path: list[str] | None, since: str | None, until: str | None) -> Filters:
+    """Return the filters that options name. Raises UsageError for a date that is none."""
+    return Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_day("--since", since), until=_read_day("--until", until))
+
+
+def _read_day(option: str, written: str | None) -> date | None:
     try:
         return date.fromisoformat(written) if written else None
     except ValueError as error:
-        raise UsageError(f"--since {written}: not a date: write it as 2026-01-31.") from error
+        raise UsageError(f"{option} {written}: not a date: write it as 2026-01-31.") from error
 
 
 def check_limit(limit: int | None) -> None:

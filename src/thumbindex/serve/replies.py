@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.model import Answer, OutlineEntry, Passage, Progress, Why
+from thumbindex.model import Answer, ListedNote, OutlineEntry, Passage, Progress, Why
 from thumbindex.serve.as_json import (
     as_json,
     dedup_payload,
@@ -30,10 +30,12 @@ from thumbindex.serve.wording import (
     confidence_words,
     deduplication,
     explanation_lines,
+    filter_lines,
     flagged,
     foot,
     hold_hidden,
     indexing,
+    list_lines,
     not_there,
     passage_flags,
     quoted,
@@ -132,7 +134,7 @@ _GIVES_WAY = ("query", "corrected", "terms", "stages", "retrievers", "notes")
 _EXPLAINED = 4
 """How many times as long as any other an explained answer may be that was given no budget: who asks why wants to see the passages, too."""
 
-_LIBRARY_ARGUMENTS = {"limit", "folder", "path", "tag", "since", "wait_fresh"}
+_LIBRARY_ARGUMENTS = {"limit", "folder", "path", "tag", "since", "until", "wait_fresh"}
 """Arguments of `query` that are the library's; the others are about the answer's form."""
 
 
@@ -222,7 +224,8 @@ class Frame:
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected and not self.is_bare else ""
         advice = "" if answer.answerable else " Say so, or try other words."
         lacking = f" {self.lacking}" if self.lacking and not self.is_bare else ""
-        return f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}"
+        filters = [] if self.is_bare else filter_lines(answer.filters, answer.unmet, answer.undated)
+        return "\n".join([f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}", *filters])
 
     def _foot(self) -> list[str]:
         if self.is_bare:
@@ -241,7 +244,8 @@ class Frame:
         if self.explain:
             frame["trace"] = [as_json(replace(step, dropped=step.dropped[:_DROPPED_LISTED])) for step in answer.trace]
             frame["deduplication"] = deduplication_payload(answer.trace)
-        return frame | ({"corrected": answer.corrected} if answer.corrected else {})
+        given = {"corrected": answer.corrected, "filters": as_json(answer.filters), "unmet": as_json(answer.unmet), "undated": answer.undated}
+        return frame | {name: value for name, value in {**given, "listed": answer.listed}.items() if value}
 
 
 def reply_query(
@@ -262,7 +266,7 @@ def reply_query(
     explain = bool(arguments.get("explain"))
     answer = library.query(arguments["query"], explain=explain, progress=tell, interrupted=interrupted, attended=attended, **asked)
     several = len(library.folders) > 1
-    narrowed = [f"`{name}`" for name in ("tag", "path", "since") if arguments.get(name)]
+    narrowed = [f"`{name}`" for name in ("tag", "path", "since", "until") if arguments.get(name)]
     lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
     form = PassageForm(several, explain, library.note_tokens(answer.passages))
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
@@ -299,7 +303,7 @@ def count_reply(reply: Reply, size: Size) -> int:
 
 def _reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Tell why a note is, or is not, among the answers to a question."""
-    filters = {name: arguments[name] for name in ("limit", "folder", "tag", "since") if name in arguments}
+    filters = {name: arguments[name] for name in ("limit", "folder", "tag", "since", "until") if name in arguments}
     found = library.why(arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters)
     loading = [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAINED
@@ -368,6 +372,8 @@ def answer_first(background: Background, asked: Mapping[str, Any], version: str)
 
 # ------------------------------------------------------------------ the other tools
 
+_Entry = TypeVar("_Entry", OutlineEntry, ListedNote)
+
 _PROBLEMS_LISTED = 5
 """Of what is wrong with a folder's files: `thumbindex status --json` has all of it."""
 
@@ -410,6 +416,8 @@ def _cut_lines(text: str, room: int, size: Size) -> str:
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List a document's headings, or the documents of a directory; directories with their counts where those are too many."""
+    if any(name in arguments for name in ("tag", "since", "until")) or "*" in arguments.get("path", ""):
+        return _reply_list(library, arguments)
     directory, folder = (arguments.get("path") or "").strip("/").removeprefix("./"), arguments.get("folder")
     entries = library.outline(folder=folder)
     if directory not in {"", "."}:
@@ -428,7 +436,21 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     return Reply(text, structured)
 
 
-def _first_that_fit(entries: Sequence[OutlineEntry], room: int, size: Size) -> tuple[OutlineEntry, ...]:
+def _reply_list(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """List the documents that filters let through, the newest first, with their dates and tags."""
+    path, folder = arguments.get("path"), arguments.get("folder")
+    given = {name: arguments[name] for name in ("tag", "since", "until") if name in arguments}
+    found = library.listing(path=(path,) if path else (), folder=(folder,) if folder else (), **given)
+    shown = _first_that_fit(found.notes, library.config.serve.read_tokens, library.count_tokens)
+    entries = [{"folder": each.folder, "path": each.path, "heading": each.title, "date": each.date, "tags": list(each.tags)} for each in shown]
+    left_out = len(found.notes) - len(shown)
+    lines = [*list_lines(shown, len(library.folders) > 1), *filter_lines((), found.unmet, found.undated)]
+    rest = [f"… {left_out} more: give `path`, `tag`, `since` or `until`."] if left_out else []
+    about = {"left_out": left_out, "unmet": as_json(found.unmet), "undated": found.undated}
+    return Reply("\n".join([*lines, *rest]), {"entries": entries} | {name: value for name, value in about.items() if value})
+
+
+def _first_that_fit(entries: Sequence[_Entry], room: int, size: Size) -> tuple[_Entry, ...]:
     for number, entry in enumerate(entries):
         room -= size(dump(as_json(entry)) + ",")
         if room < 0:

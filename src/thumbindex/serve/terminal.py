@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from thumbindex import model
-from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, Passage, Problem, Step, Why
+from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, NoteList, Passage, Problem, Step, Why
 from thumbindex.serve.budget import match_lines
 from thumbindex.serve.opening import library_class
 from thumbindex.serve.wording import (
@@ -26,9 +26,11 @@ from thumbindex.serve.wording import (
     deduplication,
     explanation_rest,
     fate,
+    filter_lines,
     foot,
     hold_hidden,
     how_far,
+    list_lines,
     of_effect,
     passage_flags,
     tuned,
@@ -105,6 +107,8 @@ def print_answer(answer: Answer, explain: bool = False, several: bool = False, n
     if answer.corrected:
         print_line(f"Searched for: {answer.corrected}", "italic")
     print_line(f"{confidence_words(answer, narrowed)}\n", "dim" if answer.answerable else "bold")
+    for line in filter_lines(answer.filters, answer.unmet, answer.undated):
+        print_line(f"{line}\n", "bold" if answer.unmet or answer.undated else "dim")
     for passage in answer.passages:
         _print_passage(passage, several)
     if explain:
@@ -116,6 +120,16 @@ def print_answer(answer: Answer, explain: bool = False, several: bool = False, n
     print_line(foot(answer, model="loaded" if has_model else "none"), "dim")
     if lacking := without_vectors(answer.index):
         print_line(lacking, "yellow")
+
+
+def print_list(found: NoteList, limit: int | None, several: bool = False) -> None:
+    """Print a line a note, the newest first."""
+    for line in list_lines(found.notes[:limit], several):
+        print_line(line)
+    for line in filter_lines((), found.unmet, found.undated):
+        print_line(line, "bold")
+    if limit is not None and len(found.notes) > limit:
+        print_line(f"{len(found.notes) - limit:,} more: a higher --limit shows them", "dim")
 
 
 def print_trace(trace: Sequence[Step]) -> None:

@@ -34,13 +34,14 @@ _FOLDER: Schema = {"type": "string", "description": "Where two folders have this
 _PATH: Schema = {"type": "string", "description": "As given in citations"}
 
 _QUERY_INPUT: Schema = {
-    "query": {"type": "string", "description": 'A question or keywords; "quotes" for an exact phrase'},
+    "query": {"type": "string", "description": 'A question or keywords; "quotes" for an exact phrase, tag:x, -word'},
     "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "Passages, default 5"},
     "max_tokens": {"type": "integer", "minimum": 100, "description": "Budget of the answer"},
     "folder": {**_STRINGS, "description": "Only these folders"},
     "path": {**_STRINGS, "description": "Only paths matching a glob, as guides/**"},
     "tag": {**_STRINGS, "description": "Only documents with all these tags"},
-    "since": {"type": "string", "format": "date", "description": "Only of this date or later"},
+    "since": {"type": "string", "description": "Only from this day on, as 2026-01-31"},
+    "until": {"type": "string", "description": "Only up to this day"},
     "explain": {"type": "boolean", "description": "Add how each result came up"},
     "why": {"type": "string", "description": "Instead: why this path (or path#heading) is no answer"},
     "seen": {**_STRINGS, "description": "Ids you hold: not sent again"},
@@ -55,8 +56,11 @@ _READ_INPUT: Schema = {
 }
 
 _OUTLINE_INPUT: Schema = {
-    "path": {"type": "string", "description": "A document, or a directory; without it, all"},
+    "path": {"type": "string", "description": "A document, directory or glob; without it, all"},
     "folder": {"type": "string", "description": "Only this folder"},
+    "tag": _STRINGS,
+    "since": _STRING,
+    "until": _STRING,
 }
 
 _RELATED_INPUT: Schema = {"path": _PATH, "folder": _FOLDER, "limit": {"type": "integer", "minimum": 1, "maximum": 100}}
@@ -78,8 +82,6 @@ _LINES: Schema = {"start_line": _NUMBER, "end_line": _NUMBER}
 _RESULT: Schema = {"citation": _STRING, "id": _STRING, "folder": _STRING, "path": _STRING, **_LINES}
 
 _TEXT: Schema = {
-    "match_start": _NUMBER,
-    "match_end": _NUMBER,
     "text": _STRING,
     "rest": {"type": "object"},
     "note_tokens": _NUMBER,
@@ -124,13 +126,12 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "outline",
         "title": "Outline",
-        "description": "List a document's headings, or the documents of a directory or of everything: "
-        "for finding your way when you do not know what to ask for.",
+        "description": "List a document's headings, or documents: of a directory, by tag or date (newest first), or all: "
+        "for when you do not know what to ask for.",
         "inputSchema": _closed(_OUTLINE_INPUT),
         "outputSchema": _object(
             {
                 "entries": _list({"folder": _STRING, "path": _STRING, "level": _NUMBER, "heading": _STRING, "line": _NUMBER}, "path", "heading"),
-                "left_out": _NUMBER,
             },
             "entries",
         ),
@@ -145,7 +146,6 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
                 "path": _STRING,
                 "links": _STRINGS,
                 "backlinks": _STRINGS,
-                "dangling": _STRINGS,
                 "similar": _list({"path": _STRING, "score": {"type": "number"}}),
             },
             "links",
@@ -158,7 +158,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
         "title": "Index status",
         "description": "Tell how large and how far the index is, its model, and which files could not be read.",
         "inputSchema": _closed({}),
-        "outputSchema": _object({"folders": _ARRAY, "notes": _STRINGS, "progress": _ARRAY}, "folders"),
+        "outputSchema": _object({"folders": _ARRAY, "notes": _STRINGS}, "folders"),
     },
 )
 """Names, descriptions and schemas: `tools/list`, less the annotations that all share."""
@@ -223,8 +223,8 @@ def _check(name: str, value: Any, schema: Schema) -> Any:
         raise UsageError(
             f"`{name}` must be at least {schema['minimum']}" + (f" and at most {schema['maximum']}" if "maximum" in schema else "") + "."
         )
-    if name == "since":
-        return _read_date(value)
+    if name in {"since", "until"}:
+        return _read_date(name, value)
     return read_lines(value) if name == "lines" else value
 
 
@@ -240,11 +240,11 @@ def read_lines(written: str) -> tuple[int, int]:
     return start, end
 
 
-def _read_date(written: str) -> date:
+def _read_date(name: str, written: str) -> date:
     try:
         return date.fromisoformat(written)
     except ValueError as error:
-        raise UsageError(f"`since` must be a date as 2026-01-31, not {written!r}.") from error
+        raise UsageError(f"`{name}` must be a date as 2026-01-31, not {written!r}.") from error
 
 
 def _hint(name: str, known: Mapping[str, Any]) -> str:

@@ -10,19 +10,22 @@ from typing import Literal
 
 from thumbindex.model import (
     Answer,
+    Condition,
     Edge,
     Explanation,
     FolderStatus,
     Freshness,
     IndexState,
+    ListedNote,
     Passage,
     Place,
     Progress,
     Standpoint,
     Step,
+    Unmet,
     Why,
 )
-from thumbindex.text import line_range, plural
+from thumbindex.text import line_range, one_line, plural
 
 _TICKS = re.compile(r"`{3,}")
 
@@ -62,11 +65,46 @@ _DOING = {
 
 def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     """Say how many passages there are and how sure the answer is; where there are none, by which filters the search was `narrowed`."""
+    narrowed = (*narrowed, *(f"`{typed(each)}`" for each in answer.filters))
+    if answer.listed:
+        notes = "1 note" if answer.listed == 1 else f"{answer.listed:,} notes"
+        return f"{notes} that {' and '.join(narrowed)} let through, the newest first; shown: {len(answer.passages)}"
     if not answer.answerable:
         less = f" Searched was only what {' and '.join(narrowed)} let through." if narrowed else ""
         return f"Nothing found: no passage is close enough to this query.{less}"
     doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
     return f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} ({answer.confidence:.2f}){doubt}"
+
+
+def typed(condition: Condition) -> str:
+    """Return a filter as it is typed in a query."""
+    mark = "" if condition.field == "words" else f"{condition.field}:"
+    is_quoted = " " in condition.value or (condition.field == "words" and not condition.excludes)
+    return f"{'-' if condition.excludes else ''}{mark}" + (f'"{condition.value}"' if is_quoted else condition.value)
+
+
+_UNMET = {"tag": "No note has the tag #{}", "path": "No path matches {}", "file": "No file is called {}", "title": "No title has {}"}
+
+
+def filter_lines(filters: Sequence[Condition], unmet: Sequence[Unmet], undated: int) -> list[str]:
+    """Say which filters were read in a query, which of all no note meets and what comes near, and what a date leaves out."""
+    lines = [f"Filters: {' '.join(map(typed, filters))}"] if filters else []
+    for each in unmet:
+        mark = "#" if each.field == "tag" else ""
+        nearest = ", ".join(f"{mark}{name}" for name in each.nearest)
+        near = f": nearest {'is' if len(each.nearest) == 1 else 'are'} {nearest}." if nearest else "."
+        lines.append(f"{_UNMET[each.field].format(each.value)}{near}{' It was searched for as words.' if each.as_words else ''}")
+    notes = "1 note has no date of its own" if undated == 1 else f"{undated:,} notes have no date of their own"
+    return [one_line(line) for line in (*lines, *([f"{notes}: `since` and `until` leave out what has none."] if undated else []))]
+
+
+def list_lines(notes: Sequence[ListedNote], several: bool = False) -> list[str]:
+    """Return a line a note: its day, path, title and tags; that there is none where there is none."""
+    lines = [
+        f"{each.date or 'no date   '}  {f'{each.folder}: ' if several else ''}{each.path} - {each.title}{''.join(f' #{tag}' for tag in each.tags)}"
+        for each in notes
+    ]
+    return [one_line(line) for line in lines] or ["No note is let through."]
 
 
 def stood_on(state: IndexState) -> str:

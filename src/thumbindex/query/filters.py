@@ -1,0 +1,287 @@
+"""The filters that people type in a query, as `tag:x`, `#x`, `path:x`, `title:x`, `"a phrase"` and `-word`; and what comes near an unknown one.
+
+An ordinary question is left alone: what no note meets, what code looks like, and what stands in backquotes or on several lines is read as words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import translate
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from thumbindex.model import Candidate, ChunkId, Condition, Document, DocumentId, FilterField, Filters, Unmet, day_of
+from thumbindex.ports import Catalog, KeywordIndex, Mask, Snapshot
+from thumbindex.query.retrieve import KEYWORD_FIELDS
+from thumbindex.query.stage import once_a_catalog
+from thumbindex.text import composed, fold, words
+
+_TYPED = re.compile(
+    r"`[^`]*`|\[\[[^\[\]]*\]\]"  # code and links stay as they are
+    r"|(?<!\S)(?P<minus>-?)(?:(?P<field>tag|path|file|title):(?=\S)|(?P<hash>\#)|)"
+    r'(?:["“„＂](?P<phrase>[^"“”„＂]+)["”“＂](?![^\s).,;:!?])|(?P<value>[^\s"“”„＂`]+))',
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"#?([\w/\-\u2600-\u27bf\U0001f300-\U0001faff\ufe0f\u200d]+)")
+_WORD = re.compile(r"[^\W\d_][^\W\d_'’-]+(?:-[^\W\d_]+)*")
+_CODE = re.compile(r"[$<>{}=|\\]")
+"""What a phrase in quotes does not hold, and a piece of a program does."""
+
+_SUFFIX = re.compile(r"\.\w+$")
+_FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
+"""What only a command line has: where one stands, every word behind a dash may be one."""
+
+_fold = fold.__wrapped__
+"""For names and paths: what is kept of words is not to give way to them."""
+
+_AFTER = ",;:!?)."
+"""What may stand behind a filter and is no part of it."""
+
+_NEAREST, _ALIKE = 20, 60.0
+"""Names that come near, before those of private notes are left out; and how alike they are at least, of 100 (by edits)."""
+
+
+class Typed(NamedTuple):
+    """A query as its filters are read: what is left to search for, what narrows it, and what no note meets."""
+
+    text: str
+    conditions: tuple[Condition, ...] = ()
+    unmet: tuple[Unmet, ...] = ()
+
+
+class _Mark(NamedTuple):
+    """One place in a query that may be a filter."""
+
+    start: int
+    end: int
+    condition: Condition
+    is_hash: bool = False
+
+
+def read_filters(text: str, snapshot: Snapshot) -> Typed:
+    """Read the filters that are typed in a query; one that is, whole, a note's name has none, nor has text of several lines."""
+    marks = list(_marks(text)) if "\n" not in text.strip() else []
+    phrases = [mark for mark in marks if mark.condition.field == "words" and not mark.condition.excludes]
+    taken = [mark for mark in marks if mark not in phrases]
+    if taken and _is_called(text.strip(), snapshot.catalog.documents):
+        return Typed(text)
+    alone, read, unmet = not words(_without(text, taken)), list[_Mark](), list[Unmet]()
+    for mark in taken:
+        asked = mark.condition
+        near = None if asked.field == "words" else _lacking(asked, snapshot.catalog.documents)
+        as_words = near is not None and not asked.excludes and (mark.is_hash or not alone)
+        if near is not None and (near or not mark.is_hash):
+            unmet.append(Unmet(asked.field, asked.value, near, as_words))
+        if near is None and asked.field == "words":
+            as_words = not _may_exclude(text, mark, snapshot.keyword)
+        read += [] if as_words else [mark]
+    if alone and all(mark.condition.field == "words" for mark in read):
+        read = []  # there is nothing that a word could be left out of
+    taken = list(read)
+    if phrases and np.logical_and.reduce([snapshot.keyword.holding_phrase(mark.condition.value) for mark in phrases]).any():
+        read += phrases
+    rest = _without(text, taken) if taken else text
+    return Typed(rest if words(rest) else "" if read else text, tuple(mark.condition for mark in sorted(read)), tuple(unmet))
+
+
+def _marks(text: str) -> Iterator[_Mark]:
+    for match in _TYPED.finditer(text):
+        excludes, phrase, value = bool(match["minus"]), match["phrase"], match["value"] or ""
+        value, end = (value.rstrip(_AFTER), match.end() - len(value) + len(value.rstrip(_AFTER))) if value else (value, match.end())
+        field: FilterField | None = None
+        if match["hash"] or (match["field"] or "").lower() == "tag":
+            tag = _TAG.fullmatch(phrase or value)
+            field, value = ("tag", tag[1].strip("/")) if tag and tag[1].strip("0123456789/-_") else (None, "")
+        elif match["field"]:
+            value = phrase or value
+            field = _FIELDS[match["field"].lower()] if words(value) and not value.startswith("//") else None
+        elif phrase or (excludes and _WORD.fullmatch(value)):
+            field, value = ("words", phrase or value) if words(phrase or value) and not _CODE.search(phrase or "") else (None, "")
+        if field:
+            yield _Mark(match.start(), end, Condition(field, value, excludes), bool(match["hash"]))
+
+
+_FIELDS: Mapping[str, FilterField] = {"path": "path", "file": "file", "title": "title"}
+
+
+def _without(text: str, marks: Sequence[_Mark]) -> str:
+    for mark in sorted(marks, reverse=True):
+        text = f"{text[: mark.start]} {text[mark.end :]}"
+    return " ".join(text.split())
+
+
+def _is_called(text: str, documents: Sequence[Document]) -> bool:
+    """Tell whether a note has just this for its title, an alias, or its file's name."""
+    wanted = composed(text).casefold()
+    ends = tuple(f"/{wanted}{suffix}" for suffix in ("", ".md", ".markdown"))
+    return any(
+        f"/{each.path}".casefold().endswith(ends)
+        or any((len(name) == len(text) or not name.isascii()) and composed(name).casefold() == wanted for name in (each.title, *each.aliases))
+        for each in documents
+    )
+
+
+def _may_exclude(text: str, mark: _Mark, keyword: KeywordIndex) -> bool:
+    """Tell whether a word behind a dash is to be left out: notes have the word, none has it with its dash, and this is no command line."""
+    value = mark.condition.value
+    if text[mark.start + 1] in '"“„＂':
+        return bool(keyword.holding_phrase(value).any())
+    is_flag = any(_FLAG.fullmatch(token) for token in text.split()) or keyword.holding(f"-{fold(value)}", ("code",)).any()
+    return not is_flag and bool(keyword.holding(value, KEYWORD_FIELDS).any())
+
+
+# ------------------------------------------------------------------ which chunks they let through
+
+
+_documents_of = once_a_catalog(lambda catalog: np.repeat(np.arange(len(catalog.documents)), _sizes(catalog)))
+
+
+def _sizes(catalog: Catalog) -> list[int]:
+    return [len(catalog.chunk_ids(DocumentId(n))) for n in range(len(catalog.documents))]
+
+
+def select(conditions: Sequence[Condition], snapshot: Snapshot) -> Mask | None:
+    """Return which chunks conditions let through, None where there are none: a phrase must stand in the chunk, all others are about its note."""
+    if not conditions:
+        return None
+    documents, of = snapshot.catalog.documents, _documents_of(snapshot.catalog)
+    mask = np.ones(len(snapshot.catalog), dtype=np.bool_)
+    for each in conditions:
+        if each.field != "words":
+            held = np.fromiter((meets(document, each) for document in documents), dtype=np.bool_, count=len(documents))[of]
+        elif each.excludes and len(words(each.value)) == 1:
+            held = _in_documents(snapshot.keyword.holding(each.value, KEYWORD_FIELDS), of)
+        else:
+            held = snapshot.keyword.holding_phrase(each.value)
+            held = _in_documents(held, of) if each.excludes else held
+        mask &= ~held if each.excludes else held
+    return mask
+
+
+def _in_documents(held: Mask, of: npt.NDArray[np.int64]) -> Mask:
+    whole = np.zeros(int(of[-1]) + 1 if len(of) else 0, dtype=np.bool_)
+    whole[of[held]] = True
+    return np.asarray(whole[of], dtype=np.bool_)
+
+
+def meets(document: Document, condition: Condition) -> bool:
+    """Tell whether a document meets what is asked of its tags, path or title, case and accents aside; whether that excludes it is not asked."""
+    wanted = _fold(condition.value)
+    if condition.field == "tag":
+        return any(f"{fold(tag)}/".startswith(f"{wanted}/") for tag in document.tags)
+    if condition.field == "title":
+        asked = words(condition.value)
+        likely = (name for name in (document.title, *document.aliases) if not asked[0].isalnum() or asked[0] in _fold(name))
+        return any(f" {' '.join(asked)} " in f" {' '.join(words(name))} " for name in likely)
+    path = _fold(document.path.rpartition("/")[2] if condition.field == "file" else document.path)
+    return _glob(wanted).match(path) is not None if "*" in wanted else wanted.removeprefix("./") in path
+
+
+@lru_cache(maxsize=256)
+def _glob(wanted: str) -> re.Pattern[str]:
+    return re.compile(translate(wanted))
+
+
+def newest_first(documents: Sequence[Document], numbers: Collection[int]) -> list[int]:
+    """Return documents by their days, the newest first, those without one last; of one day by path."""
+
+    def key(n: int) -> tuple[int, str, str]:
+        day = day_of(documents[n])
+        return -day.toordinal() if day is not None else 1, documents[n].folder, documents[n].path
+
+    return sorted(numbers, key=key)
+
+
+def listed(mask: Mask | None, limit: int, catalog: Catalog) -> tuple[tuple[Candidate, ...], int]:
+    """Return the first chunk of each of the newest documents that a mask lets through, and how many documents there are in all."""
+    of = _documents_of(catalog)
+    numbers, first = np.unique(of if mask is None else of[mask], return_index=True)
+    at = dict(zip(numbers.tolist(), (first if mask is None else np.flatnonzero(mask)[first]).tolist(), strict=True))
+    best = [ChunkId(at[n]) for n in newest_first(catalog.documents, at)[:limit]]
+    chunks = catalog.chunks(best)
+    return tuple(Candidate(n, catalog.document_of(n), chunks[n], 1.0) for n in best if n in chunks), len(at)
+
+
+def undated(filters: Filters, conditions: Sequence[Condition], snapshot: Snapshot) -> int:
+    """Count the documents that only `since` or `until` leaves out, because no day of theirs is known."""
+    if filters.since is None and filters.until is None:
+        return 0
+    without = {n for n, document in enumerate(snapshot.catalog.documents) if day_of(document) is None}
+    if not without:
+        return 0
+    mask = both(snapshot.catalog.select(replace(filters, since=None, until=None)), select(conditions, snapshot))
+    of = _documents_of(snapshot.catalog)
+    return len(without.intersection((of if mask is None else of[mask]).tolist()))
+
+
+def both(first: Mask | None, second: Mask | None) -> Mask | None:
+    """Return what two masks let through together."""
+    return first if second is None else second if first is None else first & second
+
+
+# ------------------------------------------------------------------ what no note meets
+
+
+def unmet_arguments(filters: Filters, documents: Sequence[Document], is_met: Callable[[Filters], bool]) -> tuple[Unmet, ...]:
+    """Return the tags and globs of arguments that no note has."""
+    asked: list[tuple[FilterField, str, Filters]] = [("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag]
+    asked += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
+    return tuple(Unmet(field, value, _near(field, value, documents)) for field, value, one in asked if not is_met(one))
+
+
+def _lacking(condition: Condition, documents: Sequence[Document]) -> tuple[str, ...] | None:
+    """Return what comes near a filter that no note meets; None where some note does."""
+    return None if any(meets(each, condition) for each in documents) else _near(condition.field, condition.value, documents)
+
+
+def _near(field: FilterField, value: str, documents: Sequence[Document]) -> tuple[str, ...]:
+    if field == "title":
+        return ()
+    if field == "tag":
+        return nearest(_fold(value), {_fold(name): name for name in reversed(_tags(documents))})
+    asked = re.sub(r"\*\.\w+$|[*?]", "", value)
+    return nearest(_form(asked), {_form(name): name for name in reversed(_places(documents))})
+
+
+def _form(path: str) -> str:
+    """Return by what paths are compared: without a suffix and slashes around them."""
+    return _SUFFIX.sub("", _fold(path)).strip("/")
+
+
+def _tags(documents: Sequence[Document]) -> Sequence[str]:
+    """Return each tag, and what it is nested in, as it is first written."""
+    tags = dict.fromkeys(tag for document in documents for tag in document.tags)
+    return list(dict.fromkeys([*tags, *("/".join(tag.split("/")[:end]) for tag in tags for end in range(1, tag.count("/") + 1))]))
+
+
+def _places(documents: Sequence[Document]) -> Sequence[str]:
+    """Return each directory, with a slash behind it, and each document's path."""
+    paths = [document.path for document in documents]
+    directories = dict.fromkeys(path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/")
+    return [*directories, *paths]
+
+
+def nearest(wanted: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names whose forms are most like one that is wanted, whole or by their last part."""
+    # Imported here: only for a name that no note has.
+    from rapidfuzz.fuzz import ratio
+    from rapidfuzz.process import extract
+
+    forms, scores = list(names), dict[int, float]()
+    for asked, compared in ((wanted, forms), (wanted.rpartition("/")[2], [form.rpartition("/")[2] for form in forms])):
+        for _, score, at in extract(asked, compared, scorer=ratio, processor=None, score_cutoff=_ALIKE, limit=_NEAREST):
+            scores[at] = max(score, scores.get(at, 0.0))
+    return tuple(names[forms[at]] for at in sorted(scores, key=lambda at: (-scores[at], forms[at]))[:_NEAREST])
+
+
+def bearers(unmet: Unmet, name: str, documents: Sequence[Document]) -> Iterator[Document]:
+    """Yield the documents that a name was taken from."""
+    if unmet.field == "tag":
+        yield from (each for each in documents if meets(each, Condition("tag", name)))
+    else:
+        yield from (each for each in documents if each.path == name or (name.endswith("/") and each.path.startswith(name)))

@@ -1,0 +1,194 @@
+"""Filters typed in a query, names near those that no note has, and lists of notes without a question, as whoever uses the library meets them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from thumbindex.library import Library
+from thumbindex.model import Condition, Unmet
+from thumbindex.query.filters import read_filters
+from thumbindex.testing import FakeEmbedder, document, memory_snapshot
+
+NOTES = {
+    "Areas/plan.md": "---\ntags: [project, café/été]\ndate: 2026-03-01\n---\n# Plan\n\nThe budget of the garden is small.\n",
+    "Areas/old plan.md": "---\ntags: [Project/Old]\ndate: 2020-01-01\n---\n# Old plan\n\nThe budget of the house is large. This is a draft.\n",
+    "Tools/flags.md": "---\ndate: 2024-05-05\n---\n# Flags\n\nRun `java -jar app.jar` where the jar holds the budget.\n",
+    "Tools/minus.md": "---\ndate: 2023-05-05\n---\n# -budget\n\nA note about nothing at all.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("filters") / "vault"
+    for path, text in NOTES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def library(vault: Path) -> Iterator[Library]:
+    with Library.open([vault], index=vault.parent / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        yield library
+
+
+def found(library: Library, query: str) -> set[str]:
+    return {each.path.rpartition("/")[2].removesuffix(".md") for each in library.query(query, limit=10).passages}
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("tag:project budget", {"plan", "old plan"}),
+        ("#project budget", {"plan", "old plan"}),
+        ("budget #PROJECT/old", {"old plan"}),
+        ("tag:#cafe/ete budget", {"plan"}),
+        ("path:tools/ budget", {"flags", "minus"}),
+        ("path:Areas/*.md budget", {"plan", "old plan"}),
+        ("file:flags budget", {"flags"}),
+        ("title:plan budget", {"plan", "old plan"}),
+        ('title:"old plan" budget', {"old plan"}),
+        ('budget "garden is small"', {"plan"}),
+        ("budget -tag:project", {"flags", "minus"}),
+        ("budget -#project", {"flags", "minus"}),
+        ("budget -path:areas", {"flags", "minus"}),
+        ("budget -draft", {"plan", "flags", "minus"}),
+        ('budget -"house is large" -title:flags', {"plan", "minus"}),
+        ("budget tag:project -draft", {"plan"}),
+    ],
+)
+def test_a_filter_typed_in_a_query_narrows_it(library: Library, query: str, paths: set[str]) -> None:
+    answer = library.query(query, limit=10)
+    assert {each.path.rpartition("/")[2].removesuffix(".md") for each in answer.passages} == paths
+    assert answer.query == query
+    assert answer.filters
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "#include <budget>",
+        "#42 budget",
+        "C# budget",
+        "# budget",
+        "## project",
+        "budget --flag",
+        "git commit -m budget",
+        "tar -xzf budget",
+        "java -jar",
+        "budget -jar -v",
+        "budget - draft",
+        "re: project",
+        "tag: project",
+        "title: plan",
+        "http://project.example/tag:project",
+        "std::path:areas",
+        "me@project.org at 10:30",
+        "budget-draft",
+        "`tag:project` budget",
+        "[[Plan -draft]]",
+        "budget\n-draft\n#project",
+        "-draft",
+        "-budget",
+        'print("budget") and {"draft": 1}',
+        'add "$( --draft)" to the budget',
+        'budget "no such phrase"',
+    ],
+)
+def test_an_ordinary_question_has_no_filters(library: Library, query: str) -> None:
+    assert library.query(query).filters == ()
+
+
+def test_a_query_of_filters_alone_lists_the_notes_newest_first(library: Library) -> None:
+    answer = library.query("-tag:project/old", limit=2)
+    assert [each.path for each in answer.passages] == ["Areas/plan.md", "Tools/flags.md"]
+    assert (answer.answerable, answer.confidence_level, answer.listed) == (True, "high", 3)
+
+
+def test_a_note_whose_name_looks_like_a_filter_is_found_by_it(library: Library) -> None:
+    assert library.query("-budget").passages[0].path == "Tools/minus.md"
+
+
+def test_an_unknown_tag_names_the_nearest_and_is_searched_for_as_words(library: Library) -> None:
+    answer = library.query("budget tag:projct")
+    assert answer.unmet == (Unmet("tag", "projct", ("project", "Project/Old"), as_words=True),)
+    assert not answer.filters
+
+
+def test_an_unknown_tag_alone_finds_nothing_and_names_the_nearest(library: Library) -> None:
+    answer = library.query("tag:projct")
+    assert (answer.answerable, answer.passages, answer.filters) == (False, (), (Condition("tag", "projct"),))
+    assert answer.unmet[0].nearest[0] == "project"
+
+
+def test_an_unknown_tag_or_path_that_is_given_names_the_nearest(library: Library) -> None:
+    assert library.query("budget", tag=["#projct"]).unmet[0].nearest[0] == "project"
+    assert library.query("budget", path=["Area/**"]).unmet == (Unmet("path", "Area/**", ("Areas/",)),)
+    assert library.query("budget", tag=["project"], path=["Areas/**"]).unmet == ()
+
+
+def test_a_tag_of_a_note_that_has_become_private_is_not_named(vault: Path) -> None:
+    secret = vault.parent / "other" / "secret.md"
+    secret.parent.mkdir()
+    secret.write_text("# Secret\n\n#layoffs next week.\n", encoding="utf-8")
+    with Library.open([secret.parent], index=vault.parent / "other-index", embedder=FakeEmbedder()) as library:
+        library.index()
+        assert library.listing(tag=["layoff"]).unmet[0].nearest == ("layoffs",)
+        secret.write_text("---\nprivate: true\n---\n# Secret\n\n#layoffs next week.\n", encoding="utf-8")
+        assert library.query("tag:layoff").unmet[0].nearest == ()
+        assert library.listing(tag=["layoff"]).unmet[0].nearest == ()
+
+
+def test_who_may_see_one_folder_hears_of_no_tag_of_another(tmp_path: Path) -> None:
+    for name, tag in (("mine", "holiday"), ("theirs", "salaries")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "note.md").write_text(f"# Note\n\nAbout #{tag}.\n", encoding="utf-8")
+    with Library.open([tmp_path / "mine", tmp_path / "theirs"], index=tmp_path / "index", embedder=FakeEmbedder()) as both:
+        both.index()
+        one = both.only({"mine"})
+        assert both.query("tag:salary").unmet[0].nearest == ("salaries",)
+        assert one.query("tag:salary").unmet[0].nearest == ()
+        assert [each.folder for each in one.listing().notes] == ["mine"]
+
+
+def test_notes_are_listed_by_tag_path_and_date_newest_first(library: Library) -> None:
+    def listed(**filters: object) -> list[str]:
+        return [each.path for each in library.listing(**filters).notes]  # type: ignore[arg-type]
+
+    assert listed() == ["Areas/plan.md", "Tools/flags.md", "Tools/minus.md", "Areas/old plan.md"]
+    assert listed(tag=["project"]) == ["Areas/plan.md", "Areas/old plan.md"]
+    assert listed(path=["Tools/**"], until=date(2023, 12, 31)) == ["Tools/minus.md"]
+    assert listed(since=date(2024, 5, 5), until=date(2024, 5, 5)) == ["Tools/flags.md"]
+
+
+def test_why_says_which_typed_filter_kept_a_note_out(library: Library) -> None:
+    told = library.why("Tools/flags.md", "budget tag:project")
+    assert (told.fate, told.query) == ("filtered", "budget tag:project")
+    assert "the query asks for tag 'project'" in told.reason
+
+
+EVALUATION = Path(__file__).parents[2] / "shared" / "eval" / "queries" / "dev"
+
+
+def asked(kinds: Sequence[str]) -> list[str]:
+    lines = [
+        json.loads(line)
+        for kind in kinds
+        for path in sorted(EVALUATION.glob(f"*{kind}.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    return [text for each in lines for text in (each["query"], *each.get("also", ()))]
+
+
+@pytest.mark.skipif(not EVALUATION.is_dir(), reason="the query sets are not here")
+def test_no_labeled_query_of_a_corpus_without_tags_has_a_filter_but_phrases() -> None:
+    """Every note holds every word that a query has behind a dash: what is told apart is told by its form alone."""
+    queries = asked(["manual", "auto", "typo", "client", "names", "cisi"])
+    text = "\n\n".join(" ".join(query.replace("-", " ").replace("#", " ").split()) for query in queries)
+    snapshot = memory_snapshot([document("all.md", f"# All\n\n{text}")])
+    read = {query: [each for each in read_filters(query, snapshot).conditions if each.field != "words" or each.excludes] for query in queries}
+    assert {query: filters for query, filters in read.items() if filters} == {}
