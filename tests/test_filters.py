@@ -165,6 +165,22 @@ def test_notes_are_listed_by_tag_path_and_date_newest_first(library: Library) ->
     assert listed(since=date(2024, 5, 5), until=date(2024, 5, 5)) == ["Tools/flags.md"]
 
 
+def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(tmp_path: Path) -> None:
+    for name, text in (
+        ("dated", "---\ndate: 2026-01-01\n---\n# Dated\n\nThe budget."),
+        ("plain", "# Plain\n\nThe budget."),
+        ("bare", "# Bare\n\nTea."),
+    ):
+        (tmp_path / "vault").mkdir(exist_ok=True)
+        (tmp_path / f"vault/{name}.md").write_text(text, encoding="utf-8")
+    with Library.open([tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        answer, notes = library.query("the budget", since=date(2020, 1, 1)), library.listing(since=date(2020, 1, 1))
+        assert ([each.path for each in answer.passages], answer.undated) == (["dated.md"], 2)
+        assert ([each.path for each in notes.notes], notes.undated) == (["dated.md"], 2)
+        assert library.query("the budget").undated == 0
+
+
 def test_why_says_which_typed_filter_kept_a_note_out(library: Library) -> None:
     told = library.why("Tools/flags.md", "budget tag:project")
     assert (told.fate, told.query) == ("filtered", "budget tag:project")
