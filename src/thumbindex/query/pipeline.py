@@ -73,7 +73,7 @@ def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObse
 
 def begin(query: Query, tools: Tools) -> Search:
     """Return a search with the query's terms, and which chunks may be found: what its filters let through, and no repeats."""
-    terms, identifiers = read_terms(query.text, tools.settings.search_code.whole, tools.snapshot.keyword.languages)
+    terms, identifiers = read_terms(query.text, tools.settings.search_code.whole, tools.snapshot.keyword.languages, tools.snapshot.keyword.frequency)
     mask = searchable(tools.snapshot.catalog.select(query.filters), tools.snapshot.duplicates.repeated())
     return Search(query, query.text, terms=terms, identifiers=identifiers, mask=mask)
 
