@@ -86,7 +86,8 @@ def test_the_subjects_of_chinese_and_japanese_are_what_is_neither_function_word_
     assert subjects(query).split() == subject.split()
 
 
-def test_pairs_with_an_ending_weigh_half_unless_nothing_else_is_asked() -> None:
+def test_pairs_with_an_ending_or_a_function_word_weigh_less_unless_nothing_else_is_asked() -> None:
+    assert function_words("怎么开启", []) == {"怎么": 0.25, "么开": 0.25}
     assert function_words("有効にする", []) == {"効に": 0.5, "にす": 0.5, "する": 0.5}
     assert function_words("する", []) == {}
 

@@ -64,7 +64,7 @@ UNSURE = 0.25
 """Weight of a word that is one of another language's function words, where nothing else in the query is."""
 
 BESIDE_ENDING = 0.5
-"""Weight of a pair of characters of which one belongs to a particle, an ending or a function word: it tells one wording from another."""
+"""Weight of a pair of characters of which one belongs to a particle or ending of Japanese: it tells one wording from another."""
 
 _LEAST_FUNCTION_WORDS = 3
 """Fewer function words tell no language."""
@@ -171,7 +171,7 @@ def function_words(text: str, languages: Collection[str]) -> Mapping[str, float]
     """Return which of a query's words carry no subject, with what they weigh: English's nothing, those of a language in which it is asked little.
 
     It is asked in that of some languages of which it holds more such words than of English; one such word alone may be another thing (MIT).
-    Pairs of Chinese and Japanese characters of which one belongs to a function word weigh half, unless there are no others.
+    Pairs of characters weigh little of which one belongs to a function word of Chinese or an ending of Japanese, unless there are no others.
     """
     found = dict.fromkeys(words(text))
     kept = frozenset(words(subjects(text))) if has_cjk(text) else frozenset[str]()
@@ -179,7 +179,8 @@ def function_words(text: str, languages: Collection[str]) -> Mapping[str, float]
     english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in found)
     most, language = max(((sum(word in _stops(each) for word in found), each) for each in languages), default=(0, ""))
     own = _stops(language).intersection(found) if most > english else frozenset[str]()
-    weights = {**dict.fromkeys(pairs, BESIDE_ENDING), **dict.fromkeys(own, 0.0 if most > 1 else UNSURE)}
+    beside = BESIDE_ENDING if _SCRIPTS[0][1].search(text) else UNSURE
+    weights = {**dict.fromkeys(pairs, beside), **dict.fromkeys(own, 0.0 if most > 1 else UNSURE)}
     return {**weights, **dict.fromkeys(STOP_WORDS.intersection(found), 0.0)}
 
 
