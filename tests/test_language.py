@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thumbindex.index.analysis import stems
-from thumbindex.language import SUFFIXED, function_words, language_of, prose_language, telling_words
+from thumbindex.language import SUFFIXED, function_words, language_of, prose_language, subjects, telling_words
 from thumbindex.model import Term
 from thumbindex.query.understand import code_terms, lookup_terms, read_terms
 
@@ -67,7 +67,29 @@ def test_english_stems_stay_in_every_language_and_other_scripts_have_no_other() 
     ],
 )
 def test_function_words_are_those_of_the_language_that_is_asked_in(query: str, languages: list[str], expected: dict[str, float]) -> None:
-    assert function_words(query.split(), languages) == expected
+    assert function_words(query, languages) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "subject"),
+    [
+        ("怎么开启两步验证", "开启两步验证"),
+        ("退订之后怎么退款", "退订 退款"),
+        ("二要素認証を有効にするには", "二要素認証 有効"),
+        ("設定をファイルに書き出して", "設定 ファイル 書 出"),
+        ("りんごの皮", "りんごの皮"),  # a word in hiragana is no ending
+        ("데이터를 백업", "데이터를 백업"),
+        ("reset the password", "reset the password"),
+    ],
+)
+def test_the_subjects_of_chinese_and_japanese_are_what_is_neither_function_word_nor_ending(query: str, subject: str) -> None:
+    assert subjects(query).split() == subject.split()
+
+
+def test_pairs_with_an_ending_or_a_function_word_weigh_less_unless_nothing_else_is_asked() -> None:
+    assert function_words("怎么开启", []) == {"怎么": 0.25, "么开": 0.25}
+    assert function_words("有効にする", []) == {"効に": 0.5, "にす": 0.5, "する": 0.5}
+    assert function_words("する", []) == {}
 
 
 def test_terms_leave_out_the_function_words_of_the_question_s_language() -> None:
@@ -77,6 +99,12 @@ def test_terms_leave_out_the_function_words_of_the_question_s_language() -> None
 def test_a_question_in_english_has_the_terms_that_it_has_beside_english_notes() -> None:
     text = "how do I install mit in die docker_image"
     assert read_terms(text, 2.0, sorted(SUFFIXED)) == (lookup_terms(text), code_terms(text, 2.0))
+
+
+def test_pairs_that_no_text_holds_beside_one_that_some_hold_join_two_words_and_are_not_asked_for() -> None:
+    held = {"屏幕": 3, "禁止": 2, "应用": 9}
+    asked = [read_terms(text, 2.0, (), lambda pair: held.get(pair, 0))[0] for text in ("屏幕禁止应用", "兰花换盆")]
+    assert [[term.text for term in terms] for terms in asked] == [["屏幕", "禁止", "应用"], ["兰花", "花换", "换盆"]]
 
 
 def test_every_language_whose_endings_are_known_has_words_that_tell_a_model_from_an_english_one() -> None:

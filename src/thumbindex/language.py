@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from thumbindex.text import STOP_WORDS, words
+from thumbindex.text import STOP_WORDS, composed, has_cjk, words
 
 ENGLISH = "en"
 
@@ -63,6 +63,9 @@ SUFFIXED = frozenset(_ASKING)
 UNSURE = 0.25
 """Weight of a word that is one of another language's function words, where nothing else in the query is."""
 
+BESIDE_ENDING = 0.5
+"""Weight of a pair of characters of which one belongs to a particle or ending of Japanese: it tells one wording from another."""
+
 _LEAST_FUNCTION_WORDS = 3
 """Fewer function words tell no language."""
 
@@ -75,12 +78,31 @@ _LEAST_SHARE = 0.3
 _LEAST_WORDS = 0.12
 """The least share of function words in prose: in sentences of these languages it is a third."""
 
+_HIRAGANA = re.compile("[\u3041-\u309f]+")
+_JAPANESE_ENDING = re.compile(
+    "(?:する|すれ|した|して|しま|しな|され|させ|せる|でき|きる|ます|ませ|ない|なく|なけ|なる|なり|なっ|たい|たく|いる|いま|いて|ある|あり|れる|れば|られ|える|です|でし|だけ|など|から|まで|より"
+    "|には|では|とは|にも|でも|ので|のに|とき|こと|もの|ため|よう|ほう|どう|どれ|どこ|どの|いつ|なぜ|なに|この|その|もっと|について|とって|ください|ながら|[をがはにのとでもへやかねよたてるいうくきしすりれえけめせ])+"
+)
+"""Particles, auxiliaries and endings of verbs: a run of hiragana that is made of them carries no subject."""
+
+_OKURIGANA = 2
+"""The most hiragana that are an ending or a particle, whatever they are."""
+
+_CHINESE_FUNCTION_WORDS = re.compile(
+    "为什么|為什麼|怎么样|怎么办|怎么|怎麼|怎样|如何|什么|甚麼|什麼|为何|哪些|哪个|哪里|哪儿|多少|是否|是不是|有没有|能不能|可不可以|可以|能够|能否|才能|需要|应该|应当|之后|以后|之前|以前"
+    "|的时候|一个|一些|这个|那个|这些|那些|我们|你们|他们|以及|或者|还是|而且|但是|因为|所以|如果|没有|不能|无法|已经|关于|对于|有什么|[的吗呢吧把给与與我你您太很]|和(?!平)|了(?!解)"
+)
+"""What Chinese asks with and joins with; of single characters those that seldom stand in a longer word."""
+
 _SPAN = re.compile(r"`[^`\n]*`")
 _READ = 2000
 """The characters of a text that are read for its language."""
 
 _TELLING = 4
 """The fewest letters of function words by which a model's language is told: an English vocabulary holds shorter ones as parts of words."""
+
+_TELLING_CHARACTERS = {"zh": "这说对还没经过时样给问让为个设开关么请该应们", "ja": "使設表選択必要変更動作説確認次直際"}
+"""Common characters by which the same is seen for scripts without spaces: an English vocabulary holds others, those of names and of old texts."""
 
 _READS = 0.75
 """The least share of them that a model's vocabulary holds whole; of an English one it is half at most."""
@@ -136,15 +158,30 @@ def _told_by(found: Sequence[str]) -> tuple[str, int]:
     return (language, most) if most >= _LEAST_FUNCTION_WORDS and most > _LEAST_LEAD * next_most else ("", 0)
 
 
-def function_words(found: Collection[str], languages: Collection[str]) -> Mapping[str, float]:
+def subjects(text: str) -> str:
+    """Return a text with spaces for what carries no subject in Chinese and Japanese: function words, particles, endings of verbs."""
+    if not has_cjk(text):
+        return text
+    if not _SCRIPTS[0][1].search(text):
+        return _CHINESE_FUNCTION_WORDS.sub(" ", text)
+    return _HIRAGANA.sub(lambda match: " " if len(match[0]) <= _OKURIGANA or _JAPANESE_ENDING.fullmatch(match[0]) else match[0], composed(text))
+
+
+def function_words(text: str, languages: Collection[str]) -> Mapping[str, float]:
     """Return which of a query's words carry no subject, with what they weigh: English's nothing, those of a language in which it is asked little.
 
     It is asked in that of some languages of which it holds more such words than of English; one such word alone may be another thing (MIT).
+    Pairs of characters weigh little of which one belongs to a function word of Chinese or an ending of Japanese, unless there are no others.
     """
+    found = dict.fromkeys(words(text))
+    kept = frozenset(words(subjects(text))) if has_cjk(text) else frozenset[str]()
+    pairs = [word for word in found if has_cjk(word) and word not in kept] if any(map(has_cjk, kept)) else []
     english = sum(word in STOP_WORDS or word in _FUNCTION_WORDS[ENGLISH] for word in found)
     most, language = max(((sum(word in _stops(each) for word in found), each) for each in languages), default=(0, ""))
     own = _stops(language).intersection(found) if most > english else frozenset[str]()
-    return {**dict.fromkeys(own, 0.0 if most > 1 else UNSURE), **dict.fromkeys(STOP_WORDS.intersection(found), 0.0)}
+    beside = BESIDE_ENDING if _SCRIPTS[0][1].search(text) else UNSURE
+    weights = {**dict.fromkeys(pairs, beside), **dict.fromkeys(own, 0.0 if most > 1 else UNSURE)}
+    return {**weights, **dict.fromkeys(STOP_WORDS.intersection(found), 0.0)}
 
 
 def _stops(language: str) -> frozenset[str]:
@@ -153,7 +190,12 @@ def _stops(language: str) -> frozenset[str]:
 
 def telling_words(language: str) -> tuple[str, ...]:
     """Return the function words by which it is seen whether a vocabulary is one of a language; none for one that is not known here."""
-    return tuple(sorted(word for word in _FUNCTION_WORDS.get(language, ()) if len(word) >= _TELLING))
+    return tuple(sorted(_TELLING_CHARACTERS.get(language) or (word for word in _FUNCTION_WORDS.get(language, ()) if len(word) >= _TELLING)))
+
+
+def is_alphabetic(language: str) -> bool:
+    """Tell whether a language is written in letters, whose pieces a model of another language knows; of Chinese and Japanese it may know none."""
+    return language not in _TELLING_CHARACTERS
 
 
 def is_read(known: int, asked: int) -> bool:

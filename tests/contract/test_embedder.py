@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from thumbindex.language import telling_words
 from thumbindex.testing import FakeEmbedder
 
 TEXTS = ["How to share a vault", "", "one", "Sync keeps notes the same on all devices. " * 40, "naïve 日本語 🙂", "```\nx = 1\n```", "Sync settings"]
@@ -66,6 +67,11 @@ def test_a_text_without_words_has_no_tokens(embedder):
 
 def test_a_word_is_known_where_it_is_one_token_and_a_misspelt_one_is_not(embedder):
     assert [embedder.knows(word) for word in ("baby", "Baby", "subcription", "")] == [True, True, False, False]
+
+
+def test_an_english_vocabulary_lacks_most_of_what_tells_other_languages(embedder):
+    shares = [sum(map(embedder.knows, telling_words(language))) / len(telling_words(language)) for language in ("de", "fr", "es", "ja", "zh")]
+    assert max(shares) < 0.75
 
 
 def test_it_says_what_its_vectors_can_be_compared_with(embedder):

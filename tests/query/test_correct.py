@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from thumbindex.language import telling_words
 from thumbindex.model import Query
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import closest, correct, correct_text, correction
@@ -48,6 +49,22 @@ def test_an_unknown_word_becomes_the_closest_known_one(asked: str, searched: str
 )
 def test_quoted_code_like_and_short_words_are_left_alone(text: str) -> None:
     assert corrected(text) == text
+
+
+@pytest.mark.parametrize(
+    ("asked", "searched"),
+    [
+        ("écrna noir", "ecran noir"),
+        ("l'éccran, d'applicatoin", "l'ecran, d'application"),
+        ("¿configurción?", "¿configuracion?"),
+        ("HAR-Daeti exportieren", "HAR-datei exportieren"),
+        ("«Zwei-Fakktor-Anmeldung»", "«Zwei-faktor-Anmeldung»"),
+        ("закладак", "закладка"),
+    ],
+)
+def test_accents_elisions_hyphens_and_marks_of_other_languages_hide_no_misspelt_word(asked: str, searched: str) -> None:
+    lexicon = dict.fromkeys("ecran noir application configuracion datei exportieren zwei faktor anmeldung закладка".split(), 5)
+    assert correct_text(asked, lambda word: None if word in lexicon else closest(word, lexicon)) == searched
 
 
 def test_a_known_word_is_never_touched() -> None:
@@ -117,6 +134,13 @@ def test_a_word_that_the_model_knows_is_spelled_right_though_no_text_holds_it() 
     asked = Search(Query("was the baby awake"), "was the baby awake")
     found = [correct(asked, Tools(snapshot, embedder=embedder)).text for embedder in (FakeEmbedder(), FakeEmbedder(known=["baby"]))]
     assert found == ["was the baba awake", "was the baby awake"]
+
+
+def test_a_model_that_does_not_read_the_notes_says_nothing_about_their_spelling() -> None:
+    english = FakeEmbedder(known=[*telling_words("en"), "walk"])
+    notes = [document("a.md", "Wo ist der Wald", language=language) for language in ("de", "en")]
+    found = [correct(Search(Query("walk"), "walk"), Tools(memory_snapshot([note]), embedder=english)).text for note in notes]
+    assert found == ["wald", "walk"]
 
 
 def test_a_function_word_of_the_language_that_is_asked_in_is_no_mistake(ask) -> None:

@@ -20,6 +20,7 @@ from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Vector
 from thumbindex.process import cores
 from thumbindex.settings import EmbedSettings
+from thumbindex.text import has_cjk
 
 _opening = threading.Lock()
 
@@ -226,9 +227,17 @@ def _side_by_side(embed: Callable[[str], Vector], texts: Sequence[str], workers:
         pool.shutdown(cancel_futures=True)  # Ctrl-C waits for the texts in hand, not for those in the queue
 
 
+_UNKNOWN = ("[unk]", "<unk>", "<|endoftext|>")
+"""Tokens that stand for what a vocabulary does not hold."""
+
+
 def _is_one_token(word: str, tokens: Sequence[str]) -> bool:
-    """Tell whether the only token is the word itself, and not one that stands for what is unknown; some begin with the space before them."""
-    return [token.lstrip("▁Ġ").casefold() for token in tokens] == [word.casefold()]
+    """Tell whether the only token is the word itself, and not one that stands for what is unknown; some begin with the space before them.
+
+    A vocabulary of bytes writes a character of another script in its own way: any one token but an unknown one is it.
+    """
+    found = [bare for token in tokens if (bare := token.lstrip("▁Ġ").casefold())]
+    return found == [word.casefold()] or (len(word) == 1 and has_cjk(word) and len(found) == 1 and found[0] not in _UNKNOWN)
 
 
 def _normalized(vectors: Matrix) -> Matrix:

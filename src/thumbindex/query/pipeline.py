@@ -91,7 +91,7 @@ def begin(query: Query, tools: Tools) -> Search:
         candidates, count = listed(mask, query.limit, catalog)
         sure = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
         return replace(search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure)
-    terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages)
+    terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages, snapshot.keyword.frequency)
     return replace(search, terms=terms, identifiers=identifiers)
 
 

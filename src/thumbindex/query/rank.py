@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from thumbindex.compare.differences import without_ending
-from thumbindex.language import ENGLISH, function_words, is_read, telling_words
+from thumbindex.language import ENGLISH, function_words, is_alphabetic, is_read, telling_words
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, Hit, RankedList, day_modified, day_of
 from thumbindex.ports import Embedder, Mask
 from thumbindex.query.stage import Search, Tools, once_a_catalog
@@ -74,19 +74,22 @@ def _most(search: Search, tools: Tools) -> int:
 
 
 def as_read(search: Search, tools: Tools) -> Mapping[str, float]:
-    """Return the retrievers' factors, search_vector's lower by the share of what words find in languages that the model does not read."""
+    """Return the retrievers' factors, search_vector's lower by the share of what words find in languages that the model does not read.
+
+    Of an alphabet that it knows it still reads names and pieces of words; of Chinese and Japanese characters that it does not know, nothing.
+    """
     found = search.lists.get("search_keyword")
     factor = tools.settings.search_vector.unread
     if tools.embedder is None or factor == 1 or not found or not found.documents:
         return search.weights
-    documents = tools.snapshot.catalog.documents
+    documents, embedder = tools.snapshot.catalog.documents, tools.embedder
     best = nlargest(_TELLING, found.documents.items(), key=lambda item: (item[1], -item[0]))
     scores: dict[str, float] = defaultdict(float)
     for document, score in best:
         scores[documents[document].language] += score
-    unread = sum(score for language, score in scores.items() if not reads(tools.embedder, language))
-    share = unread / sum(scores.values())
-    return {**search.weights, "search_vector": search.weights.get("search_vector", 1.0) * (1 - share + share * factor)} if share else search.weights
+    factors = {language: 1.0 if reads(embedder, language) else factor if is_alphabetic(language) else 0.0 for language in scores}
+    kept = sum(score * factors[language] for language, score in scores.items()) / sum(scores.values())
+    return {**search.weights, "search_vector": search.weights.get("search_vector", 1.0) * kept} if kept < 1 else search.weights
 
 
 def reads(embedder: Embedder, language: str) -> bool:
@@ -95,6 +98,15 @@ def reads(embedder: Embedder, language: str) -> bool:
     Of a model that does not hold English's either, and of a language whose words are not known here, nothing is told, and it is taken to read.
     """
     return language in ("", ENGLISH) or _holds_words(embedder, language) or not _holds_words(embedder, ENGLISH)
+
+
+def reads_notes(tools: Tools) -> bool:
+    """Tell whether the model reads at least half of the notes."""
+    counted = _languages(tools.snapshot.catalog)
+    return tools.embedder is not None and 2 * sum(n for language, n in counted.items() if reads(tools.embedder, language)) >= counted.total()
+
+
+_languages = once_a_catalog(lambda catalog: Counter(document.language for document in catalog.documents))
 
 
 def _holds_words(embedder: Embedder, language: str) -> bool:
@@ -217,7 +229,7 @@ NOWHERE: Mapping[str, Mask] = {}
 def headings(search: Search, tools: Tools) -> Search:
     """Raise chunks by the share of the query's words in the headings above them; each document's best chunk takes what its best one had."""
     found = words(search.text)
-    stops = function_words(dict.fromkeys(found), tools.snapshot.keyword.languages)
+    stops = function_words(search.text, tools.snapshot.keyword.languages)
     asked = {word: without_ending(word) for word in found if stops.get(word, 1.0)}
     if not asked:
         return search

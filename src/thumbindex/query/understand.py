@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from thumbindex.language import function_words
+from thumbindex.language import function_words, subjects
 from thumbindex.model import Abbreviation, ChunkId, Passage, QueryKind, Term
 from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix
 from thumbindex.query.names import DocumentNames, names_of, readings
+from thumbindex.query.rank import reads_notes
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Equal, Search, Tools, once_a_catalog
 from thumbindex.settings import ExpandSettings
@@ -35,6 +36,9 @@ _IDENTIFIER = re.compile(
 _PARTICLE = re.compile("(?<![가-힣])([가-힣])[은는을를이가의에도로와과만](?![가-힣])")
 """A Korean word of one syllable with its particle: 책을 and 책이 have no pair in common."""
 
+Frequency = Callable[[str], int]
+"""Tells in how many chunks a word stands."""
+
 ENGLISH_STOPS = dict.fromkeys(STOP_WORDS, 0.0)
 """What words weigh that carry no subject, where a query is asked in no other language."""
 
@@ -44,18 +48,30 @@ BARE_NOUN = 0.5
 _PUNCTUATION = "\"'“”‘’`,;:!?()[]<>…、。「」『』【】《》〈〉・"
 
 
-def read_terms(text: str, whole: float, languages: Collection[str] = ()) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+def read_terms(
+    text: str, whole: float, languages: Collection[str] = (), frequency: Frequency | None = None
+) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """Return the terms for search_keyword and those for search_code, where a whole identifier weighs `whole`.
 
-    Function words of English are left out, and those of the other language of some that the query is asked in.
+    Function words of English are left out, those of the other language of some that the query is asked in, and pairs of characters that by
+    `frequency` only join two words.
     """
-    stops = stops_of(text, languages)
+    stops = stops_of(text, languages, frequency)
     return lookup_terms(text, stops), code_terms(text, whole, stops)
 
 
-def stops_of(text: str, languages: Collection[str]) -> Mapping[str, float]:
-    """Return what the function words of a query weigh, those in quotes left out; any other word weighs 1."""
-    return function_words(dict.fromkeys(words(QUOTED.sub(" ", text))), languages)
+def stops_of(text: str, languages: Collection[str], frequency: Frequency | None = None) -> Mapping[str, float]:
+    """Return what the function words of a query weigh, those in quotes left out, and pairs that join two words; any other word weighs 1."""
+    plain = QUOTED.sub(" ", text)
+    joints = joining_pairs(subjects(plain), frequency) if frequency and has_cjk(plain) else ()
+    return {**function_words(plain, languages), **dict.fromkeys(joints, 0.0)}
+
+
+def joining_pairs(text: str, frequency: Frequency) -> Iterator[str]:
+    """Yield the pairs of characters that no text holds beside one that some do: Chinese and Japanese write their words without a space."""
+    for run in map(words, filter(has_cjk, spaced(text).split())):
+        held = [frequency(pair) > 0 for pair in run]
+        yield from (pair for pair, own, *beside in zip(run, held, [False, *held], [*held[1:], False], strict=False) if any(beside) and not own)
 
 
 def lookup_terms(text: str, stops: Mapping[str, float] = ENGLISH_STOPS) -> tuple[Term, ...]:
@@ -165,7 +181,10 @@ def _is_placed(found: Sequence[str], at: int) -> bool:
 
 
 _TOKEN = re.compile(rf"{QUOTED.pattern}|`[^`]*`|\[\[.*?\]\]|\S+")
-_WORD = re.compile(r"([(‘']*)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…]*)")
+_WORD = re.compile(r"([(‘'«¿¡]*(?:[^\W\d_]{1,2}['’])?)([^\W\d_]+)((?:['’]s)?[)’'.,;:!?…»]*)")
+"""A word, with what French and Italian write before it together with it, and what stands around it."""
+
+_HYPHENATED = re.compile(r"[(‘'«¿¡]*[^\W\d_]+(?:-[^\W\d_]+)+[)’'.,;:!?…»]*")
 _ANYWHERE = KeywordWeights(dict.fromkeys(KEYWORD_FIELDS, 1.0))
 _BODY = KeywordWeights({"body": 1.0})
 _SHORTEST = 4
@@ -203,36 +222,41 @@ def correct(search: Search, tools: Tools) -> Search:
     text = correct_text(search.text, corrections.get)
     if text == search.text:
         return search
-    terms, identifiers = read_terms(text, tools.settings.search_code.whole, tools.snapshot.keyword.languages)
+    terms, identifiers = read_terms(text, tools.settings.search_code.whole, tools.snapshot.keyword.languages, tools.snapshot.keyword.frequency)
     return replace(search, text=text, terms=terms, identifiers=identifiers)
 
 
 def is_word(word: str, tools: Tools) -> bool:
-    """Tell whether a text holds a word, or the model knows it: `baby` is spelled right where all notes say `infant`."""
-    return tools.snapshot.keyword.frequency(word) > 0 or (tools.embedder is not None and tools.embedder.knows(word))
+    """Tell whether a text holds a word, or a model that reads the notes knows it: `baby` is spelled right where all notes say `infant`."""
+    return tools.snapshot.keyword.frequency(word) > 0 or (tools.embedder is not None and tools.embedder.knows(word) and reads_notes(tools))
 
 
 def correct_text(text: str, correction: Callable[[str], str | None]) -> str:
     """Replace each plain word that has a correction; quotes, code, links, numbers and short words stay."""
 
-    def corrected(match: re.Match[str]) -> str:
-        parts = _parts(match[0], text)
+    def corrected(token: str) -> str:
+        parts = _parts(token, text)
         found = correction(fold(parts[2])) if parts else None
-        return f"{parts[1]}{found}{parts[3]}" if parts and found is not None else match[0]
+        return f"{parts[1]}{found}{parts[3]}" if parts and found is not None else token
 
-    return _TOKEN.sub(corrected, text)
+    return _TOKEN.sub(lambda match: "-".join(map(corrected, _between_hyphens(match[0]))), text)
 
 
 def correctable(text: str) -> Iterator[str]:
     """Yield the words, folded, that `correct_text` asks a correction for."""
-    found = (_parts(match[0], text) for match in _TOKEN.finditer(text))
+    found = (_parts(token, text) for match in _TOKEN.finditer(text) for token in _between_hyphens(match[0]))
     return (fold(parts[2]) for parts in found if parts)
+
+
+def _between_hyphens(token: str) -> list[str]:
+    """Return the words of which a hyphenated one is made: Germans and programmers write many; anything else as it is."""
+    return token.split("-") if _HYPHENATED.fullmatch(token) else [token]
 
 
 def _parts(token: str, text: str) -> re.Match[str] | None:
     """Return what stands before a word, the word, and what stands after it; None for what is short, code, or an acronym among small letters."""
     parts = _WORD.fullmatch(token)
-    if not parts or len(word := parts[2]) < _SHORTEST or not word[0].isascii() or (word.isupper() and not text.isupper()):
+    if not parts or len(word := parts[2]) < _SHORTEST or (word.isupper() and not text.isupper()):
         return None
     return None if has_cjk(word) or is_identifier(word) or fold(word) in STOP_WORDS else parts
 
