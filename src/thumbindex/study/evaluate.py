@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _KINDS = ("off-topic", "near-miss")
 """About something else altogether, or about the right subject, but nothing that the documents say."""
 
-THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7)
+THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.55, 0.6, 0.7)
 """Confidences for which it is counted what would be refused."""
 
 
