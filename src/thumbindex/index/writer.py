@@ -438,7 +438,7 @@ def _open_store(places: Places) -> Store:
 BUILDING = "building"
 """The fact that an edition does not show all notes yet: until then its texts are not all there is."""
 
-KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibration", "calibration_due", "root")
+KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "root")
 """Facts that cannot be read from the notes, or that only a model can measure again."""
 
 

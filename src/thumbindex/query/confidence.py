@@ -63,7 +63,7 @@ def confidence(search: Search, tools: Tools) -> Search:
 def weigh(search: Search, tools: Tools) -> float:
     """Return a confidence from 0 to 1 that the page of the first candidate answers.
 
-    Words alone count where there is no vector of it yet, no other page to compare it with, or a language that the model does not read.
+    Words alone count where there is no vector of it yet, or where its language is one that the model does not read.
     """
     if not search.candidates:
         return 0.0
@@ -73,7 +73,7 @@ def weigh(search: Search, tools: Tools) -> float:
         cosines = cosines_of(page, search.vector, tools)
         others = cosines_of([n for n in range(0, len(catalog), 1 + len(catalog) // SAMPLE) if n not in page], search.vector, tools)
         others = others[~np.isnan(others)]
-        if len(others) > 1 and not math.isnan(cosines[first.id - page.start]):
+        if not math.isnan(cosines[first.id - page.start]):
             meaning = on_scale(deviations(float(np.nanmax(cosines)), others)) * known_share(asked, tools)
             return MEANING * meaning + GROUNDED * grounding(cosines, [replace(each, holding=each.holding[page.start : page.stop]) for each in asked])
     section = [each.id for each in search.candidates if each.document == first.document and each.chunk.section == first.chunk.section]
@@ -87,9 +87,10 @@ def cosines_of(chunks: Sequence[int], query: Vector, tools: Tools) -> Vector:
 
 
 def deviations(cosine: float, others: Vector) -> float:
-    """Return by how many standard deviations a cosine is above those of other chunks."""
-    squares = float(np.square(others - others.mean()).sum()) + USUAL * USUAL_SPREAD**2
-    return (cosine - float(others.mean())) / math.sqrt(squares / (len(others) + USUAL))
+    """Return by how many standard deviations a cosine is above those of other chunks, above 0 where there are none."""
+    mean = float(others.mean()) if len(others) else 0.0
+    squares = float(np.square(others - mean).sum()) + USUAL * USUAL_SPREAD**2
+    return (cosine - mean) / math.sqrt(squares / (len(others) + USUAL))
 
 
 def on_scale(outstanding: float) -> float:
