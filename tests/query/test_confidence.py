@@ -28,11 +28,12 @@ def test_a_text_stands_out_less_where_the_others_are_as_near():
     near, far = np.full(400, 0.5), np.full(400, 0.1)
     near[::2] += 0.1
     far[::2] += 0.1
-    assert deviations(0.7, near) < 3 < 6 < deviations(0.7, far)
+    assert deviations(0.7, near) < 4 < 6 < deviations(0.7, far)
 
 
-def test_two_equal_texts_are_no_spread_of_zero():
-    assert deviations(0.5, np.array([0.2, 0.2])) == pytest.approx(0.3 / (0.08 * (4 / 6) ** 0.5))
+@pytest.mark.parametrize("others", [[], [0.2], [0.2, 0.2]])
+def test_a_handful_of_texts_is_no_spread_of_zero(others):
+    assert 3 < deviations(0.5, np.array(others)) < 7
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import field_weights
 from thumbindex.query.stage import Search, Tools
 
-WORDS_ALONE = 0.75
-"""What words alone say where one section holds them all: they may stand in a text that does not answer."""
+A_WORD, WORDS_ALONE = 0.05, 0.73
+"""What words alone say where one section holds next to none of them, and all: they may stand in a text that does not answer."""
 
 MEANING, GROUNDED = 0.4, 0.6
 """Shares of the evidence."""
@@ -32,7 +32,7 @@ SAMPLE = 512
 """Chunks, spread evenly, that show how near any text is to a question."""
 
 USUAL, USUAL_SPREAD = 4, 0.08
-"""Of a handful of chunks the spread is a matter of luck: so many more are taken to have the usual one."""
+"""Of a handful of chunks mean and spread are a matter of luck: so many more are taken to be about 0, with the usual spread."""
 
 DIGITS = 6
 """Of a cosine: beyond these it depends on which others are computed at once."""
@@ -71,13 +71,15 @@ def weigh(search: Search, tools: Tools) -> float:
     page = catalog.chunk_ids(first.document)
     if search.vector is not None and tools.embedder is not None and reads(tools.embedder, catalog.documents[first.document].language):
         cosines = cosines_of(page, search.vector, tools)
-        others = cosines_of([n for n in range(0, len(catalog), 1 + len(catalog) // SAMPLE) if n not in page], search.vector, tools)
+        searched = range(len(catalog)) if search.mask is None else np.flatnonzero(search.mask).tolist()
+        others = cosines_of([n for n in searched[:: 1 + len(searched) // SAMPLE] if n not in page], search.vector, tools)
         others = others[~np.isnan(others)]
         if not math.isnan(cosines[first.id - page.start]):
             meaning = on_scale(deviations(float(np.nanmax(cosines)), others)) * known_share(asked, tools)
             return MEANING * meaning + GROUNDED * grounding(cosines, [replace(each, holding=each.holding[page.start : page.stop]) for each in asked])
     section = [each.id for each in search.candidates if each.document == first.document and each.chunk.section == first.chunk.section]
-    return WORDS_ALONE * share(asked, [bool(each.holding[section].any()) for each in asked])
+    held = share(asked, [bool(each.holding[section].any()) for each in asked])
+    return A_WORD + (WORDS_ALONE - A_WORD) * held if held else 0.0
 
 
 def cosines_of(chunks: Sequence[int], query: Vector, tools: Tools) -> Vector:
@@ -87,8 +89,8 @@ def cosines_of(chunks: Sequence[int], query: Vector, tools: Tools) -> Vector:
 
 
 def deviations(cosine: float, others: Vector) -> float:
-    """Return by how many standard deviations a cosine is above those of other chunks, above 0 where there are none."""
-    mean = float(others.mean()) if len(others) else 0.0
+    """Return by how many standard deviations a cosine is above those of other chunks."""
+    mean = float(others.sum()) / (len(others) + USUAL)
     squares = float(np.square(others - mean).sum()) + USUAL * USUAL_SPREAD**2
     return (cosine - mean) / math.sqrt(squares / (len(others) + USUAL))
 
