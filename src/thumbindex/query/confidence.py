@@ -28,6 +28,9 @@ MEANING, GROUNDED = 0.4, 0.6
 COMMON, OUTSTANDING = 3.0, 6.5
 """By how many standard deviations the nearest of a few thousand chunks stands out whatever is asked, and by how many a page that answers."""
 
+PAGES = 5
+"""Nothing is refused that one of so many pages may answer: the right one need not be first."""
+
 SAMPLE = 512
 """Chunks, spread evenly, that show how near any text is to a question."""
 
@@ -50,9 +53,12 @@ class QueryTerm:
 def confidence(search: Search, tools: Tools) -> Search:
     """Weigh the evidence, abstain where there is next to none, and drop candidates below the minimum relevance."""
     settings = tools.settings.confidence
-    sure = weigh(search, tools)
+    asked = query_terms(search, tools)
+    pages = {each.document: each for each in reversed(search.candidates)}  # the best candidate of each
+    firsts = sorted(pages.values(), key=search.candidates.index)[:PAGES]
+    sure = weigh(search, tools, asked, firsts[0]) if firsts else 0.0
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
-    if sure < settings.abstain:
+    if sure < settings.abstain and all(weigh(search, tools, asked, each) < settings.abstain for each in firsts[1:]):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
         return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False)
     weak = tuple(c for c in search.candidates if c.score < settings.minimum_relevance)
@@ -60,14 +66,12 @@ def confidence(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=tuple(c for c in search.candidates if c.score >= settings.minimum_relevance))
 
 
-def weigh(search: Search, tools: Tools) -> float:
-    """Return a confidence from 0 to 1 that the page of the first candidate answers.
+def weigh(search: Search, tools: Tools, asked: Sequence[QueryTerm], first: Candidate) -> float:
+    """Return a confidence from 0 to 1 that the page of a candidate answers.
 
     Words alone count where there is no vector of it yet, or where its language is one that the model does not read.
     """
-    if not search.candidates:
-        return 0.0
-    first, catalog, asked = search.candidates[0], tools.snapshot.catalog, query_terms(search, tools)
+    catalog = tools.snapshot.catalog
     page = catalog.chunk_ids(first.document)
     if search.vector is not None and tools.embedder is not None and reads(tools.embedder, catalog.documents[first.document].language):
         cosines = cosines_of(page, search.vector, tools)
