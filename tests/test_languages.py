@@ -81,9 +81,9 @@ def test_characters_are_never_corrected(library: Library, text: str) -> None:
     assert library.query(text).corrected is None
 
 
-def test_words_alone_are_never_sure_in_any_script(library: Library) -> None:
+def test_words_that_are_all_there_make_sure_in_any_script(library: Library) -> None:
     answers = [library.query(text) for text in ("ポート番号", "命令面板", "검색", "Straße")]
-    assert [(answer.answerable, answer.confidence_level, answer.confidence) for answer in answers] == [(True, "low", 0.49)] * 4
+    assert [(answer.answerable, answer.confidence_level, answer.confidence) for answer in answers] == [(True, "high", 0.73)] * 4
 
 
 @pytest.mark.parametrize(

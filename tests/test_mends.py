@@ -151,17 +151,6 @@ def test_expand_can_be_switched_on_for_a_complete_index(tmp_path):
         assert (library.index().embedded > 0, library.index().embedded) == (True, 0)
 
 
-def test_what_was_measured_of_an_index_and_lost_is_measured_again_though_no_vector_is_missing(tmp_path):
-    write(tmp_path / "vault/a.md", "# Two apples\n\nApples and oranges.")
-    with opened(tmp_path) as library:
-        library.index()
-        with Writer.open(library.opened[0].places.folder) as writer:
-            measured = writer.store.meta("calibration")
-            writer.note("calibration", "", calibration_due="")
-        library.index()
-        assert (bool(measured), Store(library.opened[0].places.store).meta("calibration")) == (True, measured)
-
-
 def test_another_models_vectors_do_not_count_and_cannot_break_an_answer(tmp_path):
     write(tmp_path / "one/a.md", "apples")
     write(tmp_path / "two/b.md", "Pears, and one day apples too.")

@@ -201,14 +201,6 @@ class NoDuplicates(Duplicates):
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """What this index's scores look like for questions that it cannot answer: measured when it is built."""
-
-    noise_cosine: float = 0.0  # best cosine that off-topic questions typically reach
-    signal_cosine: float = 1.0  # best cosine that the index's own headings typically reach
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
     """An index at one generation, as the pipeline sees it: immutable, made of ports."""
 
@@ -217,6 +209,5 @@ class Snapshot:
     keyword: KeywordIndex
     vector: VectorIndex
     graph: LinkGraph
-    calibration: Calibration = Calibration()
     vocabulary: tuple[tuple[str, ...], Matrix] | None = None  # terms and their vectors, for `expand`
     duplicates: Duplicates = field(default_factory=NoDuplicates)

@@ -226,8 +226,8 @@ class RecencySettings:
 class ConfidenceSettings:
     """How sure an answer is, and when there is none."""
 
-    abstain: float = setting(0.2, "below this confidence the answer is `not answerable`", least=0, most=1)
-    doubt: float = setting(0.5, "below this confidence the level is `low`", least=0, most=1)
+    abstain: float = setting(0.1, "below this confidence the answer is `not answerable`", least=0, most=1)
+    doubt: float = setting(0.55, "below this confidence the level is `low`", least=0, most=1)
     minimum_relevance: float = setting(0.25, "candidates with a normalized score below this are left out", least=0, most=1)
 
 

@@ -33,7 +33,7 @@ def _of_indexing(subject: Subject) -> Iterator[Row]:
             again = library.index()
     yield Row("counts", "commits of words", "", [words.generation], note=f"{words.chunks:,} chunks of {words.added:,} files")
     yield Row("counts", "commits of vectors", "", [whole.generation - words.generation])
-    yield Row("counts", "texts that the model is asked for", "", [whole.embedded], note="those of the calibration too")
+    yield Row("counts", "texts that the model is asked for", "", [whole.embedded])
     yield Row("counts", "unchanged: texts that the model is asked for", "", [again.embedded], most=0)
     yield Row("counts", "unchanged: commits", "", [again.generation - whole.generation], most=0)
     yield Row("counts", "unchanged: notes that are read", "", [read.total()], most=0)

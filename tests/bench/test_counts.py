@@ -23,7 +23,7 @@ READ_AGAIN = 0.4
 """The share of an index that is read where nothing changed: 0.32 of a hundred notes' today, documents' rows and which chunks have vectors."""
 
 OTHERS = 7
-"""Commits beside those of vectors: the model, calibration, copies, the view; one only where notes are too new for their times to be kept."""
+"""Commits beside those of vectors: the model, copies, the view; one only where notes are too new for their times to be kept."""
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def measure(subject: Subject) -> Iterator[Row]:
             found[name].append(len(texts) / seconds)
     alone, whole, about = found["alone"], found["whole"], f"{len(texts):,} texts of {chunks:,} chunks, one a run, {model.name}"
     yield Row("vectors", "the model alone", "texts/s", alone, note=about)
-    yield Row("vectors", "from files to vectors", "texts/s", whole, note="files, words, vectors, calibration, and duplicates looked for")
+    yield Row("vectors", "from files to vectors", "texts/s", whole, note="files, words, vectors, and duplicates looked for")
     yield Row("vectors", "from files to vectors / the model alone", "×", ratios(whole, alone), least=0.9)
     yield Row("vectors", "from words to vectors / the model alone", "×", ratios(found["vectors"], alone), note="without files and words")
     yield Row("vectors", "one text a call in torch", "texts/s", found["torch"], note="on one thread, without the reference design's commit a chunk")

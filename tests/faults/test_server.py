@@ -63,15 +63,11 @@ class Vault:
             known = read_known(places)
             store = Store(places.store, read_only=True)
             try:
-                return known.is_settled and len(known.manifest) == 24 and not store.pending() and not is_due(store)
+                return known.is_settled and len(known.manifest) == 24 and not store.pending() and bool(store.meta("fingerprint"))
             finally:
                 store.close()
         except StorageError:
             return False
-
-
-def is_due(store: Store) -> bool:
-    return store.meta("calibration_due", "no") == "yes" or not store.meta("fingerprint")
 
 
 @pytest.fixture(scope="session")

@@ -5,60 +5,57 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from thumbindex.model import ChunkId, Query
-from thumbindex.ports import Calibration
-from thumbindex.query.confidence import QueryTerm, evidence, grounding, held_by_page, on_scale, query_terms
+from thumbindex.language import telling_words
+from thumbindex.model import Query
+from thumbindex.query.confidence import WORDS_ALONE, QueryTerm, deviations, grounding, on_scale, query_terms
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
-SCALE = Calibration(noise_cosine=0.2, signal_cosine=0.7)
-FOUND = [ChunkId(n) for n in (0, 1, 3)]
-COSINES = np.array([0.8, 0.4, 0.2], dtype=np.float32)
+PAGE = np.array([0.8, 0.4, 0.2], dtype=np.float32)
 
 
 def asked(idf: float, *holding: int) -> QueryTerm:
-    return QueryTerm(idf, np.isin(np.arange(5), holding))
+    return QueryTerm("word", idf, np.isin(np.arange(len(PAGE)), holding))
 
 
-@pytest.mark.parametrize(("cosine", "meaning"), [(0.7, 1.0), (0.9, 1.0), (0.2, 0.0), (0.1, 0.0), (0.45, 0.5)])
-def test_cosine_counts_on_the_indexs_own_scale(cosine, meaning):
-    assert on_scale(cosine, SCALE) == pytest.approx(meaning)
+@pytest.mark.parametrize(("outstanding", "meaning"), [(6.5, 1.0), (9.0, 1.0), (3.0, 0.0), (-1.0, 0.0), (4.75, 0.5)])
+def test_meaning_counts_from_the_common_to_the_outstanding(outstanding, meaning):
+    assert on_scale(outstanding) == pytest.approx(meaning)
 
 
-def test_an_index_whose_scale_is_flat_divides_by_no_zero():
-    assert on_scale(0.5, Calibration(0.5, 0.5)) == 0.0
+def test_a_text_stands_out_less_where_the_others_are_as_near():
+    near, far = np.full(400, 0.5), np.full(400, 0.1)
+    near[::2] += 0.1
+    far[::2] += 0.1
+    assert deviations(0.7, near) < 4 < 6 < deviations(0.7, far)
 
 
-def test_nothing_is_zero_and_everything_is_one():
-    assert (evidence(0.0, 0.0, 0.0), evidence(1.0, 1.0, 1.0)) == (0.0, pytest.approx(1.0))
+@pytest.mark.parametrize("others", [[], [0.2], [0.2, 0.2]])
+def test_a_handful_of_texts_is_no_spread_of_zero(others):
+    assert 3 < deviations(0.5, np.array(others)) < 7
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([asked(2.0, 0, 1)], 1.0),  # the nearest chunk holds it
+        ([asked(2.0, 0, 1)], 1.0),  # the nearest chunk of the page holds it
         ([asked(2.0, 1)], 0.5),  # one half as near does
-        ([asked(2.0, 4)], 0.0),  # only one that was not found
         ([asked(2.0)], 0.0),  # none
         ([asked(1.0, 0), asked(3.0)], 0.1),  # 1² of 1² + 3²
         ([], 0.0),
     ],
 )
-def test_a_word_is_grounded_as_far_as_a_text_that_holds_it_is_near(words, expected):
-    assert grounding(FOUND, COSINES, words) == pytest.approx(expected)
+def test_a_word_is_grounded_as_far_as_the_part_of_the_page_that_holds_it_is_near(words, expected):
+    assert grounding(PAGE, words) == pytest.approx(expected)
 
 
 def test_no_likeness_at_all_grounds_nothing():
-    assert grounding(FOUND, np.zeros(3, dtype=np.float32), [asked(1.0, 0)]) == 0.0
+    assert grounding(np.zeros(3, dtype=np.float32), [asked(1.0, 0)]) == 0.0
 
 
-def test_a_page_holds_what_any_of_its_chunks_holds():
-    notes = [document("a.md", "# A\n\nApples.\n\nPears."), document("b.md", "# B\n\nPlums.")]  # chunks 0-1, 2
-    tools = Tools(memory_snapshot(notes))
-    words = [asked(1.0, 0), asked(2.0, 1), asked(1.0, 2)]
-    assert [held_by_page(ChunkId(n), words, tools) for n in (0, 1, 2)] == [0.75, 0.75, 0.25]
-    assert held_by_page(ChunkId(0), [], tools) == 0.0
+def test_a_chunk_that_has_no_vector_yet_grounds_what_it_holds():
+    assert grounding(np.array([0.8, np.nan, 0.2], dtype=np.float32), [asked(1.0, 1)]) == pytest.approx(1.0)
 
 
 def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
@@ -80,14 +77,46 @@ def test_a_lone_hit_is_not_sure_because_it_is_first(ask):
     assert search.confidence_level == "low"
 
 
-def test_without_vectors_coverage_decides_and_is_never_sure(ask):
-    notes = [document("a.md", "# A\n\nApples and pears."), document("b.md", "# B\n\nPlant trees.")]
-    search, _ = ask(notes, "apples pears")
-    assert (search.answerable, search.confidence, search.confidence_level) == (True, 0.49, "low")
+RECIPES = [document(f"{n}.md", f"# Recipe {n}\n\nVinegar{n} and pepper{n}, stirred, with the sauce of our kitchen.") for n in range(30)]
+"""Thirty notes of one subject."""
+
+PLUMS = document("plums.md", "# Plums\n\nStew the plums with cinnamon and star anise, with the sauce of our kitchen.")
 
 
-def test_a_query_whose_words_are_all_held_is_answered_while_vectors_fill_in(ask):
-    notes = [document("a.md", "# A\n\nApples and pears."), document("b.md", "# B\n\nPlant trees.")]
-    snapshot = replace(memory_snapshot(notes, FakeEmbedder(512), pending=["a.md"]), calibration=Calibration(0.5, 1.0))
-    search, _ = ask(snapshot, "apples pears", embedder=FakeEmbedder(512), confidence={"abstain": 0.4})
-    assert (search.answerable, search.confidence, [passage.path for passage in search.passages]) == (True, 0.49, ["a.md"])
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder(512)])
+def test_a_rare_word_that_is_there_makes_sure_with_and_without_vectors(ask, embedder):
+    search, _ = ask([*RECIPES, PLUMS], "cinnamon plums", embedder=embedder)
+    assert (search.passages[0].path, search.confidence_level) == ("plums.md", "high")
+
+
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder(512)])
+def test_the_subjects_name_makes_nobody_sure(ask, embedder):
+    search, _ = ask([*RECIPES, PLUMS], "our kitchen sauce helicopter licence", embedder=embedder)
+    assert search.confidence_level == "low"
+
+
+@pytest.mark.parametrize("count", [1, 3, 15, 30])
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder(64)])
+def test_gibberish_is_refused_in_a_vault_of_any_size(ask, count, embedder):
+    search, _ = ask(RECIPES[:count], "xkcdvv zzrt quorble", embedder=embedder)
+    assert (search.answerable, search.passages) == (False, ())
+
+
+@pytest.mark.parametrize("count", [1, 3, 15])
+def test_a_question_is_answered_in_a_vault_of_any_size(ask, count):
+    search, _ = ask([PLUMS, *RECIPES[1:count]], "stew plums with cinnamon", embedder=FakeEmbedder(512))
+    assert (search.passages[0].path, search.confidence_level) == ("plums.md", "high")
+
+
+def test_a_note_of_the_last_seconds_counts_by_its_words(ask):
+    snapshot = memory_snapshot([*RECIPES, PLUMS], FakeEmbedder(512), pending=["plums.md"])
+    search, _ = ask(snapshot, "cinnamon plums", embedder=FakeEmbedder(512))
+    assert (search.passages[0].path, search.confidence_level) == ("plums.md", "high")
+
+
+def test_a_page_in_a_language_that_the_model_does_not_read_counts_by_its_words(ask):
+    english = FakeEmbedder(512, known=tuple(telling_words("en")))
+    note = replace(PLUMS, document=replace(PLUMS.document, language="de"))
+    read, _ = ask([*RECIPES, PLUMS], "cinnamon plums", embedder=english)
+    unread, _ = ask([*RECIPES, note], "cinnamon plums", embedder=english)
+    assert (unread.confidence, unread.confidence == read.confidence) == (WORDS_ALONE, False)

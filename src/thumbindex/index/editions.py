@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 BUILDING = "building"
 """The fact that an edition does not show all notes yet: until then its texts are not all there is."""
 
-KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "calibration", "calibration_due", "root")
+KEPT_FACTS = ("model", "fingerprint", "dimensions", "model_setting", "root")
 """Facts that cannot be read from the notes, or that only a model can measure again."""
 
 

@@ -15,7 +15,7 @@ from thumbindex.index.stamp import read_stamp, refuse_lost, stamp_text
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import FaissVectorIndex, VectorView
 from thumbindex.index.words import WhooshKeywordIndex
-from thumbindex.ports import Calibration, Matrix, Snapshot
+from thumbindex.ports import Matrix, Snapshot
 from thumbindex.text import text_key
 
 _ATTEMPTS = 3
@@ -75,9 +75,9 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
         vectors = _vectors(now, fingerprint, catalog, last)
         duplicates = duplicates_of(catalog, now, None if last is None else last.duplicates)
         vocabulary = _vocabulary(now) if expand else None
-        generation, calibration, model = now.generation, _calibration(now), now.meta("model")
+        generation, model = now.generation, now.meta("model")
     keyword = last.keyword if last is not None and same else WhooshKeywordIndex(places.keyword, catalog, None if last is None else last.keyword)
-    snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, calibration, vocabulary, duplicates)
+    snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, vocabulary, duplicates)
     return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, words, whole, fingerprint, model)
 
 
@@ -116,11 +116,6 @@ def stored_vectors(store: Store) -> VectorView:
         if store.meta("fingerprint"):
             view.fill(*store.all_matrices())
     return view
-
-
-def _calibration(store: Store) -> Calibration:
-    values = json.loads(store.meta("calibration", "{}"))
-    return Calibration(**values)
 
 
 def _vocabulary(store: Store) -> tuple[tuple[str, ...], Matrix] | None:

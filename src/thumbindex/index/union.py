@@ -14,7 +14,6 @@ import numpy as np
 
 from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
 from thumbindex.ports import (
-    Calibration,
     Catalog,
     Duplicates,
     KeywordIndex,
@@ -36,15 +35,12 @@ def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
     if len(snapshots) == 1:
         return snapshots[0]
     offsets = Offsets([s.catalog for s in snapshots])
-    measured = [s.calibration for s in snapshots if len(s.vector)] or [Calibration()]
-    calibration = Calibration(max(c.noise_cosine for c in measured), max(c.signal_cosine for c in measured))
     return Snapshot(
         sum(s.generation for s in snapshots),
         UnionCatalog([s.catalog for s in snapshots], offsets),
         UnionKeywordIndex([s.keyword for s in snapshots], offsets),
         UnionVectorIndex([s.vector for s in snapshots], offsets),
         UnionLinkGraph([s.graph for s in snapshots], offsets),
-        calibration,
         next((s.vocabulary for s in snapshots if s.vocabulary), None),
         UnionDuplicates([s.duplicates for s in snapshots], offsets),
     )

@@ -126,13 +126,6 @@ class VectorView:
         """Return the vectors in the order of `rows`."""
         return np.concatenate([self._halves(self._base)[self._kept], self._halves(self._late)]).astype(np.float32)
 
-    def highest(self, queries: Matrix) -> Vector:
-        """Return the cosine of what is nearest to each query; of an empty view, -1."""
-        best = np.full(len(queries), -1.0, dtype=np.float32)
-        for _, cosines in self._compared(queries):
-            best = np.maximum(best, cosines.max(axis=1))
-        return best
-
     def take(self, at: Positions) -> Matrix:
         """Return some of the vectors, by their positions in `rows`: shape (positions, dimensions)."""
         found = np.empty((len(at), self.dimensions), dtype=np.float32)

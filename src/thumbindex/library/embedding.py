@@ -1,4 +1,4 @@
-"""Embed texts that have no vector yet, a batch a commit, and calibrate what cosines mean for this index."""
+"""Embed texts that have no vector yet, a batch a commit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
-from importlib import resources
 from typing import TypeVar
 
-import numpy as np
-
 from thumbindex.index.editions import sweep_owed
-from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
-from thumbindex.index.vectors import VectorView
 from thumbindex.index.writer import Writer
 from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.folders import Folder
@@ -95,50 +89,8 @@ class RememberedScores(Reranker):
         return [self._known[query, text] for text in passages]
 
 
-TITLES = 64
-"""Titles that stand for questions the index can answer."""
-
-
-def probes() -> tuple[str, ...]:
-    """Return questions from everyday life, no two about one thing; few collections of notes answer more than a few of them."""
-    return tuple(resources.files("thumbindex.library").joinpath("probes.txt").read_text(encoding="utf-8").splitlines())
-
-
-def query_key(text: str) -> bytes:
-    """Return the key of a text that is embedded as a query."""
-    return text_key(f"query: {text}")
-
-
-def calibration(store: Store, embedder: Embedder, view: VectorView, titles: Sequence[str]) -> str:
-    """Measure the best cosine of off-topic questions and of own titles, all embedded before; return them as JSON, empty where there is nothing.
-
-    Medians, so that a vault about cooking, which answers some of the probes, is not misled.
-    """
-    off_topic, own = _vectors(store, embedder, probes()), _vectors(store, embedder, titles)
-    if not (len(view.rows()) and len(own)):
-        return ""
-    noise = float(np.median(view.highest(off_topic)))
-    signal = float(np.median(view.highest(own)))
-    return json.dumps({"noise_cosine": round(noise, 4), "signal_cosine": round(max(signal, noise), 4)}, sort_keys=True)
-
-
-def _vectors(store: Store, embedder: Embedder, texts: Sequence[str]) -> Matrix:
-    found = store.vectors.get([query_key(text) for text in texts]) if store.vectors else {}
-    return np.stack(list(found.values())) if found else np.zeros((0, embedder.dimensions), dtype=np.float32)
-
-
-def some_titles(store: Store) -> tuple[str, ...]:
-    """Return titles of documents, spread evenly over the index: what a reader of it would ask for."""
-    titles = sorted({document.title for document in store.names() if len(document.title.split()) > 1})
-    step = max(1, len(titles) // TITLES)
-    return tuple(titles[::step][:TITLES])
-
-
 OpenEmbedder = Callable[[str], Embedder]
 """Opens the model that the configuration asks for; the argument is the one that the index was made with, or empty."""
-
-CALIBRATED_SHARE = 0.01
-"""Fewer new texts than this share do not move a median enough to measure it again."""
 
 PART = 32
 """Texts that are embedded between two looks whether words are due: a batch may take seconds where the processor has other work."""
@@ -194,7 +146,7 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
         store = writer.store
         known = store.meta("model")
         wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
-        if wanted and not store.pending() and not _vocabulary_due(folder, writer) and not _calibration_due(store):
+        if wanted and not store.pending() and not _vocabulary_due(folder, writer):
             if store.embedded_to < store.last_row:
                 with store.transaction():
                     store.note_embedded()
@@ -204,9 +156,7 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
     with Writer.open(folder.places.folder) as writer:
         writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name, model_setting=setting)
         pending = writer.store.pending()
-        _, chunks, had = writer.store.counts()
-        if len(pending) > chunks * CALIBRATED_SHARE:
-            writer.note("calibration_due", "yes")
+        _, _, had = writer.store.counts()
         return Task(embedder, pending, had)
 
 
@@ -235,51 +185,30 @@ def embed_group(
 
 
 def _finish(folder: Folder, embedder: Embedder) -> int:
-    """Embed the vocabulary where `expand` is on, calibrate where it is due; return the texts that were embedded for it."""
+    """Embed the vocabulary where `expand` is on and it is due; return the texts that were embedded for it."""
     with Writer.open(folder.places.folder) as writer:
         writer.sweep_unused()
         terms = frequent_words(folder, writer) if _vocabulary_due(folder, writer) else None
-        titles = some_titles(writer.store) if _calibration_due(writer.store) else None
         words = writer.store.meta("words", "0")
     asked = 0
     if terms is not None:
-        asked += embed_missing(folder, embedder, {text_key(term): term for term in terms}, embedder.embed_passages, words)
+        asked += embed_missing(folder, embedder, {text_key(term): term for term in terms}, words)
         with Writer.open(folder.places.folder) as writer:
             if words == writer.store.meta("words", "0"):  # else a word may be of a text that went
                 writer.note("vocabulary", json.dumps(terms, ensure_ascii=False), vocabulary_of=_vocabulary_of(folder, writer, embedder.fingerprint))
-    if titles is not None:
-        asked += embed_missing(folder, embedder, {query_key(text): text for text in (*probes(), *titles)}, partial(_embed_queries, embedder), words)
-        _calibrate(folder, embedder, titles)
     return asked
 
 
-def _calibrate(folder: Folder, embedder: Embedder, titles: Sequence[str]) -> None:
-    with closing(Store(folder.places.store, read_only=True)) as store:
-        measured = calibration(store, embedder, stored_vectors(store), titles)
-    with Writer.open(folder.places.folder) as writer:
-        if measured or not titles:
-            writer.note("calibration_due", "no", **({"calibration": measured} if measured else {}))
-
-
-def embed_missing(folder: Folder, embedder: Embedder, texts: Mapping[bytes, str], embed: Callable[[Sequence[str]], Matrix], words: str) -> int:
+def embed_missing(folder: Folder, embedder: Embedder, texts: Mapping[bytes, str], words: str) -> int:
     """Embed those of the texts, by key, that have no vector yet, and commit them while the index's words are still these; return how many."""
     with closing(Store(folder.places.store, read_only=True)) as store:
         known = store.vectors.held(list(texts)) if store.vectors else set()
     new = [key for key in texts if key not in known]
     for group in groups(new, folder.config.encode.embed.batch):
-        matrix = embed([texts[key] for key in group])
+        matrix = embedder.embed_passages([texts[key] for key in group])
         with Writer.open(folder.places.folder) as writer:
             writer.keep_vectors(dict(zip(group, matrix, strict=True)), words=words)
     return len(new)
-
-
-def _embed_queries(embedder: Embedder, texts: Sequence[str]) -> Matrix:
-    return np.stack([embedder.embed_query(text) for text in texts])
-
-
-def _calibration_due(store: Store) -> bool:
-    """Tell whether the index is to be measured: much of it is new, or what was measured was lost with a damaged file."""
-    return store.meta("calibration_due") != "no" and store.count_chunks() > 0
 
 
 def _vocabulary_due(folder: Folder, writer: Writer) -> bool:

@@ -1,8 +1,8 @@
-"""Stage confidence: how sure the answer is, and whether there is one, from cosines and words, never from fused ranks.
+"""Stage confidence: how sure it is that the first page answers, and whether anything does, from cosines and words, never from fused ranks.
 
-Three things speak for an answer, and each of them alone is fooled: that a text means what is asked (a page of the same subject does, too), that
-its page holds the words that are asked for (a long page holds many), and that the texts which hold the rarest of these words are among
-those that mean it (docs/evaluation.md has each one's measure).
+Two things speak for a page, and each of them alone is fooled: that it stands out by meaning from all the others (one page of a subject always
+does, a little), and that the part of it which is nearest to the question holds the question's words, the rare ones above all. The name of the
+subject does neither: all pages are near to it, and all hold it (docs/evaluation.md has the measures).
 """
 
 from __future__ import annotations
@@ -14,21 +14,38 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, Dropped
-from thumbindex.ports import Calibration, Mask, Vector
+from thumbindex.ports import Mask, Vector
+from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import field_weights
 from thumbindex.query.stage import Search, Tools
 
-WORDS_ALONE = 0.49
-"""The most that words alone can say: every word of a question may stand in a text that does not answer it."""
+A_WORD, WORDS_ALONE = 0.05, 0.73
+"""What words alone say where one section holds next to none of them, and all: they may stand in a text that does not answer."""
 
-MEANING, HELD, GROUNDED = 0.4, 0.3, 0.3
-"""Shares of the evidence: nearly equal ones, for weights that were fitted to one corpus were no better on the other."""
+MEANING, GROUNDED = 0.4, 0.6
+"""Shares of the evidence."""
+
+COMMON, OUTSTANDING = 3.0, 6.5
+"""By how many standard deviations the nearest of a few thousand chunks stands out whatever is asked, and by how many a page that answers."""
+
+PAGES = 5
+"""Nothing is refused that one of so many pages may answer: the right one need not be first."""
+
+SAMPLE = 512
+"""Chunks, spread evenly, that show how near any text is to a question."""
+
+USUAL, USUAL_SPREAD = 4, 0.08
+"""Of a handful of chunks mean and spread are a matter of luck: so many more are taken to be about 0, with the usual spread."""
+
+DIGITS = 6
+"""Of a cosine: beyond these it depends on which others are computed at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryTerm:
     """A word, phrase or whole identifier of a query: how much it says, and which chunks hold it."""
 
+    text: str
     idf: float
     holding: Mask
 
@@ -36,9 +53,12 @@ class QueryTerm:
 def confidence(search: Search, tools: Tools) -> Search:
     """Weigh the evidence, abstain where there is next to none, and drop candidates below the minimum relevance."""
     settings = tools.settings.confidence
-    sure = 1.0 if any(each.name_kind for each in search.candidates) else weigh(search, tools)
+    asked = query_terms(search, tools)
+    pages = {each.document: each for each in reversed(search.candidates)}  # the best candidate of each
+    firsts = sorted(pages.values(), key=search.candidates.index)[:PAGES]
+    sure = 1.0 if any(each.name_kind for each in search.candidates) else weigh(search, tools, asked, firsts[0]) if firsts else 0.0
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
-    if sure < settings.abstain:
+    if sure < settings.abstain and all(weigh(search, tools, asked, each) < settings.abstain for each in firsts[1:]):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
         return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False)
     weak = tuple(c for c in search.candidates if c.score < settings.minimum_relevance)
@@ -46,39 +66,54 @@ def confidence(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=tuple(c for c in search.candidates if c.score >= settings.minimum_relevance))
 
 
-def weigh(search: Search, tools: Tools) -> float:
-    """Return a confidence from 0 to 1.
+def weigh(search: Search, tools: Tools, asked: Sequence[QueryTerm], first: Candidate) -> float:
+    """Return a confidence from 0 to 1 that the page of a candidate answers.
 
-    Without vectors, coverage alone counts; where vectors are not complete, it is enough: a low cosine may be that of other chunks.
+    Words alone count where there is no vector of it yet, or where its language is one that the model does not read.
     """
-    words_alone = min(best_coverage(search), WORDS_ALONE)
-    by_meaning = search.lists.get("search_vector")
-    if by_meaning is None or not by_meaning.hits or search.vector is None:
-        return words_alone
-    found = sorted({hit.chunk for ranked in search.lists.values() for hit in ranked.hits})
-    cosines = np.nan_to_num(tools.snapshot.vector.vectors(found) @ search.vector, nan=0.0)
-    asked = query_terms(search, tools)
-    held = held_by_page(found[int(cosines.argmax())], asked, tools)
-    sure = evidence(on_scale(by_meaning.hits[0].score, tools.snapshot.calibration), held, grounding(found, cosines, asked))
-    return max(sure, words_alone) if len(tools.snapshot.vector) < len(tools.snapshot.catalog) else sure
+    catalog = tools.snapshot.catalog
+    page = catalog.chunk_ids(first.document)
+    if search.vector is not None and tools.embedder is not None and reads(tools.embedder, catalog.documents[first.document].language):
+        cosines = cosines_of(page, search.vector, tools)
+        searched = range(len(catalog)) if search.mask is None else np.flatnonzero(search.mask).tolist()
+        others = cosines_of([n for n in searched[:: 1 + len(searched) // SAMPLE] if n not in page], search.vector, tools)
+        others = others[~np.isnan(others)]
+        if not math.isnan(cosines[first.id - page.start]):
+            meaning = on_scale(deviations(float(np.nanmax(cosines)), others)) * known_share(asked, tools)
+            return MEANING * meaning + GROUNDED * grounding(cosines, [replace(each, holding=each.holding[page.start : page.stop]) for each in asked])
+    section = [each.id for each in search.candidates if each.document == first.document and each.chunk.section == first.chunk.section]
+    held = share(asked, [bool(each.holding[section].any()) for each in asked])
+    return A_WORD + (WORDS_ALONE - A_WORD) * held if held else 0.0
 
 
-def evidence(meaning: float, held: float, grounded: float) -> float:
-    """Return a confidence from 0 to 1, of three shares from 0 to 1."""
-    return MEANING * meaning + HELD * held + GROUNDED * grounded
+def cosines_of(chunks: Sequence[int], query: Vector, tools: Tools) -> Vector:
+    """Return the chunks' cosines to the query, NaN for those that have no vector."""
+    cosines: Vector = np.round(tools.snapshot.vector.vectors([ChunkId(n) for n in chunks]) @ query, DIGITS)
+    return cosines
 
 
-def best_coverage(search: Search) -> float:
-    """Return the largest share of the query's idf that one of the first chunks by words holds."""
-    return max(
-        (hit.coverage for name in ("search_keyword", "search_code") if name in search.lists for hit in search.lists[name].hits[:10]), default=0.0
-    )
+def deviations(cosine: float, others: Vector) -> float:
+    """Return by how many standard deviations a cosine is above those of other chunks."""
+    mean = float(others.sum()) / (len(others) + USUAL)
+    squares = float(np.square(others - mean).sum()) + USUAL * USUAL_SPREAD**2
+    return (cosine - mean) / math.sqrt(squares / (len(others) + USUAL))
 
 
-def on_scale(cosine: float, calibration: Calibration) -> float:
-    """Return where a cosine lies between what off-topic questions reach in this index and what its own titles reach, 0 to 1."""
-    span = max(calibration.signal_cosine - calibration.noise_cosine, 0.05)
-    return min(max((cosine - calibration.noise_cosine) / span, 0.0), 1.0)
+def on_scale(outstanding: float) -> float:
+    """Return where a number of standard deviations lies between the common and the outstanding, 0 to 1."""
+    return min(max((outstanding - COMMON) / (OUTSTANDING - COMMON), 0.0), 1.0)
+
+
+def known_share(asked: Sequence[QueryTerm], tools: Tools) -> float:
+    """Return the share of what is asked, by idf, that some text holds or the model knows: it makes a vector of gibberish, too."""
+    knows = tools.embedder.knows if tools.embedder else lambda word: False
+    return share(asked, [bool(each.holding.any()) or knows(each.text) for each in asked])
+
+
+def share(asked: Sequence[QueryTerm], counted: Sequence[bool]) -> float:
+    """Return the share of what is asked, by idf, that counts; 0 where nothing is asked."""
+    whole = sum(each.idf for each in asked)
+    return sum(each.idf for each, counts in zip(asked, counted, strict=True) if counts) / whole if whole else 0.0
 
 
 def query_terms(search: Search, tools: Tools) -> tuple[QueryTerm, ...]:
@@ -86,27 +121,24 @@ def query_terms(search: Search, tools: Tools) -> tuple[QueryTerm, ...]:
     keyword = tools.snapshot.keyword
     fields = tuple(field_weights(tools.settings.search_keyword).fields)
     words = {term.text: tuple(other.text for other in term.others) for term in search.terms}
-    masks = [np.logical_or.reduce([keyword.holding(form, fields) for form in (text, *others)]) for text, others in sorted(words.items())]
-    masks += [keyword.holding(term.text, ("code",)) for term in search.identifiers if term.weight > 1 and term.text not in words]
-    return tuple(QueryTerm(_idf(int(np.count_nonzero(mask)), len(mask)), mask) for mask in masks)
+    masks = [
+        (text, np.logical_or.reduce([keyword.holding(form, where) for form in (text, *others) for where in (fields, ("code",))]))
+        for text, others in sorted(words.items())
+    ]
+    masks += [(term.text, keyword.holding(term.text, ("code",))) for term in search.identifiers if term.weight > 1 and term.text not in words]
+    return tuple(QueryTerm(text, _idf(int(np.count_nonzero(mask)), len(mask)), mask) for text, mask in masks)
 
 
-def held_by_page(nearest: ChunkId, asked: Sequence[QueryTerm], tools: Tools) -> float:
-    """Return the share of what is asked, by idf, that the page of the nearest chunk holds."""
-    page = tools.snapshot.catalog.chunk_ids(tools.snapshot.catalog.document_of(nearest))
-    whole = sum(each.idf for each in asked)
-    return sum(each.idf for each in asked if each.holding[page.start : page.stop].any()) / whole if whole else 0.0
+def grounding(cosines: Vector, asked: Sequence[QueryTerm]) -> float:
+    """Return how near, against the best chunk of a page, those come to the query that hold its words; 0 for a word that none holds.
 
-
-def grounding(found: Sequence[ChunkId], cosines: Vector, asked: Sequence[QueryTerm]) -> float:
-    """Return how near, against the best chunk, those come to the query that hold its words; 0 for a word that none holds.
-
-    The square of a word's idf is its weight: the rarest word says most about what is asked.
+    The square of a word's idf is its weight: the rarest word says most about what is asked. A chunk without a vector counts as the best.
     """
-    best, whole = max(float(cosines.max(initial=0.0)), 0.0), sum(each.idf**2 for each in asked)
-    if not (best and whole):
+    best, whole = float(np.nanmax(cosines)), sum(each.idf**2 for each in asked)
+    if best <= 0 or not whole:
         return 0.0
-    nearest = (float(cosines[each.holding[found]].max(initial=0.0)) for each in asked)
+    near = np.nan_to_num(cosines, nan=best)
+    nearest = (float(near[each.holding].max(initial=0.0)) for each in asked)
     return sum(each.idf**2 * cosine / best for each, cosine in zip(asked, nearest, strict=True)) / whole
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _KINDS = ("off-topic", "near-miss")
 """About something else altogether, or about the right subject, but nothing that the documents say."""
 
-THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7)
+THRESHOLDS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.55, 0.6, 0.7)
 """Confidences for which it is counted what would be refused."""
 
 
@@ -41,8 +42,18 @@ class Threshold:
     """What would be refused if everything below a confidence were."""
 
     confidence: float
-    lost: float  # share of answerable queries
-    refused: Mapping[str, float]  # share of the others, by kind
+    lost: float  # share of the queries whose first passage is right
+    refused: Mapping[str, float]  # share of those without an answer, by kind
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The queries whose confidence is in a tenth of the scale."""
+
+    least: float
+    answerable: int
+    right: int  # of these, first passages that are labeled
+    unanswerable: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +61,9 @@ class Abstention:
     """How well confidence tells what can be answered from what cannot."""
 
     auc: Mapping[str, float]  # by kind: how often an answerable query is surer than one without an answer; 0.5 is chance
-    counts: Mapping[str, int]  # queries by kind, `answerable` first
+    counts: Mapping[str, int]  # queries by kind, `answerable` first, then `right`, those whose first passage is
     thresholds: tuple[Threshold, ...]
+    reliability: tuple[Bin, ...]
     confidence: Mapping[str, float]  # by query
 
 
@@ -67,30 +79,45 @@ def load_unanswerable(path: Path, corpora: Sequence[str] = ()) -> tuple[Unanswer
 
 
 def measure_abstention(
-    library: Library, answerable: Sequence[str], unanswerable: Sequence[Unanswerable], progress: Callable[[int, int], None] | None = None
+    library: Library, answerable: Sequence[LabeledQuery], unanswerable: Sequence[Unanswerable], progress: Callable[[int, int], None] | None = None
 ) -> Abstention:
-    """Ask everything and compare the confidences; the library has its vectors and models ready."""
-    texts = [*dict.fromkeys((*answerable, *(each.query for each in unanswerable)))]
-    confidence = {}
+    """Ask everything, refusing nothing, and compare the confidences; the library has its vectors and models ready."""
+    settings = library.config.query
+    willing = library.answering_with(replace(settings, confidence=replace(settings.confidence, abstain=0.0, minimum_relevance=0.0)))
+    texts = [*dict.fromkeys((*(each.query for each in answerable), *(each.query for each in unanswerable)))]
+    confidence, first = {}, {}
     for number, text in enumerate(texts, start=1):
-        confidence[text] = library.query(text, limit=1).confidence
+        answer = willing.query(text, limit=1)
+        confidence[text], first[text] = answer.confidence, next((plain_path(each.path) for each in answer.passages), "")
         if progress:
             progress(number, len(texts))
-    sure = [confidence[text] for text in answerable]
+    sure = [confidence[each.query] for each in answerable]
+    right = [confidence[each.query] for each in answerable if first[each.query] in {plain_path(label.path) for label in each.relevant}]
     by_kind = {kind: [confidence[each.query] for each in unanswerable if each.kind == kind] for kind in _KINDS}
     unsure = {kind: values for kind, values in by_kind.items() if values}
     return Abstention(
         {kind: auc(sure, values) for kind, values in unsure.items()},
-        {"answerable": len(sure), **{kind: len(values) for kind, values in unsure.items()}},
-        tuple(Threshold(at, below(sure, at), {kind: below(values, at) for kind, values in unsure.items()}) for at in THRESHOLDS),
+        {"answerable": len(sure), "right": len(right), **{kind: len(values) for kind, values in unsure.items()}},
+        tuple(Threshold(at, below(right, at), {kind: below(values, at) for kind, values in unsure.items()}) for at in THRESHOLDS),
+        reliability(sure, right, [value for values in unsure.values() for value in values]),
         confidence,
     )
+
+
+BINS = 10
+"""Parts of the scale for which it is counted how often the first passage is right."""
+
+
+def reliability(sure: Sequence[float], right: Sequence[float], unsure: Sequence[float]) -> tuple[Bin, ...]:
+    """Count the confidences of answerable queries, of those with a right first passage, and of queries without an answer, by bin."""
+    answerable, correct, unanswerable = (Counter(min(int(value * BINS), BINS - 1) for value in values) for values in (sure, right, unsure))
+    return tuple(Bin(at / BINS, answerable[at], correct[at], unanswerable[at]) for at in range(BINS) if answerable[at] or unanswerable[at])
 
 
 def ask_off_topic(library: Library, answerable: Sequence[LabeledQuery], path: Path) -> Abstention:
     """Measure against the queries of a file; its near misses count where they belong to one of the library's folders."""
     folders = [name for name, _ in library.folders]
-    return measure_abstention(library, [each.query for each in answerable], load_unanswerable(path, folders))
+    return measure_abstention(library, answerable, load_unanswerable(path, folders))
 
 
 def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
@@ -101,8 +128,8 @@ def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
 
 
 def below(values: Sequence[float], threshold: float) -> float:
-    """Return the share of values below a threshold."""
-    return sum(value < threshold for value in values) / len(values)
+    """Return the share of values below a threshold, 0 of none."""
+    return sum(value < threshold for value in values) / len(values) if values else 0.0
 
 
 LEAST_DOCUMENTS = 10

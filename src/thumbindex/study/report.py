@@ -161,6 +161,7 @@ def _tables(findings: Findings) -> Iterator[ReportTable]:
             yield _by_setting_and_set(findings)
     for name, measured in findings.abstention.items():
         yield _by_threshold(name, measured)
+        yield _by_bin(name, measured)
 
 
 def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
@@ -205,7 +206,18 @@ def _by_threshold(name: str, measured: Abstention) -> ReportTable:
     notes = [
         f"AUC of confidence, {measured.counts['answerable']} answerable against {measured.counts[k]} {k}: {a:.4f}" for k, a in measured.auc.items()
     ]
-    return ReportTable(f"{name}: what a threshold of confidence refuses", ("confidence", "answerable", *measured.auc), tuple(rows), tuple(notes))
+    columns = ("confidence", "right", *measured.auc)
+    return ReportTable(f"{name}: what is below a confidence", columns, tuple(rows), tuple(notes))
+
+
+def _by_bin(name: str, measured: Abstention) -> ReportTable:
+    """Return how often the first passage is right where an answer is so sure: the reliability curve."""
+    share = [f"{each.right / each.answerable:.3f}" if each.answerable else _MISSING for each in measured.reliability]
+    rows = [
+        (f"{each.least:.1f} and more", f"{each.answerable:,}", one, f"{each.unanswerable:,}")
+        for each, one in zip(measured.reliability, share, strict=True)
+    ]
+    return ReportTable(f"{name}: reliability", ("confidence", "answerable", "first passage right", "without an answer"), tuple(rows))
 
 
 def _effect_cells(evaluations: Sequence[Evaluation], change: Sequence[str]) -> tuple[str, ...]:
