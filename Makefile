@@ -18,9 +18,9 @@ demo: .venv/installed
 	$(BIN)/thumbindex query --folder docs --limit 3 "what happens to my index when the disk is full?"
 
 test: .venv/installed
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
 
-# Whole corpora, faults, exports of models, tuning and the figures that answers must not fall below.
+# Real servers and their children, whole corpora, faults, exports of models, tuning and the figures that answers must not fall below; one by one.
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m slow
 

@@ -30,11 +30,16 @@ SLOW = (
     "corpus/test_corpora.py",
     "encode/test_export.py",
     "faults/",
+    "serve/http/test_clients.py",
+    "serve/http/test_serving.py",
+    "serve/test_live.py",
+    "serve/test_processes.py",
+    "serve/test_stdio.py",
     "serve/test_tune.py",
     "study/test_frozen.py",
     "study/test_tune.py",
 )
-"""What takes more than half of the suite's time: `make test-slow` runs it, and `.ci/run` runs both."""
+"""What takes more than half of the suite's time, or looks at times and needs a quiet machine: `make test-slow` runs it, and `.ci/run` runs both."""
 
 
 def pytest_collection_modifyitems(items):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,13 @@ ROOM_DOORS = {
 IMPURE = {"os", "io", "pathlib", "time", "random", "sqlite3", "subprocess", "socket", "threading", "logging", "shutil", "tempfile"}
 
 
-def modules() -> Iterator[tuple[str, set[str]]]:
-    """Yield each module's path and the names that it imports."""
+@cache
+def modules() -> tuple[tuple[str, set[str]], ...]:
+    """Return each module's path and the names that it imports."""
+    return tuple(_imports())
+
+
+def _imports() -> Iterator[tuple[str, set[str]]]:
     for path in sorted(SOURCE.rglob("*.py")):
         names = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
