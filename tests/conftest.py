@@ -37,6 +37,7 @@ SLOW = (
     "serve/test_stdio.py",
     "serve/test_tune.py",
     "study/test_frozen.py",
+    "study/test_rates.py",
     "study/test_tune.py",
 )
 """What takes more than half of the suite's time, or looks at times and needs a quiet machine: `make test-slow` runs it, and `.ci/run` runs both."""

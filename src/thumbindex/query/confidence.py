@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, Dropped
-from thumbindex.ports import Mask, Vector
+from thumbindex.ports import Mask, Matrix, Vector
 from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import field_weights
 from thumbindex.query.stage import Search, Tools
@@ -37,6 +37,15 @@ SAMPLE = 512
 USUAL, USUAL_SPREAD = 4, 0.08
 """Of a handful of chunks mean and spread are a matter of luck: so many more are taken to be about 0, with the usual spread."""
 
+COMPARED, FEW = 256, 8
+"""Of those, as many as are compared with each other, to see what is near and far in these notes; of fewer than eight nothing can be seen."""
+
+NEAR, LEAST_SPAN = 0.5, 0.25
+"""What is near in a handful of notes, and by how much at least it is nearer than what is far."""
+
+STRANGE, FAMILIAR = 0.3, 0.6
+"""Between far (0) and near (1): where the best page of a question on another subject lies, and of one on theirs."""
+
 DIGITS = 6
 """Of a cosine: beyond these it depends on which others are computed at once."""
 
@@ -56,9 +65,10 @@ def confidence(search: Search, tools: Tools) -> Search:
     asked = query_terms(search, tools)
     pages = {each.document: each for each in reversed(search.candidates)}  # the best candidate of each
     firsts = sorted(pages.values(), key=search.candidates.index)[:PAGES]
-    sure = 1.0 if any(each.name_kind for each in search.candidates) else weigh(search, tools, asked, firsts[0]) if firsts else 0.0
+    near = Nearness(search.vector, search.mask, tools) if search.vector is not None and firsts else None
+    sure = 1.0 if any(each.name_kind for each in search.candidates) else weigh(search, tools, asked, near, firsts[0]) if firsts else 0.0
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
-    if sure < settings.abstain and all(weigh(search, tools, asked, each) < settings.abstain for each in firsts[1:]):
+    if sure < settings.abstain and all(weigh(search, tools, asked, near, each) < settings.abstain for each in firsts[1:]):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
         return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False)
     weak = tuple(c for c in search.candidates if c.score < settings.minimum_relevance)
@@ -66,30 +76,55 @@ def confidence(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=tuple(c for c in search.candidates if c.score >= settings.minimum_relevance))
 
 
-def weigh(search: Search, tools: Tools, asked: Sequence[QueryTerm], first: Candidate) -> float:
+def weigh(search: Search, tools: Tools, asked: Sequence[QueryTerm], near: Nearness | None, first: Candidate) -> float:
     """Return a confidence from 0 to 1 that the page of a candidate answers.
 
     Words alone count where there is no vector of it yet, or where its language is one that the model does not read.
     """
     catalog = tools.snapshot.catalog
     page = catalog.chunk_ids(first.document)
-    if search.vector is not None and tools.embedder is not None and reads(tools.embedder, catalog.documents[first.document].language):
-        cosines = cosines_of(page, search.vector, tools)
-        searched = range(len(catalog)) if search.mask is None else np.flatnonzero(search.mask).tolist()
-        others = cosines_of([n for n in searched[:: 1 + len(searched) // SAMPLE] if n not in page], search.vector, tools)
-        others = others[~np.isnan(others)]
+    if near is not None and tools.embedder is not None and reads(tools.embedder, catalog.documents[first.document].language):
+        cosines = near.of(page)
         if not math.isnan(cosines[first.id - page.start]):
-            meaning = on_scale(deviations(float(np.nanmax(cosines)), others)) * known_share(asked, tools)
+            meaning = near.standing(float(np.nanmax(cosines)), page) * known_share(asked, tools)
             return MEANING * meaning + GROUNDED * grounding(cosines, [replace(each, holding=each.holding[page.start : page.stop]) for each in asked])
     section = [each.id for each in search.candidates if each.document == first.document and each.chunk.section == first.chunk.section]
     held = share(asked, [bool(each.holding[section].any()) for each in asked])
     return A_WORD + (WORDS_ALONE - A_WORD) * held if held else 0.0
 
 
-def cosines_of(chunks: Sequence[int], query: Vector, tools: Tools) -> Vector:
-    """Return the chunks' cosines to the query, NaN for those that have no vector."""
-    cosines: Vector = np.round(tools.snapshot.vector.vectors([ChunkId(n) for n in chunks]) @ query, DIGITS)
-    return cosines
+class Nearness:
+    """How near the chunks of a snapshot are to a question, and a sample of them to each other."""
+
+    def __init__(self, query: Vector, mask: Mask | None, tools: Tools) -> None:
+        self._query, self._vectors = query, tools.snapshot.vector
+        searched = range(len(tools.snapshot.catalog)) if mask is None else np.flatnonzero(mask).tolist()
+        sample = searched[:: 1 + len(searched) // SAMPLE]
+        vectors = self._vectors.vectors([ChunkId(n) for n in sample])
+        self._cosines = np.round(vectors @ query, DIGITS)
+        self._sample = np.array(sample)
+        self._subject = subject_of(vectors[~np.isnan(vectors[:, 0])][:: 1 + len(sample) // COMPARED])
+
+    def of(self, chunks: Sequence[int]) -> Vector:
+        """Return the chunks' cosines to the question, NaN for those that have no vector."""
+        cosines: Vector = np.round(self._vectors.vectors([ChunkId(n) for n in chunks]) @ self._query, DIGITS)
+        return cosines
+
+    def standing(self, cosine: float, page: range) -> float:
+        """Return how far a page stands out from all others, 0 to 1; a question that is on another subject than the notes is near to none."""
+        others = self._cosines[(self._sample < page.start) | (self._sample >= page.stop)]
+        far, near = self._subject
+        return within(deviations(cosine, others[~np.isnan(others)]), COMMON, OUTSTANDING) * within((cosine - far) / (near - far), STRANGE, FAMILIAR)
+
+
+def subject_of(vectors: Matrix) -> tuple[float, float]:
+    """Return the mean cosine of some chunks to each other, and the median of each one's to its nearest: what is far in these notes, and near."""
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, np.nan)
+    if len(vectors) < FEW:
+        return 0.0, NEAR
+    far = float(np.nanmean(cosines))
+    return far, max(float(np.median(np.nanmax(cosines, axis=1))), far + LEAST_SPAN)
 
 
 def deviations(cosine: float, others: Vector) -> float:
@@ -99,9 +134,9 @@ def deviations(cosine: float, others: Vector) -> float:
     return (cosine - mean) / math.sqrt(squares / (len(others) + USUAL))
 
 
-def on_scale(outstanding: float) -> float:
-    """Return where a number of standard deviations lies between the common and the outstanding, 0 to 1."""
-    return min(max((outstanding - COMMON) / (OUTSTANDING - COMMON), 0.0), 1.0)
+def within(value: float, low: float, high: float) -> float:
+    """Return where a value lies between two others, 0 to 1."""
+    return min(max((value - low) / (high - low), 0.0), 1.0)
 
 
 def known_share(asked: Sequence[QueryTerm], tools: Tools) -> float:

@@ -28,7 +28,8 @@ MOST_ALIKE = 2_000
 """Notes of one file name that are looked at one by one, as of `index.md`."""
 
 _WIKILINK = re.compile(r"!?\[\[([^\[\]]+)\]\]")
-_LINK = re.compile(r"""!?\[[^\[\]]*\]\(\s*(<[^<>]+>|.+?)(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)""")
+_LINK = re.compile(r"!?\[[^\[\]]*\]\(([^\n]*)\)")
+_LINK_TITLE = re.compile(r"""\s(?:"[^"]*"|'[^']*')$""")
 _FILE = re.compile(r"[^\W_]\.[A-Za-z]\w+$")
 _ABOVE = re.compile(r"^(?:\.{0,2}/)+")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
@@ -191,7 +192,7 @@ def readings(text: str) -> tuple[Reading, ...]:
     if wikilink is not None:
         text = wikilink[1].replace("\\|", "|").partition("|")[0].strip()
     elif link is not None:
-        text = unquote(link[1].strip("<>").strip())
+        text = unquote(_LINK_TITLE.sub("", link[1].strip()).strip().strip("<>").strip())
     name, _, heading = (part.strip() for part in text.partition("#"))
     with_heading = heading and (wikilink or link or _FILE.search(name))  # "C# basics" is no heading of C
     return (Reading(text), Reading(name, heading.rpartition("#")[2].strip())) if with_heading else (Reading(text),)
