@@ -9,7 +9,9 @@ import pytest
 
 from thumbindex.library import Library
 from thumbindex.model import Condition, Unmet
+from thumbindex.query import filters
 from thumbindex.query.filters import read_filters
+from thumbindex.serve.wording import filter_lines, foot
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 NOTES = {
@@ -92,8 +94,10 @@ def test_a_filter_typed_in_a_query_narrows_it(library: Library, query: str, path
         "`tag:project` budget",
         "[[Plan -draft]]",
         "budget\n-draft\n#project",
-        "-draft",
+        "-lookbehind",
         "-budget",
+        "grep -lookbehind src/app",
+        "rm -rf budget",
         'print("budget") and {"draft": 1}',
         'add "$( --draft)" to the budget',
         'budget "no such phrase"',
@@ -107,6 +111,57 @@ def test_a_query_of_filters_alone_lists_the_notes_newest_first(library: Library)
     answer = library.query("-tag:project/old", limit=2)
     assert [each.path for each in answer.passages] == ["Areas/plan.md", "Tools/flags.md"]
     assert (answer.answerable, answer.confidence_level, answer.listed) == (True, "high", 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("-draft", ["Areas/plan.md", "Tools/flags.md", "Tools/minus.md"]),
+        ('-"house is large"', ["Areas/plan.md", "Tools/flags.md", "Tools/minus.md"]),
+        ("-garden -draft", ["Tools/flags.md", "Tools/minus.md"]),
+        ("-garden -lookbehind -draft", ["Tools/flags.md", "Tools/minus.md"]),
+    ],
+)
+def test_a_query_of_exclusions_alone_lists_the_notes_that_are_left(library: Library, query: str, paths: list[str]) -> None:
+    answer = library.query(query)
+    assert ([each.path for each in answer.passages], answer.listed) == (paths, len(paths))
+
+
+@pytest.mark.parametrize(("query", "left_out"), [("garden -lookbehind", "lookbehind"), ('garden -"oat milk"', "oat milk")])
+def test_what_is_left_out_and_stands_in_no_note_is_not_searched_for(library: Library, query: str, left_out: str) -> None:
+    answer, plain = library.query(query), library.query("garden")
+    assert answer.filters == (Condition("words", left_out, excludes=True),)
+    assert [(each.path, each.score) for each in answer.passages] == [(each.path, each.score) for each in plain.passages]
+
+
+def test_a_phrase_that_no_passage_holds_is_named_and_searched_for_as_words(library: Library) -> None:
+    answer = library.query('budget "no such phrase"')
+    assert (answer.filters, answer.unmet) == ((), (Unmet("words", "no such phrase", as_words=True),))
+    assert filter_lines((), answer.unmet, 0) == ['No passage holds "no such phrase". It was searched for as words.']
+
+
+def test_a_filter_is_read_once_and_of_many_the_first_sixteen() -> None:
+    snapshot = memory_snapshot([document(f"{n}.md", f"# N{n}", tags=(f"t{n}",)) for n in range(20)])
+    read = read_filters(" ".join(["tag:t0"] * 30 + [f"tag:t{n}" for n in range(20)]), snapshot)
+    assert [each.value for each in read.conditions] == [f"t{n}" for n in range(16)]
+    assert read.text == "tag:t16 tag:t17 tag:t18 tag:t19"
+    assert read_filters("tag:t30 tag:t30", snapshot).unmet == read_filters("tag:t30", snapshot).unmet
+
+
+def test_filters_fold_the_names_of_a_catalog_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, folded = memory_snapshot([document(f"d{n}/{n}.md", f"# N{n}") for n in range(50)]), list[str]()
+    fold = filters._fold
+    monkeypatch.setattr(filters, "_fold", lambda text: (folded.append(text), fold(text))[1])
+    read_filters("words path:nowhere file:0 path:d1", snapshot)
+    first = len(folded)
+    read_filters(" ".join(["words", *(f"path:nowhere{n}" for n in range(100))]), snapshot)
+    assert len(folded) - first < 100
+
+
+def test_an_argument_that_lets_nothing_through_is_no_word_about_the_model(library: Library) -> None:
+    for answer in (library.query("budget", tag=["projct"]), library.query("budget", since=date(2030, 1, 1))):
+        assert (answer.answerable, answer.passages) == (False, ())
+        assert "keywords only" not in foot(answer)
 
 
 def test_a_note_whose_name_looks_like_a_filter_is_found_by_it(library: Library) -> None:

@@ -95,6 +95,13 @@ def test_a_heading_is_a_name_where_at_most_three_notes_have_it(ask, count, named
     assert any(each.name_kind for each in search.candidates) is named
 
 
+@pytest.mark.parametrize("heading", ["Improvements", "Improvements!"], ids=["as written", "alike"])
+def test_a_heading_that_many_notes_have_is_a_name_where_filters_let_few_through(ask, heading) -> None:
+    notes = [document(f"{n}.md", f"# N{n}\n\nText {n}.\n\n## {heading}\n\nFaster {n}.", tags=("x",) * (n == 3)) for n in range(4)]
+    search, _ = ask(notes, "tag:x improvements")
+    assert [(each.path, search.candidates[0].name_kind) for each in search.passages] == [("3.md", NameKind.HEADING)]
+
+
 def test_a_heading_in_an_example_of_code_is_a_name_where_no_heading_is(ask) -> None:
     example = document("shell.md", "# Shell\n\nType:\n\n```bash\n  # Log in\nob login\n```")
     loud = document("loud.md", "# Loud\n\nLog in, log in and log in.")

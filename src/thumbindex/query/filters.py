@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import translate
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +17,11 @@ import numpy.typing as npt
 
 from thumbindex.model import Candidate, ChunkId, Condition, Document, DocumentId, FilterField, Filters, Unmet, day_of
 from thumbindex.ports import Catalog, KeywordIndex, Mask, Snapshot
+from thumbindex.query.names import names_of
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import once_a_catalog
-from thumbindex.text import composed, fold, words
+from thumbindex.query.understand import is_identifier, tokens
+from thumbindex.text import fold, words
 
 _TYPED = re.compile(
     r"`[^`]*`|\[\[[^\[\]]*\]\]"  # code and links stay as they are
@@ -42,6 +44,12 @@ _fold = fold.__wrapped__
 _AFTER = ",;:!?)."
 """What may stand behind a filter and is no part of it."""
 
+_MOST = 16
+"""Different filters of a query that are read: what stands behind them is words."""
+
+_PROSE = 4
+"""Letters of a word behind a dash that is no flag, where neither notes nor the query tell."""
+
 _NEAREST, _ALIKE = 20, 60.0
 """Names that come near, before those of private notes are left out; and how alike they are at least, of 100 (by edits)."""
 
@@ -61,32 +69,41 @@ class _Mark(NamedTuple):
     end: int
     condition: Condition
     is_hash: bool = False
+    is_quoted: bool = False
 
 
 def read_filters(text: str, snapshot: Snapshot) -> Typed:
     """Read the filters that are typed in a query; one that is, whole, a note's name has none, nor has text of several lines."""
     marks = list(_marks(text)) if "\n" not in text.strip() else []
-    phrases = [mark for mark in marks if mark.condition.field == "words" and not mark.condition.excludes]
-    taken = [mark for mark in marks if mark not in phrases]
-    if taken and _is_called(text.strip(), snapshot.catalog.documents):
+    asked = list(dict.fromkeys(mark.condition for mark in marks))[:_MOST]
+    phrases = [each for each in asked if each.field == "words" and not each.excludes]
+    taken = [mark for mark in marks if mark.condition in asked and mark.condition not in phrases]
+    bearers = names_of(snapshot.catalog).bearers(text.strip()) if taken else {}
+    if any(not claim.spelled for claim in bearers.values()):
         return Typed(text)
-    alone, read, unmet = not words(_without(text, taken)), list[_Mark](), list[Unmet]()
+    others = _without(text, taken)
+    alone, facts = not words(others), facts_of(snapshot.catalog)
+    near = {each: None if each.field == "words" else facts.lacking(each) for each in asked}
+    read, idle, unmet = list[_Mark](), list[_Mark](), list[Unmet]()  # an idle one leaves out nothing
     for mark in taken:
-        asked = mark.condition
-        near = None if asked.field == "words" else _lacking(asked, snapshot.catalog.documents)
-        as_words = near is not None and not asked.excludes and (mark.is_hash or not alone)
-        if near is not None and (near or not mark.is_hash):
-            unmet.append(Unmet(asked.field, asked.value, near, as_words))
-        if near is None and asked.field == "words":
-            as_words = not _may_exclude(text, mark, snapshot.keyword)
+        each, names = mark.condition, near[mark.condition]
+        if each.field == "words":
+            if _is_held(mark, snapshot.keyword):
+                read += [] if _is_flag(text, mark, snapshot.keyword) else [mark]
+            elif mark.is_quoted or (len(each.value) >= _PROSE and _is_prose(text, others)):
+                idle.append(mark)
+            continue
+        as_words = names is not None and not each.excludes and (mark.is_hash or not alone)
+        if names is not None and (names or not mark.is_hash):
+            unmet.append(Unmet(each.field, each.value, names, as_words))
         read += [] if as_words else [mark]
-    if alone and all(mark.condition.field == "words" for mark in read):
-        read = []  # there is nothing that a word could be left out of
-    taken = list(read)
-    if phrases and np.logical_and.reduce([snapshot.keyword.holding_phrase(mark.condition.value) for mark in phrases]).any():
-        read += phrases
+    taken = [*read, *idle] if read or not alone else []
+    held = [snapshot.keyword.holding_phrase(each.value) for each in phrases]
+    unmet += [Unmet("words", each.value, as_words=True) for each, found in zip(phrases, held, strict=True) if not found.any()]
+    together = phrases if held and np.logical_and.reduce(held).any() else []
     rest = _without(text, taken) if taken else text
-    return Typed(rest if words(rest) else "" if read else text, tuple(mark.condition for mark in sorted(read)), tuple(unmet))
+    conditions = dict.fromkeys(mark.condition for mark in sorted([*taken, *(mark for mark in marks if mark.condition in together)]))
+    return Typed(rest if words(rest) else "" if conditions else text, tuple(conditions), tuple(dict.fromkeys(unmet)))
 
 
 def _marks(text: str) -> Iterator[_Mark]:
@@ -103,7 +120,7 @@ def _marks(text: str) -> Iterator[_Mark]:
         elif phrase or (excludes and _WORD.fullmatch(value)):
             field, value = ("words", phrase or value) if words(phrase or value) and not _CODE.search(phrase or "") else (None, "")
         if field:
-            yield _Mark(match.start(), end, Condition(field, value, excludes), bool(match["hash"]))
+            yield _Mark(match.start(), end, Condition(field, value, excludes), bool(match["hash"]), bool(phrase))
 
 
 _FIELDS: Mapping[str, FilterField] = {"path": "path", "file": "file", "title": "title"}
@@ -115,24 +132,24 @@ def _without(text: str, marks: Sequence[_Mark]) -> str:
     return " ".join(text.split())
 
 
-def _is_called(text: str, documents: Sequence[Document]) -> bool:
-    """Tell whether a note has just this for its title, an alias, or its file's name."""
-    wanted = composed(text).casefold()
-    ends = tuple(f"/{wanted}{suffix}" for suffix in ("", ".md", ".markdown"))
-    return any(
-        f"/{each.path}".casefold().endswith(ends)
-        or any((len(name) == len(text) or not name.isascii()) and composed(name).casefold() == wanted for name in (each.title, *each.aliases))
-        for each in documents
-    )
-
-
-def _may_exclude(text: str, mark: _Mark, keyword: KeywordIndex) -> bool:
-    """Tell whether a word behind a dash is to be left out: notes have the word, none has it with its dash, and this is no command line."""
+def _is_held(mark: _Mark, keyword: KeywordIndex) -> bool:
+    """Tell whether some note has what stands behind a dash."""
     value = mark.condition.value
-    if text[mark.start + 1] in '"“„＂':
-        return bool(keyword.holding_phrase(value).any())
-    is_flag = any(_FLAG.fullmatch(token) for token in text.split()) or keyword.holding(f"-{fold(value)}", ("code",)).any()
-    return not is_flag and bool(keyword.holding(value, KEYWORD_FIELDS).any())
+    return bool((keyword.holding_phrase(value) if mark.is_quoted else keyword.holding(value, KEYWORD_FIELDS)).any())
+
+
+def _is_flag(text: str, mark: _Mark, keyword: KeywordIndex) -> bool:
+    """Tell whether a word behind a dash is one of a command line: another flag stands beside it, or a note has it with its dash."""
+    return not mark.is_quoted and (_has_flag(text) or bool(keyword.holding(f"-{fold(mark.condition.value)}", ("code",)).any()))
+
+
+def _has_flag(text: str) -> bool:
+    return any(_FLAG.fullmatch(token) for token in text.split())
+
+
+def _is_prose(text: str, others: str) -> bool:
+    """Tell whether no token of a query, filters aside, looks like code."""
+    return not (_has_flag(text) or _CODE.search(others) or any("/" in token or "`" in token or is_identifier(token) for token in tokens(others)))
 
 
 # ------------------------------------------------------------------ which chunks they let through
@@ -149,11 +166,11 @@ def select(conditions: Sequence[Condition], snapshot: Snapshot) -> Mask | None:
     """Return which chunks conditions let through, None where there are none: a phrase must stand in the chunk, all others are about its note."""
     if not conditions:
         return None
-    documents, of = snapshot.catalog.documents, _documents_of(snapshot.catalog)
+    facts, of = facts_of(snapshot.catalog), _documents_of(snapshot.catalog)
     mask = np.ones(len(snapshot.catalog), dtype=np.bool_)
     for each in conditions:
         if each.field != "words":
-            held = np.fromiter((meets(document, each) for document in documents), dtype=np.bool_, count=len(documents))[of]
+            held = facts.meeting(each)[of]
         elif each.excludes and len(words(each.value)) == 1:
             held = _in_documents(snapshot.keyword.holding(each.value, KEYWORD_FIELDS), of)
         else:
@@ -169,17 +186,72 @@ def _in_documents(held: Mask, of: npt.NDArray[np.int64]) -> Mask:
     return np.asarray(whole[of], dtype=np.bool_)
 
 
-def meets(document: Document, condition: Condition) -> bool:
-    """Tell whether a document meets what is asked of its tags, path or title, case and accents aside; whether that excludes it is not asked."""
-    wanted = _fold(condition.value)
-    if condition.field == "tag":
-        return any(f"{fold(tag)}/".startswith(f"{wanted}/") for tag in document.tags)
-    if condition.field == "title":
-        asked = words(condition.value)
-        likely = (name for name in (document.title, *document.aliases) if not asked[0].isalnum() or asked[0] in _fold(name))
-        return any(f" {' '.join(asked)} " in f" {' '.join(words(name))} " for name in likely)
-    path = _fold(document.path.rpartition("/")[2] if condition.field == "file" else document.path)
-    return _glob(wanted).match(path) is not None if "*" in wanted else wanted.removeprefix("./") in path
+class Facts:
+    """What filters ask of documents: their tags, names and paths, folded when they are first asked for."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+
+    def meeting(self, condition: Condition) -> Mask:
+        """Tell which documents meet what is asked of their tags, path or title, case and accents aside; whether that excludes them is not asked."""
+        held, wanted = np.zeros(len(self._documents), dtype=np.bool_), _fold(condition.value)
+        if condition.field == "tag":
+            for tag, numbers in self._tags.items():
+                if f"{tag}/".startswith(f"{wanted}/"):
+                    held[numbers] = True
+        elif condition.field == "title":
+            asked = words(condition.value)
+            likely = (each for each in self._titles if not asked[0].isalnum() or asked[0] in each[1])
+            held[[n for n, _, name in likely if f" {' '.join(asked)} " in f" {' '.join(words(name))} "]] = True
+        else:
+            paths = self._files if condition.field == "file" else self._paths
+            glob, part = _glob(wanted) if "*" in wanted else None, wanted.removeprefix("./")
+            held[[n for n, path in enumerate(paths) if (glob.match(path) if glob else part in path)]] = True
+        return held
+
+    def lacking(self, condition: Condition) -> tuple[str, ...] | None:
+        """Return what comes near a filter that no document meets; None where some document does."""
+        return None if self.meeting(condition).any() else self.near(condition.field, condition.value)
+
+    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+        """Return the tags, or the directories and paths, that are most like a value."""
+        if field == "title":
+            return ()
+        if field == "tag":
+            return nearest(_fold(value), self._tag_names)
+        return nearest(_form(re.sub(r"\*\.\w+$|[*?]", "", value)), self._place_names)
+
+    @cached_property
+    def _tags(self) -> Mapping[str, list[int]]:
+        numbers: dict[str, list[int]] = {}
+        for n, document in enumerate(self._documents):
+            for tag in document.tags:
+                numbers.setdefault(fold(tag), []).append(n)
+        return numbers
+
+    @cached_property
+    def _titles(self) -> Sequence[tuple[int, str, str]]:
+        return [(n, _fold(name), name) for n, document in enumerate(self._documents) for name in (document.title, *document.aliases)]
+
+    @cached_property
+    def _paths(self) -> Sequence[str]:
+        return [_fold(document.path) for document in self._documents]
+
+    @cached_property
+    def _files(self) -> Sequence[str]:
+        return [path.rpartition("/")[2] for path in self._paths]
+
+    @cached_property
+    def _tag_names(self) -> Mapping[str, str]:
+        return {_fold(name): name for name in reversed(_tags(self._documents))}
+
+    @cached_property
+    def _place_names(self) -> Mapping[str, str]:
+        return {_form(name): name for name in reversed(_places(self._documents))}
+
+
+facts_of = once_a_catalog(lambda catalog: Facts(catalog.documents))
+"""Return what filters ask of all documents of a catalog."""
 
 
 @lru_cache(maxsize=256)
@@ -227,25 +299,11 @@ def both(first: Mask | None, second: Mask | None) -> Mask | None:
 # ------------------------------------------------------------------ what no note meets
 
 
-def unmet_arguments(filters: Filters, documents: Sequence[Document], is_met: Callable[[Filters], bool]) -> tuple[Unmet, ...]:
+def unmet_arguments(filters: Filters, facts: Facts, is_met: Callable[[Filters], bool]) -> tuple[Unmet, ...]:
     """Return the tags and globs of arguments that no note has."""
     asked: list[tuple[FilterField, str, Filters]] = [("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag]
     asked += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
-    return tuple(Unmet(field, value, _near(field, value, documents)) for field, value, one in asked if not is_met(one))
-
-
-def _lacking(condition: Condition, documents: Sequence[Document]) -> tuple[str, ...] | None:
-    """Return what comes near a filter that no note meets; None where some note does."""
-    return None if any(meets(each, condition) for each in documents) else _near(condition.field, condition.value, documents)
-
-
-def _near(field: FilterField, value: str, documents: Sequence[Document]) -> tuple[str, ...]:
-    if field == "title":
-        return ()
-    if field == "tag":
-        return nearest(_fold(value), {_fold(name): name for name in reversed(_tags(documents))})
-    asked = re.sub(r"\*\.\w+$|[*?]", "", value)
-    return nearest(_form(asked), {_form(name): name for name in reversed(_places(documents))})
+    return tuple(Unmet(field, value, facts.near(field, value)) for field, value, one in dict.fromkeys(asked) if not is_met(one))
 
 
 def _form(path: str) -> str:
@@ -282,6 +340,6 @@ def nearest(wanted: str, names: Mapping[str, str]) -> tuple[str, ...]:
 def bearers(unmet: Unmet, name: str, documents: Sequence[Document]) -> Iterator[Document]:
     """Yield the documents that a name was taken from."""
     if unmet.field == "tag":
-        yield from (each for each in documents if meets(each, Condition("tag", name)))
+        yield from (each for each in documents if any(f"{fold(tag)}/".startswith(f"{_fold(name)}/") for tag in each.tags))
     else:
         yield from (each for each in documents if each.path == name or (name.endswith("/") and each.path.startswith(name)))

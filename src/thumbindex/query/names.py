@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind
+from thumbindex.ports import Mask
 from thumbindex.query.stage import Search, Tools, once_a_catalog
 from thumbindex.text import bare_name, bare_names, words
 
@@ -222,7 +223,7 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
     asked = [each.heading if not each.name else each.name for each in readings(search.query.text) if not (each.name and each.heading)]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
     for text in asked:
-        for n, above in catalog.headings(_under_words(text, tools)).items():
+        for n, above in catalog.headings(_under_words(text, search.mask, tools)).items():
             same = min((how for each in above[1:] if (how := spelled(text, each)) is not None), default=None)
             if same is not None:
                 under[same].setdefault(catalog.document_of(n), []).append(n)
@@ -233,14 +234,13 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
     found = under[0] or under[1]
     if len(found) > MOST_NOTES:
         return {}
-    first = {document: next((n for n in ids if search.mask is None or search.mask[n]), None) for document, ids in found.items()}
     same = 0 if under[0] else 1
-    return {document: Claim(same, _ORDER[NameKind.HEADING], 0, NameKind.HEADING, chunk=n) for document, n in first.items() if n is not None}
+    return {document: Claim(same, _ORDER[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0]) for document, ids in found.items()}
 
 
-def _under_words(text: str, tools: Tools) -> list[ChunkId]:
-    """Return the chunks under headings with all words of a text, those aside that no heading has; none where they are many."""
-    held = np.ones(len(tools.snapshot.catalog), dtype=np.bool_)
+def _under_words(text: str, mask: Mask | None, tools: Tools) -> list[ChunkId]:
+    """Return the chunks that may be found under headings with all words of a text, those aside that no heading has; none where they are many."""
+    held = np.ones(len(tools.snapshot.catalog), dtype=np.bool_) if mask is None else mask
     known = False
     found = set(words(text))
     asked = {word for word in found if len(word) > 1} or found  # "team s" is "team's"

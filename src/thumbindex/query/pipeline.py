@@ -12,7 +12,7 @@ from thumbindex.ports import Mask
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
-from thumbindex.query.filters import both, listed, read_filters, select, undated, unmet_arguments
+from thumbindex.query.filters import both, facts_of, listed, read_filters, select, undated, unmet_arguments
 from thumbindex.query.names import names
 from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
@@ -62,10 +62,11 @@ def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObse
     """Answer a query: the search after the last stage, its best passages cut to the limit, and what each stage did.
 
     No stage runs for a query that is filters alone: there is nothing to search for, and the newest notes that they let through are the answer.
+    Nor does one where filters let nothing through.
     """
     search, steps = begin(query, tools), []
     watch("", search)
-    for name, stage in STAGES if search.listed is None else ():
+    for name, stage in STAGES if search.listed is None and search.answerable else ():
         if tools.settings.runs(name):
             began = clock()
             after = stage(search, tools)
@@ -84,13 +85,14 @@ def begin(query: Query, tools: Tools) -> Search:
     snapshot, catalog = tools.snapshot, tools.snapshot.catalog
     typed = read_filters(query.text, snapshot)
     given = catalog.select(query.filters)
-    unmet = unmet_arguments(query.filters, catalog.documents, lambda one: np.any(catalog.select(one)).item()) if given is not None else ()
+    unmet = unmet_arguments(query.filters, facts_of(catalog), lambda one: np.any(catalog.select(one)).item()) if given is not None else ()
     mask = searchable(both(given, select(typed.conditions, snapshot)), snapshot.duplicates.repeated())
     search = Search(replace(query, text=typed.text), typed.text, mask=mask, conditions=typed.conditions, unmet=(*unmet, *typed.unmet))
     if not typed.text.strip():
         candidates, count = listed(mask, query.limit, catalog)
         sure = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
         return replace(search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure)
+    search = replace(search, answerable=mask is None or np.any(mask).item())
     terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages, snapshot.keyword.frequency)
     return replace(search, terms=terms, identifiers=identifiers)
 

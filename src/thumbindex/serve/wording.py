@@ -83,7 +83,13 @@ def typed(condition: Condition) -> str:
     return f"{'-' if condition.excludes else ''}{mark}" + (f'"{condition.value}"' if is_quoted else condition.value)
 
 
-_UNMET = {"tag": "No note has the tag #{}", "path": "No path matches {}", "file": "No file is called {}", "title": "No title has {}"}
+_UNMET = {
+    "tag": "No note has the tag #{}",
+    "path": "No path matches {}",
+    "file": "No file is called {}",
+    "title": "No title has {}",
+    "words": 'No passage holds "{}"',
+}
 
 
 def filter_lines(filters: Sequence[Condition], unmet: Sequence[Unmet], undated: int) -> list[str]:
