@@ -198,10 +198,32 @@ def test_git_is_asked_once_and_not_for_each_edit(vault: Path, opened: Open, comm
     commit("2026-01-31")
     with opened() as library:
         days(library)
-        asked = next((tmp_path / "index").rglob("git/HEAD"))
-        asked.unlink()
+        shutil.rmtree(vault / ".git/objects/pack", ignore_errors=True)
+        for each in (vault / ".git/objects").glob("??"):
+            shutil.rmtree(each)
         write(vault / "a.md", "Pears.", "2026-02-03")
-        assert (days(library), asked.exists()) == ({"a.md": "2026-02-03"}, False)
+        assert days(library) == {"a.md": "2026-02-03"}
+        assert documents(library)["a.md"].last_commit == "2026-01-31"
+    assert not list((tmp_path / "index").rglob("git"))
+
+
+@needs_git
+def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
+    vault: Path, opened: Open, commit: Commit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(vault / "a.md", "Plums.")
+    commit("2026-01-31")
+    with opened() as library:
+        assert days(library) == {"a.md": "2026-01-31"}
+        write(vault / "b.md", "Pears.")
+        commit("2026-02-28")
+        with monkeypatch.context() as without:
+            without.setenv("PATH", "")
+            assert days(library) == {"a.md": "2026-01-31", "b.md": ""}
+        assert days(library) == {"a.md": "2026-01-31", "b.md": ""}  # not tried again
+        write(vault / "c.md", "Apples.")
+        commit("2026-03-01")
+        assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-02-28", "c.md": "2026-03-01"}
 
 
 @needs_git

@@ -110,13 +110,13 @@ def _read(folder: Path, name: str, most: int) -> str:
 
 
 def read_days(repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False) -> Days | None:
-    """Return the days of the files below the folder; none where git is missing or fails, None where it was interrupted.
+    """Return the days of the files below the folder; None where it was interrupted. Raises OSError where git is missing or fails.
 
-    `own` is where the directory is made that git takes for its repository.
+    `own` is where the directory is made, and deleted again, that git takes for its repository.
     """
     program = shutil.which("git")
     if program is None or not Path(program).is_absolute():  # on Windows the current folder, which may be the vault, is looked at first
-        return {}
+        raise FileNotFoundError("git is not on the PATH")
     command = [program, *_LOG, repository.commit, "--", *filter(None, [repository.below])]
     try:
         for name in ("objects", "refs"):
@@ -124,8 +124,8 @@ def read_days(repository: Repository, own: Path, interrupted: Callable[[], bool]
         (own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
         (own / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(repository.shallow)), encoding="ascii")
         written = _run(command, _surroundings(repository, own), own, interrupted)
-    except OSError:
-        return {}
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
     if written is None:
         return None
     return _days_of(os.fsdecode(written), f"{repository.below}/" if repository.below else "", repository.shallow)
@@ -150,7 +150,7 @@ def _surroundings(repository: Repository, own: Path) -> dict[str, str]:
 
 
 def _run(command: list[str], surroundings: dict[str, str], folder: Path, interrupted: Callable[[], bool]) -> bytes | None:
-    """Return what a program writes, nothing where it fails or goes beyond its limits; None where it was interrupted."""
+    """Return what a program writes, None where it was interrupted. Raises OSError where it fails or goes beyond its limits."""
     parts: list[bytes] = []
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
     with subprocess.Popen(command, stdin=null, stdout=pipe, stderr=null, cwd=folder, env=surroundings) as process:
@@ -169,7 +169,11 @@ def _run(command: list[str], surroundings: dict[str, str], folder: Path, interru
         if is_over:
             process.kill()
         reader.join()
-    return None if was_interrupted else b"" if is_over or process.returncode else b"".join(parts)
+    if was_interrupted:
+        return None
+    if is_over or process.returncode:
+        raise OSError("git failed, or went beyond its limits")
+    return b"".join(parts)
 
 
 def _days_of(written: str, below: str, shallow: frozenset[str]) -> Days:

@@ -279,6 +279,10 @@ class Store(Database):
                 values = (0.0 if is_new else edited, *found, path)
                 self.execute("UPDATE documents SET edited = ?, first_commit = ?, last_commit = ? WHERE path = ?", values)
 
+    def give_up_dates(self) -> None:
+        """Take the commits of documents that nobody has looked for as unknown; leave the known days."""
+        self.execute("UPDATE documents SET first_commit = '', last_commit = '' WHERE last_commit IS NULL")
+
     def is_undated(self) -> bool:
         """Tell whether nobody has looked for some document's commits."""
         return bool(self.fetch("SELECT 1 FROM documents WHERE last_commit IS NULL LIMIT 1"))

@@ -230,10 +230,13 @@ class Writer:
                 known = present.versions(paths)
         return known | self.store.versions(paths)
 
-    def keep_commits(self, days: Mapping[str, tuple[str, str]], commit: str) -> None:
-        """Keep the days of the documents' commits, read at a commit."""
+    def keep_commits(self, days: Mapping[str, tuple[str, str]] | None, commit: str) -> None:
+        """Keep the days of the documents' commits, read at a commit; None where they could not be read: known ones stay."""
         with self.store.transaction():
-            self.store.keep_commits(days)
+            if days is None:
+                self.store.give_up_dates()
+            else:
+                self.store.keep_commits(days)
             self.store.set_meta("commit", commit)
 
     def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads) -> None:

@@ -236,10 +236,14 @@ def index_dates(folder: Folder, run: Run) -> None:
     with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
         if store.meta("commit") == commit and not (repository and store.is_undated()):
             return
-    days = read_days(repository, folder.places.made / "git", run.interrupted) if repository else {}
-    if days is not None:
-        with open_writer(folder, run) as writer:
-            writer.keep_commits(days, commit)
+    try:
+        days = read_days(repository, folder.places.made / "git", run.interrupted) if repository else {}
+        if days is None:
+            return
+    except OSError:  # what is known stays; the next commit is tried again
+        days = None
+    with open_writer(folder, run) as writer:
+        writer.keep_commits(days, commit)
 
 
 def index_words(folder: Folder, run: Run) -> IndexReport:
