@@ -37,7 +37,7 @@ WRONG = {
     "out of bounds": ("[query]\nlimit = 100000\n", ":2: `query.limit` must be 1 to 100, not 100000"),
     "a stage that there is none of": ("[query]\nskip = ['fuze']\n", ":2: `query.skip` takes no 'fuze': did you mean `fuse`?"),
     "a list of stages too long": ("[query]\nskip = [" + "'fuse'," * 1001 + "]\n", ":2: `query.skip` takes at most 1,000 strings"),
-    "an order that cannot be": ("[query.confidence]\ndoubt = 0.1\n", "must not be above"),
+    "an order that cannot be": ("[query.confidence]\ndoubt = 0.05\n", "must not be above"),
     "a stage that lacks its field": ("[query]\nskip = []\n[query.deduplicate]\nmethod = 'exact_field'\n", "name the field"),
     "a model": ("[encode.embed]\nmodel = 'evil/model'\n", ":2: `encode.embed.model` may not be set in a folder's own"),
     "folders": ('[[folders]]\nname = "a"\npath = "/"\ntokens = ["*"]\n', "`folders` may not be set in a folder's own"),

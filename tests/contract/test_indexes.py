@@ -232,7 +232,7 @@ class TestCatalog:
             (Filters(tag=("garden", "wood")), []),
             (Filters(since=date(2026, 1, 1)), [3, 4]),
             (Filters(since=date(2026, 1, 1), until=date(2026, 1, 1)), []),
-            (Filters(until=date(2025, 12, 31)), [0, 1, 2]),
+            (Filters(until=date(2025, 12, 31)), [2]),
             (Filters(folder=("elsewhere",)), []),
             (Filters(path=("**/moss.md", "index.md"), without=("index.md",)), [2]),
         ],

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from fuzz.hostile import hostile_arguments, hostile_note, hostile_text
+from thumbindex.corpus.dates import read_dates
 from thumbindex.corpus.front_matter import DEEPEST, read_front_matter
 from thumbindex.corpus.parse import headings_of, parse_document
 from thumbindex.errors import ThumbindexError
@@ -44,7 +45,7 @@ def front_matter(random: Random, library: Library) -> None:
     read = read_front_matter("a.md", f"{rule}\n{hostile_text(random, 30)}\n{rule}\n")
     json.dumps(read.fields, allow_nan=False)
     assert depth_of(read.fields) <= DEEPEST
-    texts = (*read.tags, read.date, read.text("title"), *read.values("aliases"), *read.values("related", split=""))
+    texts = (*read.tags, *read_dates("a.md", read, ""), read.text("title"), *read.values("aliases"), *read.values("related", split=""))
     assert all(isinstance(text, str) for text in texts)
 
 

@@ -379,7 +379,7 @@ def leans(text: str) -> bool:
     return all(sum(word not in STOP_WORDS for word in words(line)) < _LEANING for line in _NEW_LINE.split(text))
 
 
-_LABEL = re.compile(r"(?m)^\W*([^\W\d][^:|\n]{0,30}?)[*_ \t]*[:|]")
+_LABEL = re.compile(r"(?m)^[^\w\n]*([^\W\d][^:|\n]{0,30}?)[*_ \t]*[:|]")
 _NEW_LINE = re.compile(r"\n(?=[ \t>]*(?:[-*+|#]|\d{1,9}[.)]|\n|[^\W\d][^:|\n]{0,30}:))")
 
 _LEANING = 8

@@ -54,11 +54,11 @@ _IN_NAME = re.compile(
 )
 _FOLDERS = re.compile(r"(?:^|/)(\d{4})/(\d\d)/(\d\d)(?!\d)")
 
-_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b[.,]?\s*)?"
-_BEFORE = re.compile(rf"(?P<label>[^\W\d][^\d:=]*?)??(?:\s+(?:on|at|am|le|el))?\s*[:=]*\s*{_WEEKDAY}")
-_AFTER = re.compile(rf"[.,]?\s*(?:(?:[Tt]|at\s)?\s*\d{{1,2}}:\d\d\S*.*|\(.*\)\.?|by\s.*|{_WEEKDAY})")
-_MARKUP = re.compile(r"<[^<>]{0,200}>|[*`~\[\]{}]|(?<!\d)_|_(?!\d)|^[\s>#+-]+|[\s#]+$")
-_PARTS = re.compile(r"\s*[|;·•]\s*|\s+[—–-]\s+")
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b[.,]? ?)?"
+_BEFORE = re.compile(rf"(?P<label>[^\W\d][^\d:=]*?)??(?: (?:on|at|am|le|el))? ?[:=]* ?{_WEEKDAY}")
+_AFTER = re.compile(rf"[.,]? ?(?:(?:[Tt]|at )? ?\d{{1,2}}:\d\d\S*.*|\(.*\)\.?|by .*|{_WEEKDAY})")
+_MARKUP = re.compile(r"<[^<>]{0,200}>|[*`~\[\]{}]|(?<!\d)_|_(?!\d)|^[\s>#+-]+")
+_PARTS = re.compile(r" ?[|;·•] ?| [—–-] ")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 
 FIRST_LINES = 10
@@ -123,7 +123,7 @@ def _days_of_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | N
         return None, None
     if line.lstrip().startswith("|"):  # a row of a table says its label in the first cell
         line = line.strip(" |").replace("|", ":", 1)
-    text = _MARKUP.sub("", _MARKUP.sub("", _fold(line))).strip()
+    text = " ".join(_MARKUP.sub("", _MARKUP.sub("", _fold(line))).split()).rstrip(" #")
     updated = written = None
     for part in _PARTS.split(text):
         for found, day in _days(part):
