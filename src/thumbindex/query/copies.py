@@ -338,7 +338,7 @@ def are_parallel(first: Candidate, second: Candidate) -> bool:
 
 
 _DAY = re.compile(r"(?<!\d)(?:19|20)\d\d(?:([-._/]?)\d\d?\1\d\d?|[-._ ]?[wW]\d\d?)(?!\d)(?=[^/]*$)")
-_RELEASE = re.compile(r"[vV]?\d+(?:\.\d+)+(?:[-+.]\w+)*")
+_RELEASE = re.compile(r"[vV]?\d+\.\d+(?:[-+.]\w+)*")
 
 BESIDE = 8
 """Notes before and behind one, by path, among which others of its template are looked for."""
