@@ -81,9 +81,9 @@ _LEAST_WORDS = 0.12
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 _JAPANESE_ENDING = re.compile(
     "(?:する|すれ|した|して|しま|しな|され|させ|せる|でき|きる|ます|ませ|ない|なく|なけ|なる|なり|なっ|たい|たく|いる|いま|いて|ある|あり|れる|れば|られ|える|です|でし|だけ|など|から|まで|より"
-    "|には|では|とは|にも|でも|ので|のに|とき|こと|もの|ため|よう|ほう|どう|どれ|どこ|どの|いつ|なぜ|なに|この|その|もっと|について|とって|ください|ながら|[をがはにのとでもへやかねよたてるいうくきしすりれえけめせ])++"  # what was read once is not read another way
+    "|には|では|とは|にも|でも|ので|のに|とき|こと|もの|ため|よう|ほう|どう|どれ|どこ|どの|いつ|なぜ|なに|この|その|もっと|について|とって|ください|ながら|[をがはにのとでもへやかねよたてるいうくきしすりれえけめせ])++"
 )
-"""Particles, auxiliaries and endings of verbs: a run of hiragana that is made of them carries no subject."""
+"""Particles, auxiliaries and endings of verbs: a run of hiragana that is made of them carries no subject. None is taken back: `++`."""
 
 _OKURIGANA = 2
 """The most hiragana that are an ending or a particle, whatever they are."""
