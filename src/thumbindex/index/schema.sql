@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS chunks (
     at INTEGER, size INTEGER, text TEXT, -- where it stands in its section's text, in characters; its own text where it is no piece of that
     salience REAL NOT NULL, language TEXT NOT NULL,
     key BLOB NOT NULL, -- digest of the exact text that is embedded
+    sum INTEGER NOT NULL, -- checksum of heading path, text and key
     UNIQUE (document, ordinal)
 );
 

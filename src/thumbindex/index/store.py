@@ -45,7 +45,7 @@ _FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title
 
 _CHUNK = (
     "SELECT c.id, c.document, c.ordinal, c.section, c.kind, coalesce(c.heading_path, s.heading_path), c.start_line, c.end_line,"
-    " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key"
+    " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key, c.sum"
     " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section"
 )
 """Chunks as they were before their texts were left to their sections."""
@@ -64,7 +64,7 @@ class Store(Database):
     """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which lie in a store for all folders."""
 
     schema = "schema.sql"
-    version = 9
+    version = 10
 
     def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
@@ -144,11 +144,11 @@ class Store(Database):
         """Insert a document's sections and chunks: what a chunk says as its section says it is there once."""
         texts, paths = {row[1]: row[4] for row in sections}, {row[3]: row[5] for row in reversed(chunks)}
         self.execute_many("INSERT INTO sections VALUES (?, ?, ?, ?, ?, ?, ?)", [(*row, paths.get(row[1]), _sum(row[4])) for row in sections])
-        rows = [
-            (*row[:5], None if row[5] == paths[row[3]] and row[3] in texts else row[5], *row[6:8], *_place(row[8], texts.get(row[3], "")), *row[9:])
-            for row in chunks
-        ]
-        self.execute_many(f"INSERT INTO chunks VALUES ({', '.join('?' * 14)})", rows)
+        rows = []
+        for row in chunks:
+            path = None if row[5] == paths[row[3]] and row[3] in texts else row[5]
+            rows.append((*row[:5], path, *row[6:8], *_place(row[8], texts.get(row[3], "")), *row[9:], _chunk_sum(row)))
+        self.execute_many(f"INSERT INTO chunks VALUES ({', '.join('?' * 15)})", rows)
 
     def touch_document(self, state: FileState, modified: float) -> None:
         """Refresh the file state of a document whose text is as it was."""
@@ -193,9 +193,9 @@ class Store(Database):
         found = {}
         for row in self.fetch_in(f"{_CHUNK} WHERE c.id IN ({{}})", rows):
             try:
-                chunk = found[row[0]] = _chunk(row[2:-1])
-                is_whole = text_key(embedded_text(chunk.heading_path, chunk.text)) == row[-1]
-            except (TypeError, ValueError):  # a flipped place leads to no text
+                found[row[0]] = _chunk(row[2:-2])
+                is_whole = _chunk_sum(row) == row[-1]
+            except (AttributeError, TypeError, ValueError):  # a flipped place leads to no text
                 is_whole = False
             if not is_whole:
                 raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
@@ -444,6 +444,12 @@ class Store(Database):
 def _sum(text: str) -> int:
     """Return the checksum of a text."""
     return crc32(text.encode("utf-8", "surrogatepass"))
+
+
+def _chunk_sum(row: Row) -> int:
+    """Return the checksum of a chunk's heading path, text and key, in the order of _CHUNK."""
+    path, text, key = row[5].encode("utf-8", "surrogatepass"), row[8].encode("utf-8", "surrogatepass"), row[11]
+    return crc32(key, crc32(text, crc32(path)))
 
 
 def _identity(path: Path) -> tuple[Path, int, int] | None:

@@ -91,12 +91,17 @@ class WhooshKeywordIndex:
         """Tell which chunks hold all words of a text, themselves or by their document, in any of the fields."""
         found = []
         for word in self._analyzed(text, fields):
-            chunks = np.zeros(len(self._catalog), dtype=np.bool_)
-            documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
+            held = np.zeros(len(self._catalog), dtype=np.bool_)
             with self._lock:
-                for column in (self._column(name, word) for name in fields):
-                    (documents if column.whole else chunks)[column.rows] = True
-            found.append(chunks | documents[self._catalog.document_ids])
+                columns = [column for name in fields if len((column := self._column(name, word)).rows)]
+            if whole := [column.rows for column in columns if column.whole]:
+                documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
+                documents[np.concatenate(whole)] = True
+                held = documents[self._catalog.document_ids]
+            for column in columns:
+                if not column.whole:
+                    held[column.rows] = True
+            found.append(held)
         return np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
 
     def holding_phrase(self, text: str) -> Mask:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from functools import lru_cache
 from heapq import nlargest
+from itertools import repeat
 from typing import TypeVar
 
 import numpy as np
@@ -248,8 +249,8 @@ def raised(candidates: Collection[Candidate], asked: frozenset[str], spread: flo
     best = max(each.score for each in candidates)
     if best <= 0:
         return list(candidates)
-    also = (frozenset(each for each, mask in held.items() if mask[candidate.id]) for candidate in candidates)
-    covered = [coverage(each.chunk.heading_path[1:], asked, more) for each, more in zip(candidates, also, strict=True)]
+    also = [frozenset(each for each, mask in held.items() if mask[candidate.id]) for candidate in candidates] if held else repeat(frozenset[str]())
+    covered = [coverage(each.chunk.heading_path[1:], asked, more) for each, more in zip(candidates, also, strict=False)]
     if not any(covered):
         return list(candidates)
     shares = [(each.score / best) ** (1 / spread) if spread else 1.0 for each in candidates]
@@ -266,7 +267,7 @@ def held_above(asked: Mapping[str, str], tools: Tools) -> Mapping[str, Mask]:
 
 def coverage(headings: Collection[str], asked: frozenset[str], held: frozenset[str] = frozenset()) -> float:
     """Return which share of the words that are asked for stands in any of the headings, endings aside; `held` are known to."""
-    return len(asked & frozenset[str]().union(held, *map(heading_stems, headings))) / len(asked)
+    return len(asked & held.union(*map(heading_stems, headings))) / len(asked) if headings or held else 0.0
 
 
 @lru_cache(maxsize=HEADINGS)
