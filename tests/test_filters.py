@@ -150,8 +150,8 @@ def test_a_filter_is_read_once_and_of_many_the_first_sixteen() -> None:
 
 def test_filters_fold_the_names_of_a_catalog_once(monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot, folded = memory_snapshot([document(f"d{n}/{n}.md", f"# N{n}") for n in range(50)]), list[str]()
-    fold = filters._fold
-    monkeypatch.setattr(filters, "_fold", lambda text: (folded.append(text), fold(text))[1])
+    fold = filters.fold_line
+    monkeypatch.setattr(filters, "fold_line", lambda text: (folded.append(text), fold(text))[1])
     read_filters("words path:nowhere file:0 path:d1", snapshot)
     first = len(folded)
     read_filters(" ".join(["words", *(f"path:nowhere{n}" for n in range(100))]), snapshot)

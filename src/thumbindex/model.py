@@ -326,8 +326,19 @@ class Candidate:
 
     def scored(self, score: float) -> Candidate:
         """Return it with another score: `replace` takes three times as long, and stages do this to every candidate."""
-        same = self.sources, self.also_in, self.cluster_size, self.disagrees, self.variants, self.reranked, self.name_kind
-        return Candidate(self.id, self.document, self.chunk, score, *same)
+        return Candidate(
+            self.id,
+            self.document,
+            self.chunk,
+            score,
+            self.sources,
+            self.also_in,
+            self.cluster_size,
+            self.disagrees,
+            self.variants,
+            self.reranked,
+            self.name_kind,
+        )
 
 
 @dataclass(frozen=True, slots=True)

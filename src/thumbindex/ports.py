@@ -133,6 +133,10 @@ class Catalog(Protocol):
         """Count the chunks."""
 
     @property
+    def folders(self) -> Sequence[Catalog]:
+        """The catalogs of the folders that it is made of, in the order of its documents: itself where it is of one folder."""
+
+    @property
     def documents(self) -> Sequence[Document]:
         """All documents; a DocumentId is a position in this sequence."""
 

@@ -33,7 +33,7 @@ from thumbindex.model import (
     Term,
     day_of,
 )
-from thumbindex.ports import Embedder, KeywordWeights, Mask, Matrix, Snapshot, Vector
+from thumbindex.ports import Catalog, Embedder, KeywordWeights, Mask, Matrix, Snapshot, Vector
 from thumbindex.text import STOP_WORDS, embedded_text, fold, has_cjk, identifiers, placed_words, visible, words
 
 
@@ -110,6 +110,11 @@ class MemoryCatalog:
 
     def __len__(self) -> int:
         return len(self._all)
+
+    @property
+    def folders(self) -> Sequence[Catalog]:
+        """Itself: what is in memory is one folder."""
+        return (self,)
 
     @property
     def abbreviations(self) -> Mapping[Abbreviation, int]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError
-from thumbindex.index.editions import delete_index, mend, next_edition, sweep_owed, switch
+from thumbindex.index.editions import delete_index, finish_sweep, mend, next_edition, switch
 from thumbindex.index.files import Places
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_read_counts_as_using_its_vectors_until_it_can(b
     assert vectors_in(tmp_path) == 2
     places.store.write_bytes(whole)
     with Writer.open(places.folder) as writer:
-        sweep_owed(writer.places.folder.parent)
+        finish_sweep(writer.places.folder.parent)
     assert (vectors_in(tmp_path), embed(places.folder)) == (1, 0)
 
 

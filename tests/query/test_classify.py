@@ -1,12 +1,12 @@
 import pytest
 
 from thumbindex.model import QueryKind
-from thumbindex.query.names import DocumentNames
+from thumbindex.query.names import documents_named
 from thumbindex.query.understand import FACTORS, kind_of
-from thumbindex.testing import document
+from thumbindex.testing import MemoryCatalog, document
 
 FACTUAL, NAVIGATIONAL, EXPLORATORY = QueryKind.FACTUAL, QueryKind.NAVIGATIONAL, QueryKind.EXPLORATORY
-NAMES = DocumentNames([document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",)).document])
+NOTES = MemoryCatalog([document("help/Unique notes.md", "# Unique note creator", aliases=("Zettelkasten prefixer",))])
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ NAMES = DocumentNames([document("help/Unique notes.md", "# Unique note creator",
     ],
 )
 def test_what_must_be_found_as_written_is_factual(text: str) -> None:
-    assert kind_of(text, NAMES) is FACTUAL
+    assert kind_of(text, bool(documents_named(text, NOTES))) is FACTUAL
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,12 @@ def test_what_must_be_found_as_written_is_factual(text: str) -> None:
     ],
 )
 def test_a_place_in_the_documentation_is_navigational(text: str) -> None:
-    assert kind_of(text, NAMES) is NAVIGATIONAL
+    assert kind_of(text, bool(documents_named(text, NOTES))) is NAVIGATIONAL
 
 
 @pytest.mark.parametrize("text", ["unique note creator", "Unique Note Creator?", "zettelkasten-prefixer", "help/unique notes"])
 def test_a_document_s_own_name_is_navigational(text: str) -> None:
-    assert kind_of(text, NAMES) is NAVIGATIONAL
+    assert kind_of(text, bool(documents_named(text, NOTES))) is NAVIGATIONAL
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_a_document_s_own_name_is_navigational(text: str) -> None:
     ],
 )
 def test_questions_that_mention_a_brand_or_a_page_are_exploratory(text: str) -> None:
-    assert kind_of(text, NAMES) is EXPLORATORY
+    assert kind_of(text, bool(documents_named(text, NOTES))) is EXPLORATORY
 
 
 def test_the_first_match_wins() -> None:
-    assert kind_of("release notes page for v1.4.5", NAMES) is FACTUAL
+    assert kind_of("release notes page for v1.4.5", named=True) is FACTUAL
 
 
 def test_each_kind_raises_its_own_retrievers() -> None:

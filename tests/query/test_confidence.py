@@ -7,7 +7,7 @@ import pytest
 
 from thumbindex.language import telling_words
 from thumbindex.model import Query
-from thumbindex.query.confidence import COMMON, OUTSTANDING, WORDS_ALONE, QueryTerm, deviations, grounding, query_terms, within
+from thumbindex.query.confidence import COMMON, OUTSTANDING, WORDS_ALONE, QueryTerm, deviations, grounding, query_terms, ramp
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -21,7 +21,7 @@ def asked(idf: float, *holding: int) -> QueryTerm:
 
 @pytest.mark.parametrize(("outstanding", "meaning"), [(6.5, 1.0), (9.0, 1.0), (3.0, 0.0), (-1.0, 0.0), (4.75, 0.5)])
 def test_meaning_counts_from_the_common_to_the_outstanding(outstanding, meaning):
-    assert within(outstanding, COMMON, OUTSTANDING) == pytest.approx(meaning)
+    assert ramp(outstanding, COMMON, OUTSTANDING) == pytest.approx(meaning)
 
 
 def test_a_text_stands_out_less_where_the_others_are_as_near():

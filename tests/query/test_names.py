@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thumbindex.index.union import unite
 from thumbindex.model import Filters, NameKind, Query
-from thumbindex.query.names import DocumentNames, readings, spelled
-from thumbindex.testing import FakeEmbedder, FakeReranker, document, memory_snapshot
+from thumbindex.query import names as query_names
+from thumbindex.query.names import DocumentNames, documents_called, references, spelled
+from thumbindex.testing import FakeEmbedder, FakeReranker, MemoryCatalog, document, memory_snapshot
+from thumbindex.text import bare_name, bare_names
 
 LOUD = "Settings Überblick café setup: settings überblick café setup and settings again."
 NOTES = [
@@ -169,8 +172,8 @@ SHAPES = st.sampled_from(
 @settings(max_examples=150, deadline=None)
 def test_no_shape_of_a_title_hides_its_note(parts, shape) -> None:
     title = " ".join(parts)
-    notes = DocumentNames([document("a.md", "x", title="Another").document, document("b.md", "x", title=title).document])
-    assert {n for each in readings(shape(title)) for n in notes.bearers(each.name)} == {1}
+    notes = MemoryCatalog([document("a.md", "x", title="Another"), document("b.md", "x", title=title)])
+    assert {n for each in references(shape(title)) for n in documents_called(each.name, notes)} == {1}
 
 
 def test_the_named_note_is_shown_itself_where_another_says_the_same(ask, knowing) -> None:
@@ -214,3 +217,17 @@ def test_a_name_is_not_corrected_into_another_word(ask) -> None:
     notes = [document("a.md", "# Deployment\n\nDeployment deployment."), document("deploymant.md", "# X\n\nOther words.")]
     search, _ = ask(notes, "deploymant")
     assert (search.text, paths((search,))[0]) == ("deploymant", "deploymant.md")
+
+
+def test_the_names_of_several_folders_are_read_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders, read = [memory_snapshot([document("a.md", "x")]), memory_snapshot([document("Über b.md", "x")])], list[int]()
+    monkeypatch.setattr(query_names, "DocumentNames", lambda documents: (read.append(len(documents)), DocumentNames(documents))[1])
+    for _ in range(2):  # each question sees the folders as one anew
+        assert documents_called("uber b", unite(folders).catalog).keys() == {1}
+    assert read == [1, 1]
+
+
+@given(st.lists(st.text(max_size=12), max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_the_letters_of_many_names_are_those_of_each(names) -> None:
+    assert bare_names(names) == [bare_name(each) for each in names]

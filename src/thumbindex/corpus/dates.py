@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 
 from thumbindex.corpus.front_matter import FrontMatter
+from thumbindex.text import fold_line
 
 _UPDATED = (
     "updated lastupdated dateupdated updatedat updatedon lastupdate modified lastmod lastmodified datemodified modifiedat lastmodifiedat modifiedon"
@@ -84,7 +84,7 @@ def _of_keys(front: FrontMatter, keys: Iterable[str]) -> date | None:
 
 def _first_day(text: str) -> date | None:
     """Return the day that a value begins with, a time of day behind it or not: `[[2026-01-31]]` and `202601311530` too."""
-    text = _fold(text).strip("[]\"' ")
+    text = fold_line(text).strip("[]\"' ")
     found = _DATE.match(text) or _IN_NAME.match(text) or next((each for each, _ in _days(text)), None)
     return _day_of(found) if found else None
 
@@ -94,7 +94,7 @@ def day_of_path(path: str) -> date | None:
     stem, dot, _ = path.rpartition(".")
     stem = stem if dot else path
     for part in reversed(stem.split("/")):
-        found = next(filter(None, map(_day_of, _IN_NAME.finditer(part))), None) or next((day for _, day in _days(_fold(part), words=True)), None)
+        found = next(filter(None, map(_day_of, _IN_NAME.finditer(part))), None) or next((day for _, day in _days(fold_line(part), words=True)), None)
         if found:
             return found
     return next(filter(None, map(_day_of, _FOLDERS.finditer(stem))), None)
@@ -123,7 +123,7 @@ def _days_of_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | N
         return None, None
     if line.lstrip().startswith("|"):  # a row of a table says its label in the first cell
         line = line.strip(" |").replace("|", ":", 1)
-    text = " ".join(_MARKUP.sub("", _MARKUP.sub("", _fold(line))).split()).rstrip(" #")
+    text = " ".join(_MARKUP.sub("", _MARKUP.sub("", fold_line(line))).split()).rstrip(" #")
     updated = written = None
     for part in _PARTS.split(text):
         for found, day in _days(part):
@@ -163,8 +163,3 @@ def _day_of(found: re.Match[str]) -> date | None:
         return date(year, month, day) if 1970 <= year <= 2100 else None
     except ValueError:
         return None
-
-
-def _fold(text: str) -> str:
-    """Return a text in small letters without accents."""
-    return "".join(each for each in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(each))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
-from thumbindex.ports import Mask, Salience
+from thumbindex.ports import Catalog, Mask, Salience
 from thumbindex.text import fold
 
 Positions = npt.NDArray[np.int64]
@@ -59,6 +59,11 @@ class StoreCatalog:
     def __len__(self) -> int:
         """Count the chunks."""
         return len(self.chunk_rows)
+
+    @property
+    def folders(self) -> Sequence[Catalog]:
+        """Itself, of one folder."""
+        return (self,)
 
     @cached_property
     def paths(self) -> Sequence[str]:

@@ -140,7 +140,7 @@ def _kept_facts(places: Places) -> dict[str, str]:
 # ------------------------------------------------------------------ what is deleted
 
 
-_OWED = "owed"
+_UNSWEPT = "unswept"
 """The file that stays among the vectors until what was to be deleted of them is deleted."""
 
 
@@ -149,7 +149,7 @@ def sweep_vectors(indexes: Path) -> bool:
 
     An index that cannot be read, or is not complete yet, counts as holding every text.
     """
-    if not _owe(indexes):
+    if not _mark_unswept(indexes):
         return True
     drop_unfinished(indexes / VECTORS)
     used: dict[str, set[bytes]] = {}
@@ -168,18 +168,18 @@ def sweep_vectors(indexes: Path) -> bool:
             return False
     swept = [_sweep(path, used) for path in sorted((indexes / VECTORS).glob("*.sqlite3"))]
     if all(swept):
-        (indexes / VECTORS / _OWED).unlink(missing_ok=True)
+        (indexes / VECTORS / _UNSWEPT).unlink(missing_ok=True)
         with suppress(OSError):  # there are vectors
             (indexes / VECTORS).rmdir()
     return all(swept)
 
 
-def _owe(indexes: Path) -> bool:
+def _mark_unswept(indexes: Path) -> bool:
     """Take note that vectors are to be swept; tell whether there are any."""
     if not (indexes / VECTORS).is_dir():
         return False
     with writing(indexes):
-        (indexes / VECTORS / _OWED).touch()
+        (indexes / VECTORS / _UNSWEPT).touch()
     return True
 
 
@@ -196,9 +196,9 @@ def _sweep(path: Path, used: Mapping[str, set[bytes]]) -> bool:
     return is_clean
 
 
-def sweep_owed(indexes: Path) -> None:
+def finish_sweep(indexes: Path) -> None:
     """Delete the vectors that were to be deleted and could not be."""
-    if (indexes / VECTORS / _OWED).exists():
+    if (indexes / VECTORS / _UNSWEPT).exists():
         sweep_vectors(indexes)
 
 
@@ -210,7 +210,7 @@ def delete_index(places: Places) -> None:
 
     if not places.folder.is_dir():
         return
-    _owe(places.folder.parent)
+    _mark_unswept(places.folder.parent)
     with writing(places.folder), locked(places.lock, busy):
         for path in places.folder.iterdir():
             if path.is_dir():

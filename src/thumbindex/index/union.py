@@ -86,7 +86,7 @@ class UnionCatalog:
     """Catalog over several."""
 
     def __init__(self, parts: Sequence[Catalog], offsets: Offsets) -> None:
-        self._parts, self._offsets = parts, offsets
+        self.folders, self._offsets = parts, offsets
 
     def __len__(self) -> int:
         """Count the chunks."""
@@ -95,22 +95,22 @@ class UnionCatalog:
     @cached_property
     def documents(self) -> Sequence[Document]:
         """All documents, by folder, then path."""
-        return tuple(document for part in self._parts for document in part.documents)
+        return tuple(document for part in self.folders for document in part.documents)
 
     @cached_property
     def abbreviations(self) -> Mapping[Abbreviation, int]:
         """How many documents of all folders define each abbreviation."""
-        return sum((Counter(part.abbreviations) for part in self._parts), Counter[Abbreviation]())
+        return sum((Counter(part.abbreviations) for part in self.folders), Counter[Abbreviation]())
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
         part = bisect_right(self._offsets.chunks, chunk) - 1
-        return DocumentId(self._parts[part].document_of(ChunkId(chunk - self._offsets.chunks[part])) + self._offsets.documents[part])
+        return DocumentId(self.folders[part].document_of(ChunkId(chunk - self._offsets.chunks[part])) + self._offsets.documents[part])
 
     def chunk_ids(self, document: DocumentId) -> range:
         """Return the ids of a document's chunks."""
         part, own = self._offsets.document(document)
-        ids = self._parts[part].chunk_ids(own)
+        ids = self.folders[part].chunk_ids(own)
         return range(ids.start + self._offsets.chunks[part], ids.stop + self._offsets.chunks[part])
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
@@ -126,19 +126,19 @@ class UnionCatalog:
         return self._loaded(ids, lambda part: part.sections)
 
     def _loaded(self, ids: Sequence[ChunkId], load: Callable[[Catalog], Callable[[Sequence[ChunkId]], Mapping[ChunkId, _T]]]) -> dict[ChunkId, _T]:
-        found = ((part, load(self._parts[part])(own)) for part, _, own in self._offsets.split(ids))
+        found = ((part, load(self.folders[part])(own)) for part, _, own in self._offsets.split(ids))
         return {ChunkId(n + self._offsets.chunks[part]): record for part, records in found for n, record in records.items()}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
         """Say where chunks stand."""
-        return tuple(place for part, _, own in sorted(self._offsets.split(ids)) for place in self._parts[part].places(own))
+        return tuple(place for part, _, own in sorted(self._offsets.split(ids)) for place in self.folders[part].places(own))
 
     def select(self, filters: Filters) -> Mask | None:
         """Return which chunks the filters let through."""
-        masks = [part.select(filters) for part in self._parts]
+        masks = [part.select(filters) for part in self.folders]
         if all(mask is None for mask in masks):
             return None
-        filled = [np.ones(len(part), dtype=np.bool_) if mask is None else mask for mask, part in zip(masks, self._parts, strict=True)]
+        filled = [np.ones(len(part), dtype=np.bool_) if mask is None else mask for mask, part in zip(masks, self.folders, strict=True)]
         return np.concatenate(filled)
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
-from thumbindex.index.editions import sweep_owed
+from thumbindex.index.editions import finish_sweep
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
 from thumbindex.library.duplicates import find_duplicates
@@ -150,7 +150,7 @@ def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
             if store.embedded_to < store.last_row:
                 with store.transaction():
                     store.note_embedded()
-            sweep_owed(folder.places.folder.parent)
+            finish_sweep(folder.places.folder.parent)
             return Embedded(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     with Writer.open(folder.places.folder) as writer:

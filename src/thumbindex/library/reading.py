@@ -38,7 +38,7 @@ from thumbindex.model import (
     day_of,
 )
 from thumbindex.ports import Snapshot, Vector
-from thumbindex.query.filters import Facts, bearers, newest_first, unmet_arguments
+from thumbindex.query.filters import FilterIndex, documents_with, newest_first, unmet_arguments
 from thumbindex.text import one_line
 
 _SAMPLE = 4_000
@@ -185,7 +185,7 @@ def without_private(unmet: Sequence[Unmet], documents: Sequence[Document], folde
         return document.folder in named and not is_private_now(named[document.folder], document.path)
 
     def open_names(each: Unmet) -> Iterator[str]:
-        return (name for name in each.nearest if any(is_open(document) for document in bearers(each, name, documents)))
+        return (name for name in each.nearest if any(is_open(document) for document in documents_with(name, each, documents)))
 
     return tuple(replace(each, nearest=tuple(islice(open_names(each), _NAMED))) for each in unmet)
 
@@ -198,7 +198,7 @@ def list_notes(filters: Filters, readers: Sequence[Reader]) -> NoteList:
         ListedNote(each.folder, each.path, each.title, day.isoformat() if (day := day_of(each)) else "", each.tags)
         for each in (documents[n] for n in newest_first(documents, passed))
     )
-    unmet = unmet_arguments(filters, Facts(documents), lambda one: any(passes(each, one) for each in documents))
+    unmet = unmet_arguments(filters, FilterIndex(documents), lambda one: any(passes(each, one) for each in documents))
     lacking = replace(filters, since=None, until=None)
     undated = 0 if filters == lacking else sum(day_of(each) is None and passes(each, lacking) for each in documents)
     return NoteList(notes, without_private(unmet, documents, [reader.folder for reader in readers]), undated)

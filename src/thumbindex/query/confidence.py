@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from thumbindex.model import Candidate, ChunkId, Dropped
+from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
 from thumbindex.ports import Mask, Matrix, Vector
 from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import field_weights
@@ -62,13 +63,13 @@ class QueryTerm:
 def confidence(search: Search, tools: Tools) -> Search:
     """Weigh the evidence, abstain where there is next to none, and drop candidates below the minimum relevance."""
     settings = tools.settings.confidence
-    asked = query_terms(search, tools)
-    pages = {each.document: each for each in reversed(search.candidates)}  # the best candidate of each
-    firsts = sorted(pages.values(), key=search.candidates.index)[:PAGES]
-    near = Nearness(search.vector, search.mask, tools) if search.vector is not None and firsts else None
-    sure = 1.0 if any(each.name_kind for each in search.candidates) else weigh(search, tools, asked, near, firsts[0]) if firsts else 0.0
+    pages: dict[DocumentId, Candidate] = {}
+    for each in search.candidates:
+        pages.setdefault(each.document, each)
+    firsts, evidence = list(pages.values())[:PAGES], Evidence(search, tools)
+    sure = 1.0 if any(each.name_kind for each in search.candidates) else evidence.weigh(firsts[0]) if firsts else 0.0
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
-    if sure < settings.abstain and all(weigh(search, tools, asked, near, each) < settings.abstain for each in firsts[1:]):
+    if sure < settings.abstain and all(evidence.weigh(each) < settings.abstain for each in firsts[1:]):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
         return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False)
     weak = tuple(c for c in search.candidates if c.score < settings.minimum_relevance)
@@ -76,21 +77,43 @@ def confidence(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=tuple(c for c in search.candidates if c.score >= settings.minimum_relevance))
 
 
-def weigh(search: Search, tools: Tools, asked: Sequence[QueryTerm], near: Nearness | None, first: Candidate) -> float:
-    """Return a confidence from 0 to 1 that the page of a candidate answers.
+class Evidence:
+    """What speaks for the pages of a search; looked for when the first of them is weighed."""
 
-    Words alone count where there is no vector of it yet, or where its language is one that the model does not read.
-    """
-    catalog = tools.snapshot.catalog
-    page = catalog.chunk_ids(first.document)
-    if near is not None and tools.embedder is not None and reads(tools.embedder, catalog.documents[first.document].language):
-        cosines = near.of(page)
-        if not math.isnan(cosines[first.id - page.start]):
-            meaning = near.standing(float(np.nanmax(cosines)), page) * known_share(asked, tools)
-            return MEANING * meaning + GROUNDED * grounding(cosines, [replace(each, holding=each.holding[page.start : page.stop]) for each in asked])
-    section = [each.id for each in search.candidates if each.document == first.document and each.chunk.section == first.chunk.section]
-    held = share(asked, [bool(each.holding[section].any()) for each in asked])
-    return A_WORD + (WORDS_ALONE - A_WORD) * held if held else 0.0
+    def __init__(self, search: Search, tools: Tools) -> None:
+        self._search, self._tools = search, tools
+
+    def weigh(self, best: Candidate) -> float:
+        """Return a confidence from 0 to 1 that a page answers, by its best candidate.
+
+        Words alone count where there is no vector of it yet, or where its language is one that the model does not read.
+        """
+        catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
+        page = catalog.chunk_ids(best.document)
+        if embedder is not None and reads(embedder, catalog.documents[best.document].language) and (near := self._nearness) is not None:
+            cosines = near.of(page)
+            if not math.isnan(cosines[best.id - page.start]):
+                meaning = near.standing(float(np.nanmax(cosines)), page) * self._known
+                on_page = [replace(each, holding=each.holding[page.start : page.stop]) for each in self._asked]
+                return MEANING * meaning + GROUNDED * grounding(cosines, on_page)
+        section = [each.id for each in self._search.candidates if each.document == best.document and each.chunk.section == best.chunk.section]
+        held = share(self._asked, [bool(each.holding[section].any()) for each in self._asked])
+        return A_WORD + (WORDS_ALONE - A_WORD) * held if held else 0.0
+
+    @cached_property
+    def _asked(self) -> Sequence[QueryTerm]:
+        return query_terms(self._search, self._tools)
+
+    @cached_property
+    def _nearness(self) -> Nearness | None:
+        vector = self._search.vector
+        return None if vector is None else Nearness(vector, self._search.mask, self._tools)
+
+    @cached_property
+    def _known(self) -> float:
+        """The share of what is asked that some text holds or the model knows: it makes a vector of gibberish, too."""
+        knows = self._tools.embedder.knows if self._tools.embedder else lambda word: False
+        return share(self._asked, [bool(each.holding.any()) or knows(each.text) for each in self._asked])
 
 
 class Nearness:
@@ -114,15 +137,15 @@ class Nearness:
         """Return how far a page stands out from all others, 0 to 1; a question that is on another subject than the notes is near to none."""
         others = self._cosines[(self._sample < page.start) | (self._sample >= page.stop)]
         far, near = self._subject
-        return within(deviations(cosine, others[~np.isnan(others)]), COMMON, OUTSTANDING) * within((cosine - far) / (near - far), STRANGE, FAMILIAR)
+        return ramp(deviations(cosine, others[~np.isnan(others)]), COMMON, OUTSTANDING) * ramp((cosine - far) / (near - far), STRANGE, FAMILIAR)
 
 
 def subject_of(vectors: Matrix) -> tuple[float, float]:
     """Return the mean cosine of some chunks to each other, and the median of each one's to its nearest: what is far in these notes, and near."""
-    cosines = vectors @ vectors.T
-    np.fill_diagonal(cosines, np.nan)
     if len(vectors) < FEW:
         return 0.0, NEAR
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, np.nan)
     far = float(np.nanmean(cosines))
     return far, max(float(np.median(np.nanmax(cosines, axis=1))), far + LEAST_SPAN)
 
@@ -134,15 +157,9 @@ def deviations(cosine: float, others: Vector) -> float:
     return (cosine - mean) / math.sqrt(squares / (len(others) + USUAL))
 
 
-def within(value: float, low: float, high: float) -> float:
+def ramp(value: float, low: float, high: float) -> float:
     """Return where a value lies between two others, 0 to 1."""
     return min(max((value - low) / (high - low), 0.0), 1.0)
-
-
-def known_share(asked: Sequence[QueryTerm], tools: Tools) -> float:
-    """Return the share of what is asked, by idf, that some text holds or the model knows: it makes a vector of gibberish, too."""
-    knows = tools.embedder.knows if tools.embedder else lambda word: False
-    return share(asked, [bool(each.holding.any()) or knows(each.text) for each in asked])
 
 
 def share(asked: Sequence[QueryTerm], counted: Sequence[bool]) -> float:

@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from thumbindex.model import Candidate, ChunkId, Condition, Document, DocumentId, FilterField, Filters, Unmet, day_of
 from thumbindex.ports import Catalog, KeywordIndex, Mask, Snapshot
-from thumbindex.query.names import names_of
+from thumbindex.query.names import documents_called
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import once_a_catalog
 from thumbindex.query.understand import is_identifier, tokens
-from thumbindex.text import fold, words
+from thumbindex.text import fold, fold_line, words
 
 _TYPED = re.compile(
     r"`[^`]*`|\[\[[^\[\]]*\]\]"  # code and links stay as they are
@@ -37,9 +37,6 @@ _CODE = re.compile(r"[$<>{}=|\\]")
 _SUFFIX = re.compile(r"\.\w+$")
 _FLAG = re.compile(r"--[A-Za-z][\w-]*|-\w")
 """What only a command line has: where one stands, every word behind a dash may be one."""
-
-_fold = fold.__wrapped__
-"""For names and paths: what is kept of words is not to give way to them."""
 
 _AFTER = ",;:!?)."
 """What may stand behind a filter and is no part of it."""
@@ -78,12 +75,12 @@ def read_filters(text: str, snapshot: Snapshot) -> Typed:
     asked = list(dict.fromkeys(mark.condition for mark in marks))[:_MOST]
     phrases = [each for each in asked if each.field == "words" and not each.excludes]
     taken = [mark for mark in marks if mark.condition in asked and mark.condition not in phrases]
-    bearers = names_of(snapshot.catalog).bearers(text.strip()) if taken else {}
-    if any(not claim.spelled for claim in bearers.values()):
+    called = documents_called(text.strip(), snapshot.catalog) if taken else {}
+    if any(not claim.spelled for claim in called.values()):
         return Typed(text)
     others = _without(text, taken)
-    alone, facts = not words(others), facts_of(snapshot.catalog)
-    near = {each: None if each.field == "words" else facts.lacking(each) for each in asked}
+    alone, index = not words(others), filter_index(snapshot.catalog)
+    near = {each: None if each.field == "words" else index.lacking(each) for each in asked}
     read, idle, unmet = list[_Mark](), list[_Mark](), list[Unmet]()  # an idle one leaves out nothing
     for mark in taken:
         each, names = mark.condition, near[mark.condition]
@@ -166,11 +163,11 @@ def select(conditions: Sequence[Condition], snapshot: Snapshot) -> Mask | None:
     """Return which chunks conditions let through, None where there are none: a phrase must stand in the chunk, all others are about its note."""
     if not conditions:
         return None
-    facts, of = facts_of(snapshot.catalog), _documents_of(snapshot.catalog)
+    index, of = filter_index(snapshot.catalog), _documents_of(snapshot.catalog)
     mask = np.ones(len(snapshot.catalog), dtype=np.bool_)
     for each in conditions:
         if each.field != "words":
-            held = facts.meeting(each)[of]
+            held = index.meeting(each)[of]
         elif each.excludes and len(words(each.value)) == 1:
             held = _in_documents(snapshot.keyword.holding(each.value, KEYWORD_FIELDS), of)
         else:
@@ -186,7 +183,7 @@ def _in_documents(held: Mask, of: npt.NDArray[np.int64]) -> Mask:
     return np.asarray(whole[of], dtype=np.bool_)
 
 
-class Facts:
+class FilterIndex:
     """What filters ask of documents: their tags, names and paths, folded when they are first asked for."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
@@ -194,7 +191,7 @@ class Facts:
 
     def meeting(self, condition: Condition) -> Mask:
         """Tell which documents meet what is asked of their tags, path or title, case and accents aside; whether that excludes them is not asked."""
-        held, wanted = np.zeros(len(self._documents), dtype=np.bool_), _fold(condition.value)
+        held, wanted = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
         if condition.field == "tag":
             for tag, numbers in self._tags.items():
                 if f"{tag}/".startswith(f"{wanted}/"):
@@ -218,7 +215,7 @@ class Facts:
         if field == "title":
             return ()
         if field == "tag":
-            return nearest(_fold(value), self._tag_names)
+            return nearest(fold_line(value), self._tag_names)
         return nearest(_form(re.sub(r"\*\.\w+$|[*?]", "", value)), self._place_names)
 
     @cached_property
@@ -231,11 +228,11 @@ class Facts:
 
     @cached_property
     def _titles(self) -> Sequence[tuple[int, str, str]]:
-        return [(n, _fold(name), name) for n, document in enumerate(self._documents) for name in (document.title, *document.aliases)]
+        return [(n, fold_line(name), name) for n, document in enumerate(self._documents) for name in (document.title, *document.aliases)]
 
     @cached_property
     def _paths(self) -> Sequence[str]:
-        return [_fold(document.path) for document in self._documents]
+        return [fold_line(document.path) for document in self._documents]
 
     @cached_property
     def _files(self) -> Sequence[str]:
@@ -243,14 +240,14 @@ class Facts:
 
     @cached_property
     def _tag_names(self) -> Mapping[str, str]:
-        return {_fold(name): name for name in reversed(_tags(self._documents))}
+        return {fold_line(name): name for name in reversed(_tags(self._documents))}
 
     @cached_property
     def _place_names(self) -> Mapping[str, str]:
         return {_form(name): name for name in reversed(_places(self._documents))}
 
 
-facts_of = once_a_catalog(lambda catalog: Facts(catalog.documents))
+filter_index = once_a_catalog(lambda catalog: FilterIndex(catalog.documents))
 """Return what filters ask of all documents of a catalog."""
 
 
@@ -299,16 +296,16 @@ def both(first: Mask | None, second: Mask | None) -> Mask | None:
 # ------------------------------------------------------------------ what no note meets
 
 
-def unmet_arguments(filters: Filters, facts: Facts, is_met: Callable[[Filters], bool]) -> tuple[Unmet, ...]:
+def unmet_arguments(filters: Filters, index: FilterIndex, is_met: Callable[[Filters], bool]) -> tuple[Unmet, ...]:
     """Return the tags and globs of arguments that no note has."""
     asked: list[tuple[FilterField, str, Filters]] = [("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag]
     asked += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
-    return tuple(Unmet(field, value, facts.near(field, value)) for field, value, one in dict.fromkeys(asked) if not is_met(one))
+    return tuple(Unmet(field, value, index.near(field, value)) for field, value, one in dict.fromkeys(asked) if not is_met(one))
 
 
 def _form(path: str) -> str:
     """Return by what paths are compared: without a suffix and slashes around them."""
-    return _SUFFIX.sub("", _fold(path)).strip("/")
+    return _SUFFIX.sub("", fold_line(path)).strip("/")
 
 
 def _tags(documents: Sequence[Document]) -> Sequence[str]:
@@ -337,9 +334,9 @@ def nearest(wanted: str, names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(names[forms[at]] for at in sorted(scores, key=lambda at: (-scores[at], forms[at]))[:_NEAREST])
 
 
-def bearers(unmet: Unmet, name: str, documents: Sequence[Document]) -> Iterator[Document]:
-    """Yield the documents that a name was taken from."""
+def documents_with(name: str, unmet: Unmet, documents: Sequence[Document]) -> Iterator[Document]:
+    """Yield the documents that a name which comes near was taken from: their tag, directory or path."""
     if unmet.field == "tag":
-        yield from (each for each in documents if any(f"{fold(tag)}/".startswith(f"{_fold(name)}/") for tag in each.tags))
+        yield from (each for each in documents if any(f"{fold(tag)}/".startswith(f"{fold_line(name)}/") for tag in each.tags))
     else:
         yield from (each for each in documents if each.path == name or (name.endswith("/") and each.path.startswith(name)))

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind
-from thumbindex.ports import Mask
-from thumbindex.query.stage import Search, Tools, once_a_catalog
+from thumbindex.ports import Catalog, Mask
+from thumbindex.query.stage import Claim, Search, Tools, once_a_catalog
 from thumbindex.text import bare_name, bare_names, words
 
 MOST_NOTES = 3
@@ -39,27 +39,16 @@ _LINE = re.compile(r"^[ \t>]*#{1,6}[ \t]+(\S.*)$", re.M)
 _ORDER = {NameKind.PATH: 0, NameKind.FILE: 1, NameKind.TITLE: 2, NameKind.ALIAS: 2, NameKind.HEADING: 3}
 
 
-class Reading(NamedTuple):
-    """What a query may be: a name or a path, and a heading in that note; one of the two may be empty."""
+class Reference(NamedTuple):
+    """What a query may refer to: a note by its name or path, and a heading in it; one of the two may be empty."""
 
     name: str
     heading: str = ""
 
 
-class Claim(NamedTuple):
-    """How a note bears a name. The least claim is the best one."""
-
-    spelled: int  # 0 as it is written but for its case, 1 but for accents and punctuation, too
-    order: int
-    left_out: int  # folders of its path that were not typed
-    kind: NameKind
-    heading: str = ""
-    chunk: ChunkId | None = None  # where that heading stands, if it is known
-
-
 def names(search: Search, tools: Tools) -> Search:
     """Put the notes first that bear the query as their name: each by its best chunk, or its beginning where nothing found it."""
-    claims = {**_headings(search, tools), **_notes(search, tools)}
+    claims = {**_headings(search, tools), **search.named}
     if not claims:
         return search
     best: dict[DocumentId, Candidate] = {}
@@ -101,16 +90,19 @@ def _chunk_of(document: DocumentId, claim: Claim, best: Candidate | None, search
 class DocumentNames:
     """What documents are called by their files, titles and aliases: a query is compared with the names of about its length.
 
-    Those of a length are folded when they are first compared with: all of a hundred thousand would take a snapshot's first query half a second.
+    Those in ASCII are folded when a query of their length comes: all of a hundred thousand would take a snapshot's first query half a second.
     """
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
-        self._called: dict[int, list[int]] = {}  # by a name's length, which of its document's names it is, and of which document
+        # which of its document's names each is, and of which document: by length, below zero that of the letters, where these are not ASCII
+        self._called: dict[int, list[int]] = {}
         self._folded: dict[int, frozenset[str]] = {}
-        for number, document in enumerate(documents):
-            for at, name in enumerate(_names_of(document)):
-                self._called.setdefault(_length(name), []).append(at * len(documents) + number)
+        called = [(at * len(documents) + number, name) for number, document in enumerate(documents) for at, name in enumerate(_names_of(document))]
+        others = [(key, name) for key, name in called if not name.isascii()]
+        lengths = {key: -1 - len(letters) for (key, _), letters in zip(others, bare_names([name for _, name in others]), strict=True)}
+        for key, name in called:
+            self._called.setdefault(lengths.get(key) or len(name), []).append(key)
 
     def bearers(self, name: str) -> dict[DocumentId, Claim]:
         """Return the documents that bear a name, or lie at it as at a path, each with its best claim."""
@@ -127,7 +119,7 @@ class DocumentNames:
         """Yield the documents with a name of the same letters: signs that were left out may make it longer."""
         key = bare_name(name)
         longest = len(name) + len(key) // 3 + MOST_SIGNS
-        for length in [n for n in self._called if n == -1 - len(key) or len(key) <= n <= longest]:
+        for length in (each for each in (-1 - len(key), *range(len(key), longest + 1)) if each in self._called):
             if length not in self._folded:
                 self._folded[length] = frozenset(self._keys(length))
             if key in self._folded[length]:
@@ -146,11 +138,6 @@ def _names_of(document: Document) -> tuple[str, ...]:
 
 def _stem(file: str) -> str:
     return file.rpartition(".")[0] or file
-
-
-def _length(name: str) -> int:
-    """Return a name's length; where letters and characters are not the same, that of its letters, below zero."""
-    return len(name) if name.isascii() else -1 - len(bare_name(name))
 
 
 def _claims(document: Document, name: str, parts: Sequence[str]) -> Iterator[Claim]:
@@ -186,8 +173,8 @@ def _written(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).casefold().replace("\ufe0f", "").split())
 
 
-def readings(text: str) -> tuple[Reading, ...]:
-    """Return what a query may name: the note of a link, with or without a heading; else the text itself, and the file before a `#`."""
+def references(text: str) -> tuple[Reference, ...]:
+    """Return what a query may refer to: the note of a link, with or without a heading; else the text itself, and the file before a `#`."""
     text = text.strip()
     wikilink, link = _WIKILINK.fullmatch(text), _LINK.fullmatch(text)
     if wikilink is not None:
@@ -196,19 +183,29 @@ def readings(text: str) -> tuple[Reading, ...]:
         text = unquote(_LINK_TITLE.sub("", link[1].strip()).strip().strip("<>").strip())
     name, _, heading = (part.strip() for part in text.partition("#"))
     with_heading = heading and (wikilink or link or _FILE.search(name))  # "C# basics" is no heading of C
-    return (Reading(text), Reading(name, heading.rpartition("#")[2].strip())) if with_heading else (Reading(text),)
+    return (Reference(text), Reference(name, heading.rpartition("#")[2].strip())) if with_heading else (Reference(text),)
 
 
-def _notes(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
-    known, found = names_of(tools.snapshot.catalog), dict[DocumentId, Claim]()
-    for name, heading in readings(search.query.text):
-        for document, claim in known.bearers(name).items():
+def documents_named(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
+    """Return the documents whose path, file name, title, alias or link a text is, whole, each with its best claim."""
+    found: dict[DocumentId, Claim] = {}
+    for name, heading in references(text):
+        for document, claim in documents_called(name, catalog).items():
             found[document] = min(claim._replace(heading=heading), found.get(document, claim._replace(heading=heading)))
     return found
 
 
-names_of = once_a_catalog(lambda catalog: DocumentNames(catalog.documents))
-"""Return what all documents of a catalog are called."""
+def documents_called(name: str, catalog: Catalog) -> dict[DocumentId, Claim]:
+    """Return the documents that bear a name, or lie at it as at a path, each with its best claim."""
+    found: dict[DocumentId, Claim] = {}
+    offset = 0
+    for folder in catalog.folders:
+        found |= {DocumentId(n + offset): claim for n, claim in _document_names(folder).bearers(name).items()}
+        offset += len(folder.documents)
+    return found
+
+
+_document_names = once_a_catalog(lambda catalog: DocumentNames(catalog.documents))
 
 
 # ------------------------------------------------------------------ which headings
@@ -220,16 +217,20 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
     Where none has it, a heading in an example of code is looked for (`# Login`) in what was found.
     """
     catalog = tools.snapshot.catalog
-    asked = [each.heading if not each.name else each.name for each in readings(search.query.text) if not (each.name and each.heading)]
+    asked = [each.heading if not each.name else each.name for each in references(search.query.text) if not (each.name and each.heading)]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
     for text in asked:
-        for n, above in catalog.headings(_under_words(text, search.mask, tools)).items():
-            same = min((how for each in above[1:] if (how := spelled(text, each)) is not None), default=None)
-            if same is not None:
+        headed = catalog.headings(_under_words(text, search.mask, tools))
+        every = {heading for above in headed.values() for heading in above[1:]}
+        meant = {heading: how for heading in every if (how := spelled(text, heading)) is not None}
+        for n, above in headed.items():
+            if (same := min((meant[each] for each in above[1:] if each in meant), default=None)) is not None:
                 under[same].setdefault(catalog.document_of(n), []).append(n)
     if not (under[0] or under[1]):
+        letters = set(map(bare_name, asked))
         for each in search.candidates:
-            if any(spelled(text, line) is not None for line in _LINE.findall(each.chunk.text) for text in asked):
+            lines = _LINE.findall(each.chunk.text) if "# " in each.chunk.text or "#\t" in each.chunk.text else ()
+            if any(bare_name(line) in letters and any(spelled(text, line) is not None for text in asked) for line in lines):
                 under[1].setdefault(each.document, []).append(each.id)
     found = under[0] or under[1]
     if len(found) > MOST_NOTES:

@@ -12,8 +12,8 @@ from thumbindex.ports import Mask
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
-from thumbindex.query.filters import both, facts_of, listed, read_filters, select, undated, unmet_arguments
-from thumbindex.query.names import names
+from thumbindex.query.filters import both, filter_index, listed, read_filters, select, undated, unmet_arguments
+from thumbindex.query.names import documents_named, names
 from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
 from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
@@ -85,7 +85,7 @@ def begin(query: Query, tools: Tools) -> Search:
     snapshot, catalog = tools.snapshot, tools.snapshot.catalog
     typed = read_filters(query.text, snapshot)
     given = catalog.select(query.filters)
-    unmet = unmet_arguments(query.filters, facts_of(catalog), lambda one: np.any(catalog.select(one)).item()) if given is not None else ()
+    unmet = unmet_arguments(query.filters, filter_index(catalog), lambda one: np.any(catalog.select(one)).item()) if given is not None else ()
     mask = searchable(both(given, select(typed.conditions, snapshot)), snapshot.duplicates.repeated())
     search = Search(replace(query, text=typed.text), typed.text, mask=mask, conditions=typed.conditions, unmet=(*unmet, *typed.unmet))
     if not typed.text.strip():
@@ -94,7 +94,7 @@ def begin(query: Query, tools: Tools) -> Search:
         return replace(search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure)
     search = replace(search, answerable=mask is None or np.any(mask).item())
     terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages, snapshot.keyword.frequency)
-    return replace(search, terms=terms, identifiers=identifiers)
+    return replace(search, terms=terms, identifiers=identifiers, named=documents_named(typed.text, catalog))
 
 
 def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:
@@ -143,6 +143,8 @@ def moved(before: Search, after: Search) -> int:
     if before.candidates is after.candidates:
         return 0
     was, now = _ids(before), _ids(after)
+    if was == now:
+        return 0
     stayed = set(was) & set(now)
     pairs = zip([n for n in was if n in stayed], [n for n in now if n in stayed], strict=True)
     return sum(first != second for first, second in pairs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from thumbindex.model import Candidate, Condition, Dropped, Passage, Query, QueryKind, RankedList, Term, Unmet
+from thumbindex.model import Candidate, ChunkId, Condition, DocumentId, Dropped, NameKind, Passage, Query, QueryKind, RankedList, Term, Unmet
 from thumbindex.ports import Catalog, Embedder, Mask, Reranker, Snapshot, Vector
 from thumbindex.settings import QuerySettings
 
@@ -19,12 +19,24 @@ class Equal(NamedTuple):
     other: str
 
 
+class Claim(NamedTuple):
+    """How a note bears a name. The least claim is the best one."""
+
+    spelled: int  # 0 as it is written but for its case, 1 but for accents and punctuation, too
+    order: int
+    left_out: int  # folders of its path that were not typed
+    kind: NameKind
+    heading: str = ""
+    chunk: ChunkId | None = None  # where that heading stands, if it is known
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
     """A query on its way to an answer. Each stage puts back what it found out."""
 
     query: Query
     text: str  # what is searched: the query, spelling corrected
+    named: Mapping[DocumentId, Claim] = field(default_factory=dict)  # the documents that bear the query as their name
     kind: QueryKind = QueryKind.EXPLORATORY
     weights: Mapping[str, float] = field(default_factory=dict)  # retriever -> factor from classify
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword

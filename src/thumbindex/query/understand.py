@@ -14,7 +14,6 @@ import numpy as np
 from thumbindex.language import function_words, subjects
 from thumbindex.model import Abbreviation, ChunkId, Passage, QueryKind, Term
 from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix
-from thumbindex.query.names import DocumentNames, names_of, readings
 from thumbindex.query.rank import reads_notes
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Equal, Search, Tools, once_a_catalog
@@ -140,15 +139,15 @@ FACTORS: Mapping[QueryKind, Mapping[str, float]] = {
 
 def classify(search: Search, tools: Tools) -> Search:
     """Set the query's kind and the factors of the retrievers that follow from it."""
-    kind = kind_of(search.text, names_of(tools.snapshot.catalog))
+    kind = kind_of(search.text, named=bool(search.named))
     return replace(search, kind=kind, weights=FACTORS[kind])
 
 
-def kind_of(text: str, names: DocumentNames) -> QueryKind:
-    """Return factual, navigational or exploratory: the first whose signs the text shows, else exploratory."""
+def kind_of(text: str, named: bool) -> QueryKind:
+    """Return factual, navigational or exploratory: the first whose signs the text shows, else exploratory. `named`: it is a document's name."""
     if is_factual(text):
         return QueryKind.FACTUAL
-    return QueryKind.NAVIGATIONAL if is_navigational(text) or is_name(text, names) else QueryKind.EXPLORATORY
+    return QueryKind.NAVIGATIONAL if named or is_navigational(text) else QueryKind.EXPLORATORY
 
 
 def is_factual(text: str) -> bool:
@@ -167,11 +166,6 @@ def is_navigational(text: str) -> bool:
         return False
     found = words(text)
     return any(word in _NAMED or (word in _PLACED and _is_placed(found, at)) for at, word in enumerate(found))
-
-
-def is_name(text: str, names: DocumentNames) -> bool:
-    """Tell whether a text is, whole, a document's path, file name, title, alias or link."""
-    return any(names.bearers(each.name) for each in readings(text))
 
 
 def _is_placed(found: Sequence[str], at: int) -> bool:
@@ -214,7 +208,7 @@ _FREQUENT = 5
 
 def correct(search: Search, tools: Tools) -> Search:
     """Correct the spelling of what is searched for, in every retriever; the query stays as it was asked, and so does a name."""
-    if is_name(search.text, names_of(tools.snapshot.catalog)):
+    if search.named:
         return search
     stops = stops_of(search.text, tools.snapshot.keyword.languages)
     unknown = (word for word in dict.fromkeys(correctable(search.text)) if word not in stops and not is_word(word, tools))

@@ -27,8 +27,8 @@ from thumbindex.serve.options import (
     TagOption,
     UntilOption,
     check_limit,
+    filters_from_options,
     open_for,
-    read_filters,
     takes_opening,
 )
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
@@ -78,7 +78,7 @@ def why_note(
 ) -> int:
     """Tell why a note is, or is not, among the answers to a question; indexes nothing."""
     check_limit(limit)
-    filters, text = read_filters(tag, glob, since, until), replace_surrogates(" ".join(words))
+    filters, text = filters_from_options(tag, glob, since, until), replace_surrogates(" ".join(words))
     with open_for(ctx, opening) as library:
         _load_models(library)
         ask = partial(library.why, limit=limit, glob=filters.path, tag=filters.tag, since=filters.since, until=filters.until)
@@ -192,7 +192,7 @@ def query(
     if not text.strip():
         raise UsageError("The query is empty: say what to look for.")
     check_limit(limit)
-    filters = read_filters(tag, path, since, until)
+    filters = filters_from_options(tag, path, since, until)
     narrowing = {name: given for name in ("tag", "path", "since", "until") if (given := getattr(filters, name))}
     with open_for(ctx, opening) as library:
         ask = partial(library.query, replace_surrogates(text), limit=limit, wait_fresh=wait_fresh, explain=explain, **narrowing)
@@ -208,7 +208,7 @@ def query(
 @app.command("list")
 @reported
 @takes_opening
-def list_notes(
+def list_command(
     ctx: typer.Context,
     opening: Opening,
     tag: TagOption = None,
@@ -219,7 +219,7 @@ def list_notes(
     as_json: JsonOption = False,
 ) -> int:
     """List notes by tag, path and date, the newest first, without a question."""
-    filters = read_filters(tag, path, since, until)
+    filters = filters_from_options(tag, path, since, until)
     with open_for(ctx, opening) as library:
         _index_words(library)
         found = library.listing(path=filters.path, tag=filters.tag, since=filters.since, until=filters.until)

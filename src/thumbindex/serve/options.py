@@ -63,7 +63,7 @@ TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help=
 GlobOption = Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="Only notes at these paths; repeatable.")]
 
 
-def read_filters(tag: list[str] | None, path: list[str] | None, since: str | None, until: str | None) -> Filters:
+def filters_from_options(tag: list[str] | None, path: list[str] | None, since: str | None, until: str | None) -> Filters:
     """Return the filters that options name. Raises UsageError for a date that is none."""
     return Filters(path=tuple(path or ()), tag=tuple(tag or ()), since=_read_day("--since", since), until=_read_day("--until", until))
 
