@@ -66,7 +66,7 @@ def confidence(search: Search, tools: Tools) -> Search:
     pages: dict[DocumentId, Candidate] = {}
     for each in search.candidates:
         pages.setdefault(each.document, each)
-    firsts, evidence = list(pages.values())[:PAGES], Evidence(search, tools)
+    firsts, evidence = list(pages.values())[:PAGES], PageEvidence(search, tools)
     sure = 1.0 if any(each.name_kind for each in search.candidates) else evidence.weigh(firsts[0]) if firsts else 0.0
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
     if sure < settings.abstain and all(evidence.weigh(each) < settings.abstain for each in firsts[1:]):
@@ -77,7 +77,7 @@ def confidence(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=tuple(c for c in search.candidates if c.score >= settings.minimum_relevance))
 
 
-class Evidence:
+class PageEvidence:
     """What speaks for the pages of a search; looked for when the first of them is weighed."""
 
     def __init__(self, search: Search, tools: Tools) -> None:
