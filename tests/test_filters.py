@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from thumbindex.errors import UnknownPathError
 from thumbindex.library import Library
 from thumbindex.model import Condition, Unmet
 from thumbindex.query import filters
@@ -196,6 +197,33 @@ def test_a_tag_of_a_note_that_has_become_private_is_not_named(vault: Path) -> No
         secret.write_text("---\nprivate: true\n---\n# Secret\n\n#layoffs next week.\n", encoding="utf-8")
         assert library.query("tag:layoff").unmet[0].nearest == ()
         assert library.listing(tag=["layoff"]).unmet[0].nearest == ()
+
+
+def test_a_note_that_has_become_private_is_in_no_list_answer_or_count_before_it_is_indexed_again(tmp_path: Path) -> None:
+    secret, spring = tmp_path / "vault/secret plan.md", date(2026, 3, 1)
+    secret.parent.mkdir()
+    secret.write_text("# Secret plan\n\nThe #layoffs.\n", encoding="utf-8")
+    secret.with_name("open.md").write_text("---\ndate: 2026-05-01\n---\n# Open\n\n[x](secret%20plan.md)\n", encoding="utf-8")
+    with Library.open([secret.parent], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+
+        def said() -> list[object]:
+            texts = ("secret plan", "the layoffs", "tag:layoffs", "path:.md")
+            answers = [library.query(text, explain=explain) for text in texts for explain in (False, True)]
+            answers += [library.query("the plan", since=spring), library.query("plan", path=["secret plam"]), library.query('path:"secret plam"')]
+            shown = [(each.passages, each.undated, each.listed, each.unmet, each.trace) for each in answers]
+            lists = [library.listing(tag=["layoffs"]), library.listing(since=spring), library.listing(path=["secret plam"]), library.listing()]
+            return [*shown, *lists, library.outline(), library.related("open.md")]
+
+        assert [at for at, each in enumerate(said()) if "secret plan" not in repr(each)] == [8, 12]
+        assert (library.query("the plan", since=spring).undated, library.query("path:.md").listed) == (1, 2)
+        secret.write_text("---\nprivate: true\n---\n# Secret plan\n\nThe #layoffs.\n", encoding="utf-8")
+        assert [each for each in said() if "secret plan" in repr(each)] == []
+        assert (library.query("the plan", since=spring).undated, library.query("path:.md").listed) == (0, 1)
+        assert (library.listing(since=spring).undated, len(library.listing().notes)) == (0, 1)
+        assert library.listing(tag=["layoffs"]).unmet == (Unmet("tag", "layoffs"),)
+        with pytest.raises(UnknownPathError):
+            library.read("secret plan.md")
 
 
 def test_who_may_see_one_folder_hears_of_no_tag_of_another(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from types import TracebackType
@@ -17,7 +17,7 @@ from thumbindex.errors import UsageError
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.union import unite
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import without_private
+from thumbindex.library.reading import hidden_now, without_private
 from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
 from thumbindex.query.explain import explained
@@ -84,6 +84,32 @@ def answer(
     """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`, how each passage came to its place."""
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
     opened = {reader: reader.opened() for reader in readers if reader.indexed}
+    found, search = _attempt(query, opened, settings, embedder, reranker, explain)
+    is_about_all = explain or search.undated or search.unmet or search.listed is not None
+    named = _all_places(opened) if is_about_all else _named_places(found, opened)
+    if hidden_now(named, readers):
+        hidden = {path for _, path in hidden_now(_all_places(opened), readers)}
+        query = replace(query, filters=replace(query.filters, without=(*query.filters.without, *sorted(hidden))))
+        found, _ = _attempt(query, opened, settings, embedder, reranker, explain)
+    return found
+
+
+def _all_places(opened: Mapping[Reader, Opened]) -> Iterator[tuple[str, str]]:
+    return ((reader.folder.name, path) for reader, each in opened.items() for path in each.catalog.paths)
+
+
+def _named_places(found: Answer, opened: Mapping[Reader, Opened]) -> Iterator[tuple[str, str]]:
+    """Yield the notes that an answer names, by folder and path; what a stage dropped is named without its folder."""
+    for each in found.passages:
+        yield each.folder, each.path
+        yield from ((place.folder, place.path) for place in (*each.also_in, *(other.place for other in each.disagrees)))
+    yield from ((reader.folder.name, each.path) for step in found.trace for each in step.dropped for reader in opened)
+
+
+def _attempt(
+    query: Query, opened: Mapping[Reader, Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
+) -> tuple[Answer, Search]:
+    """Ask, and ask again on newer snapshots where a commit has replaced the best texts meanwhile."""
     for _ in range(ATTEMPTS):
         found, search = _answer(query, opened, settings, embedder, reranker, explain)
         if not _lacks_its_best(search, list(opened.values())):
@@ -92,7 +118,7 @@ def answer(
         if all(newer[reader] is each for reader, each in opened.items()):
             break
         opened = newer
-    return found
+    return found, search
 
 
 def _lacks_its_best(search: Search, opened: Sequence[Opened]) -> bool:
@@ -117,7 +143,7 @@ def _answer(
     corrected = as_searched(search, passages)
     passages = explained(passages, seen, tools) if explain else passages
     found = Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
-    unmet = without_private(search.unmet, tools.snapshot.catalog.documents, [reader.folder for reader in readers])
+    unmet = without_private(search.unmet, tools.snapshot.catalog.documents, list(readers))
     found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed)
     return found, search
 

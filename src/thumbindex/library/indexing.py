@@ -105,16 +105,24 @@ def without_private(problems: Sequence[Problem], private: Iterable[FileState]) -
 def is_private_now(folder: Folder, path: str) -> bool:
     """Tell whether a file of the folder is private as it is now, whatever the index knows of it; one that cannot be read says nothing."""
     settings = folder.config.corpus
+    if lies_private(folder, path):
+        return True
+    data = read_bytes(folder.root, path, settings) if path.lower().endswith(settings.extensions) else b""
+    return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)
+
+
+def lies_private(folder: Folder, path: str) -> bool:
+    """Tell whether a glob keeps a path private, or the place that it leads to."""
+    settings = folder.config.corpus
+    if not settings.private.globs:
+        return False
     if is_private_path(path, settings) or is_private_folder(path, settings):
         return True
     try:
         own = os.path.relpath(os.path.realpath(folder.root / path), folder.root).replace(os.sep, "/")
     except (OSError, ValueError):  # it is swapped for another just now, or no name at all
         return False
-    if is_private_path(own, settings):
-        return True
-    data = read_bytes(folder.root, path, settings) if path.lower().endswith(settings.extensions) else b""
-    return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)
+    return is_private_path(own, settings)
 
 
 WALK_VERSION = 1

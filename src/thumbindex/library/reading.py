@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
@@ -14,11 +15,12 @@ import numpy as np
 from thumbindex.corpus.parse import comments_of, headings_of
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, read_bytes, read_digest
-from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.corpus.walk import facts_of, state_of
+from thumbindex.errors import StorageError, UnknownPathError, UsageError
 from thumbindex.index.catalog import passes
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
-from thumbindex.library.indexing import is_private_now
+from thumbindex.library.indexing import cutting, is_private_now, lies_private
 from thumbindex.library.reader import Reader
 from thumbindex.model import (
     Chunk,
@@ -26,6 +28,7 @@ from thumbindex.model import (
     Document,
     DocumentId,
     Excerpt,
+    FileState,
     Filters,
     Link,
     ListedNote,
@@ -129,7 +132,6 @@ class Found:
 def find_document(path: str, readers: Sequence[Reader]) -> Found:
     """Return the indexed document at a path (`path#heading` too); nothing that is not in an index is ever looked for on disk."""
     snapshots = [(reader, reader.snapshot()) for reader in readers if reader.indexed]
-    private: set[str] = set()
     for wanted, fragment, as_cited in _wanted(path):
         found = [
             Found(reader, snapshot, DocumentId(n), document, fragment or None)
@@ -137,24 +139,16 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
             for n, document in enumerate(snapshot.catalog.documents)
             if wanted == (one_line(document.path) if as_cited else document.path)
         ]
-        private.update(each.document.path for each in found if is_private_now(each.reader.folder, each.document.path) or _is_held_back(each))
-        found = [each for each in found if each.document.path not in private]
+        hidden = hidden_now(((each.document.folder, each.document.path) for each in found), readers)
+        found = [each for each in found if (each.document.folder, each.document.path) not in hidden]
         if len(found) > 1:
             names = ", ".join(each.reader.folder.name for each in found)
             raise UsageError(f"{wanted!r} is in several folders ({names}): say which one with `folder`.")
         if found:
             return found[0]
-    indexed = [(reader, document.path) for reader, snapshot in snapshots for document in snapshot.catalog.documents if document.path not in private]
-    close = _nearest(path, indexed)
+    close = _nearest(path, [document for _, snapshot in snapshots for document in snapshot.catalog.documents], readers)
     hint = f"Nearest: {', '.join(map(one_line, close))}." if close else "`outline` without a path lists all documents."
     raise UnknownPathError(f"No document {path!r} in the index. {hint}")
-
-
-def _is_held_back(found: Found) -> bool:
-    """Tell whether a note was changed since, where nobody can read what the folder's own file keeps private."""
-    folder, path = found.reader.folder, found.document.path
-    indexed = found.reader.store.manifest([path]).get(path) if folder.config.closed else None
-    return indexed is not None and indexed.digest != read_digest(folder.root, path, folder.config.corpus)
 
 
 def _wanted(path: str) -> Iterator[tuple[str, str | None, bool]]:
@@ -165,43 +159,79 @@ def _wanted(path: str) -> Iterator[tuple[str, str | None, bool]]:
         yield file, heading, as_cited
 
 
-def _nearest(path: str, indexed: Sequence[tuple[Reader, str]]) -> list[str]:
+def _nearest(path: str, documents: Sequence[Document], readers: Sequence[Reader]) -> list[str]:
     """Return which names come nearest; that of a note which has become private since it was indexed is none of them."""
     name = path.rpartition("/")[2].casefold()
-    same_name = [p for _, p in indexed if p.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
-    folded = {p.casefold(): p for _, p in indexed}
+    same_name = [each.path for each in documents if each.path.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
+    folded = {each.path.casefold(): each.path for each in documents}
     for found in (same_name, [folded[p] for p in get_close_matches(path.casefold(), folded, n=_LOOKED_AT, cutoff=0.5)]):
-        still_open = (p for p in found if not any(is_private_now(reader.folder, p) for reader, each in indexed if each == p))
-        if close := list(islice(still_open, _NAMED)):
+        hidden = {place for _, place in hidden_now(((each.folder, each.path) for each in documents if each.path in found), readers)}
+        if close := [each for each in found if each not in hidden][:_NAMED]:
             return close
     return []
 
 
-def without_private(unmet: Sequence[Unmet], documents: Sequence[Document], folders: Sequence[Folder]) -> tuple[Unmet, ...]:
-    """Keep of the names that come near a filter the first ones that some note still gives which is not private now."""
-    named = {folder.name: folder for folder in folders if not folder.config.closed}
+def hidden_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) -> frozenset[tuple[str, str]]:
+    """Return which notes, by folder and path, may not be shown as their files are now, whatever the index still knows of them.
 
-    def is_open(document: Document) -> bool:
-        return document.folder in named and not is_private_now(named[document.folder], document.path)
+    They have become private since, or have changed where nobody can read what the folder's own file keeps private. A file is read only where
+    its size, its times or its place on the disk are not those that were indexed.
+    """
+    paths: dict[str, set[str]] = defaultdict(set)
+    for folder, path in places:
+        paths[folder].add(path)
+    found: set[tuple[str, str]] = set()
+    for reader in readers:
+        if asked := paths.get(reader.folder.name):
+            try:
+                indexed, is_read_so = reader.store.manifest(asked), reader.store.meta("corpus") == cutting(reader.folder)
+            except StorageError:  # it is just being put in the place of another: all are read
+                indexed, is_read_so = {}, False
+            found |= {(reader.folder.name, path) for path in asked if _is_hidden(reader.folder, path, indexed.get(path), is_read_so)}
+    return frozenset(found)
+
+
+def _is_hidden(folder: Folder, path: str, indexed: FileState | None, is_read_so: bool) -> bool:
+    if lies_private(folder, path):
+        return True
+    if indexed is not None and is_read_so:
+        with suppress(OSError, ValueError):
+            if facts_of(state_of(path, os.stat(f"{folder.root}/{path}"))) == facts_of(indexed):  # noqa: PTH116 (of a listing's every note)
+                return False
+    if folder.config.closed and (indexed is None or indexed.digest != read_digest(folder.root, path, folder.config.corpus)):
+        return True
+    return is_private_now(folder, path)
+
+
+def open_documents(readers: Sequence[Reader]) -> list[Document]:
+    """Return all documents that may be shown now, by folder and path."""
+    documents = [document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents]
+    hidden = hidden_now(((each.folder, each.path) for each in documents), readers)
+    return [each for each in documents if (each.folder, each.path) not in hidden] if hidden else documents
+
+
+def without_private(unmet: Sequence[Unmet], documents: Sequence[Document], readers: Sequence[Reader]) -> tuple[Unmet, ...]:
+    """Keep of the names that come near a filter the first ones that some note still gives which may be shown now."""
 
     def open_names(each: Unmet) -> Iterator[str]:
-        return (name for name in each.nearest if any(is_open(document) for document in documents_with(name, each, documents)))
+        return (name for name in each.nearest if any(not hidden_now([(one.folder, one.path)], readers) for one in documents_with(name, each, documents)))
 
     return tuple(replace(each, nearest=tuple(islice(open_names(each), _NAMED))) for each in unmet)
 
 
 def list_notes(filters: Filters, readers: Sequence[Reader]) -> NoteList:
     """List the notes that filters let through, without a question: the newest first, then by path."""
-    documents = [document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents]
+    documents = open_documents(readers)
     passed = [n for n, each in enumerate(documents) if passes(each, filters)]
     notes = tuple(
         ListedNote(each.folder, each.path, each.title, day.isoformat() if (day := day_of(each)) else "", each.tags)
         for each in (documents[n] for n in newest_first(documents, passed))
     )
     unmet = unmet_arguments(filters, FilterIndex(documents), lambda one: any(passes(each, one) for each in documents))
+    unmet = tuple(replace(each, nearest=each.nearest[:_NAMED]) for each in unmet)
     lacking = replace(filters, since=None, until=None)
     undated = 0 if filters == lacking else sum(day_of(each) is None and passes(each, lacking) for each in documents)
-    return NoteList(notes, without_private(unmet, documents, [reader.folder for reader in readers]), undated)
+    return NoteList(notes, unmet, undated)
 
 
 def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
@@ -236,12 +266,7 @@ def _unseen(comments: Sequence[tuple[int, int]], first: int, last: int) -> Itera
 
 def outline_documents(readers: Sequence[Reader]) -> tuple[OutlineEntry, ...]:
     """List every document with its title, by folder and path."""
-    return tuple(
-        OutlineEntry(reader.folder.name, document.path, 0, document.title, 1)
-        for reader in readers
-        if reader.indexed
-        for document in reader.snapshot().catalog.documents
-    )
+    return tuple(OutlineEntry(each.folder, each.path, 0, each.title, 1) for each in open_documents(readers))
 
 
 def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
@@ -257,13 +282,15 @@ def related_to(found: Found, limit: int) -> Related:
     reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
     paths = [d.path for d in snapshot.catalog.documents]
     dangling = sorted({link.target for path, _, link in reader.store.links() if path == document.path and not link.resolved})
+    linked, linking, similar = snapshot.graph.linked(own), snapshot.graph.linking(own), nearest_documents(snapshot, own, limit)
+    hidden = {path for _, path in hidden_now(((reader.folder.name, paths[n]) for n in (*linked, *linking, *(n for n, _ in similar))), [reader])}
     return Related(
         reader.folder.name,
         document.path,
-        tuple(paths[n] for n in snapshot.graph.linked(own)),
-        tuple(paths[n] for n in snapshot.graph.linking(own)),
+        tuple(paths[n] for n in linked if paths[n] not in hidden),
+        tuple(paths[n] for n in linking if paths[n] not in hidden),
         tuple(dangling),
-        tuple((paths[n], round(cosine, 4)) for n, cosine in nearest_documents(snapshot, own, limit)),
+        tuple((paths[n], round(cosine, 4)) for n, cosine in similar if paths[n] not in hidden),
     )
 
 

@@ -27,7 +27,7 @@ HANDBOOK = {
     "travel.md": "# Travel\n\nBook trains early and keep the tickets.\n",
 }
 SALARIES = {
-    "bands.md": "# Bands\n\nThe zirconium band earns ninety thousand a year. See [[leave]].\n",
+    "bands.md": "# Bands\n\nThe zirconium band earns ninety thousand a year. See [[leave]]. #bands\n",
     "leave.md": "# Leave bonus\n\nUnused days of leave are paid at a zirconium rate.\n",
 }
 
