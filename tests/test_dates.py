@@ -111,6 +111,33 @@ def test_an_edit_that_the_index_saw_counts_by_its_time(vault: Path, opened: Open
         assert days(library) == {"a.md": "2026-02-03", "b.md": ""}
 
 
+def test_a_new_note_that_is_newer_than_all_that_was_indexed_was_written_at_the_time_of_its_file(vault: Path, opened: Open) -> None:
+    write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
+    with opened() as library:
+        assert days(library) == {"a.md": ""}  # the first index saw nothing being written
+        write(vault / "b.md", "# B\n\nPears.\n", "2026-02-03")
+        write(vault / "old/c.md", "# C\n\nApples, copied with its time.\n", "2025-02-03")
+        expected = {"a.md": "", "b.md": "2026-02-03", "old/c.md": ""}
+        assert days(library) == expected
+        assert [each.path for each in library.listing(since=date(2026, 2, 1)).notes] == ["b.md"]
+        library.index(rebuild=True, words_only=True)
+        assert days(library) == expected
+    with Library.open([vault], index=vault.parent / "another", config=load_config(user_file=vault / "none"), embedder=FakeEmbedder()) as another:
+        assert days(another) == dict.fromkeys(expected, "")
+
+
+@needs_git
+def test_a_new_note_that_a_commit_brings_is_of_its_commit_and_one_beside_it_of_its_file(vault: Path, opened: Open, commit: Commit) -> None:
+    write(vault / "a.md", "Plums.", "2025-01-01")
+    commit("2026-01-31")
+    with opened() as library:
+        assert days(library) == {"a.md": "2026-01-31"}
+        write(vault / "b.md", "Pears, pulled.", "2026-05-01")
+        commit("2026-02-28")
+        write(vault / "c.md", "Not in git.", "2026-05-02")
+        assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-02-28", "c.md": "2026-05-02"}
+
+
 def test_a_text_with_an_older_time_than_the_one_before_is_no_edit(vault: Path, opened: Open) -> None:
     write(vault / "a.md", "# A\n\nPlums.\n", "2026-01-01")
     with opened() as library:
@@ -215,7 +242,7 @@ def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
     commit("2026-01-31")
     with opened() as library:
         assert days(library) == {"a.md": "2026-01-31"}
-        write(vault / "b.md", "Pears.")
+        write(vault / "b.md", "Pears.", "2020-01-01")
         commit("2026-02-28")
         with monkeypatch.context() as without:
             without.setenv("PATH", "")

@@ -270,12 +270,16 @@ class Store(Database):
             for path, digest, *times in self.fetch_in(f"SELECT path, digest, {_TIMES} FROM documents WHERE path IN ({{}})", list(paths))
         }
 
+    def newest(self) -> float:
+        """Return when the newest of the files was modified, in seconds; 0 where there is none."""
+        return float(self.fetch("SELECT coalesce(max(modified), 0) FROM documents")[0][0])
+
     def keep_commits(self, days: Mapping[str, tuple[str, str]]) -> None:
         """Keep the days of first and last commits, by path. A new commit of a document takes the place of the edits that were seen before it."""
         for path, _, edited, *known in self.fetch(f"SELECT path, {_TIMES} FROM documents"):
             found = list(days.get(normalize("NFC", path), ("", "")))  # macOS may keep letters and accents apart
             if found != known:
-                is_new = known[1] is not None and found[1] not in ("", known[1])
+                is_new = found[1] not in ("", known[1])
                 values = (0.0 if is_new else edited, *found, path)
                 self.execute("UPDATE documents SET edited = ?, first_commit = ?, last_commit = ? WHERE path = ?", values)
 

@@ -137,6 +137,7 @@ class Batch:
     private: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
     withheld: Withheld | None = None  # what is kept of files that are private; None leaves it
     facts: Mapping[str, str] = field(default_factory=dict)  # about the index, kept with it
+    newest: float = 0.0  # when the newest file that was known before was modified: what is later and new was written since; 0 where none was
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,8 @@ class Writer:
         versions = self._versions([state.path for state, _ in batch.documents])
         self.store.remove_documents(batch.removed)
         for state, parsed in batch.documents:
-            self.store.add_document(state, replace(parsed, document=_with_history(parsed.document, state.digest, versions.get(state.path))))
+            document = _with_history(parsed.document, state.digest, versions.get(state.path), batch.newest)
+            self.store.add_document(state, replace(parsed, document=document))
         for state, modified in batch.touched:
             self.store.touch_document(state, modified)
         if batch.problems is None:
@@ -396,10 +398,13 @@ def _as_seen(batch: Batch, store: Store) -> Batch:
     )
 
 
-def _with_history(document: Document, digest: str, version: tuple[str, FileTimes] | None) -> Document:
-    """Give a document what is known of its days. One whose text was another one was edited, at the time of its file unless that is an older one."""
+def _with_history(document: Document, digest: str, version: tuple[str, FileTimes] | None, newest: float) -> Document:
+    """Give a document what is known of its days. One whose text was another one was edited, at the time of its file unless that is an older one.
+
+    So was a new one whose file is newer than the `newest` that was known: a folder's first index and what is copied with its times show no edit.
+    """
     if version is None:
-        return document
+        return replace(document, edited=document.modified) if 0 < newest < document.modified else document
     before, times = version
     last = document.modified if document.modified > times.modified else 0.0
     edited = times.edited if digest == before else last

@@ -52,6 +52,7 @@ class Known:
     is_settled: bool  # links are resolved, the keyword view shows every row, and nothing is left to be wiped
     generation: int  # in which all this was so
     withheld: Withheld = field(default_factory=Withheld)  # files that were read and are private: nothing else is kept of them
+    newest: float = 0.0  # when the newest of the files was modified, in seconds; 0 where there is none
 
     def is_complete(self, problems: Sequence[Problem]) -> bool:
         """Tell whether nothing is left to do for words where no file differs: problems as they were, nothing left undone."""
@@ -71,7 +72,7 @@ def known_of(store: Store, places: Places) -> Known:
         problems = frozenset(problem for problem in store.problems() if problem.path not in manifest)
         shown = KeywordView(places.keyword).lacking(int(store.meta("words", "0"))) == 0
         settled = shown and store.meta("links") == "resolved" and is_wiped(store) and store.meta("corpus") != "" and not store.meta(BUILDING)
-        return Known(manifest, store.meta("corpus"), problems, settled, store.generation, read_withheld(store))
+        return Known(manifest, store.meta("corpus"), problems, settled, store.generation, read_withheld(store), store.newest())
 
 
 def open_directories(folders: Sequence[tuple[str, Path]], config: Config) -> dict[Path, Callable[[str], bool]]:
@@ -425,7 +426,8 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
         batch = Batch(documents, removed, first.touched, problems, last, known.manifest, _most(group), failed, left)
         facts = {"corpus": cutting(folder), "root": str(folder.root)} if last or not known.manifest else {}
         facts |= {BUILDING: ""} if last and not left else {}
-        batch = replace(batch, private=hidden, withheld=known.withheld.with_states(withheld), facts=facts)
+        newest = known.newest if run.sizes != "large" else 0.0  # large ones are left for later: they may be older than the index
+        batch = replace(batch, private=hidden, withheld=known.withheld.with_states(withheld), facts=facts, newest=newest)
         with open_writer(folder, run) as writer:
             applied = writer.apply(batch, _resolver)
             writer.wipe()
