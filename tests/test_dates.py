@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from thumbindex.config import load_config
-from thumbindex.corpus.git import find_repository
-from thumbindex.library import Library
-from thumbindex.model import Document, day_of
+from thumbindex.corpus.git import find_repository, read_days
+from thumbindex.library import Library, indexing
+from thumbindex.model import Document, Problem, day_of
 from thumbindex.testing import FakeEmbedder
 
 Open = Callable[..., Library]
@@ -248,9 +248,30 @@ def test_days_stay_known_where_git_fails_and_the_next_commit_is_read(
             without.setenv("PATH", "")
             assert days(library) == {"a.md": "2026-01-31", "b.md": ""}
         assert days(library) == {"a.md": "2026-01-31", "b.md": ""}  # not tried again
+        says = "the days of the commits are unknown: git is not on the PATH; the next commit is tried again"
+        assert library.status()[0].problems == (Problem(".git", None, says),)
         write(vault / "c.md", "Apples.")
         commit("2026-03-01")
         assert days(library) == {"a.md": "2026-01-31", "b.md": "2026-02-28", "c.md": "2026-03-01"}
+        assert library.status()[0].problems == ()
+
+
+@needs_git
+def test_the_history_is_read_for_a_note_that_is_in_the_commit_and_not_for_one_that_is_in_none(
+    vault: Path, opened: Open, commit: Commit, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(indexing, "read_days", lambda *given: asked.append(given) or read_days(*given))
+    for name in ("a", "sub/ä"):
+        write(vault / f"{name}.md", "Plums.", "2026-03-01")
+    commit("2026-01-31")
+    (vault / "sub/ä.md").unlink()
+    with opened() as library:
+        assert days(library) == {"a.md": "2026-01-31"}
+        write(vault / "new.md", "Pears.", "2026-02-01")
+        assert (days(library), len(asked)) == ({"a.md": "2026-01-31", "new.md": ""}, 1)
+        git("checkout", "--", "sub")
+        assert (days(library)["sub/ä.md"], len(asked)) == ("2026-01-31", 2)
 
 
 @needs_git
@@ -290,6 +311,7 @@ def test_where_git_cannot_be_believed_days_are_unknown(kind: str, vault: Path, t
         os.mkfifo(own / "HEAD")
     with opened() as library:
         assert days(library) == {"a.md": ""}
+        assert [each.path for each in library.status()[0].problems] == ([] if kind == "unborn" else [".git"])
 
 
 @needs_git
@@ -326,7 +348,11 @@ def test_nothing_that_a_repository_names_is_run(vault: Path, tmp_path: Path, ope
     ran.unlink(missing_ok=True)
     with opened() as library:
         assert days(library) == {"a.md": "2026-02-01"}
+        write(vault / "new.md", "Apples.", "2025-01-01")
+        assert days(library) == {"a.md": "2026-02-01", "new.md": ""}
     assert not ran.exists()
+    git("--paginate", "diff", "HEAD~1")
+    assert ran.exists()  # git itself runs what the repository names
 
 
 @needs_git

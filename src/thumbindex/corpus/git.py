@@ -47,10 +47,21 @@ class Repository:
     shallow: frozenset[str]  # commits whose parents are not there: what they say of a file's day is not true
 
 
+def find_work_tree(root: Path) -> Path | None:
+    """Return the folder with `.git` that a folder lies in, or is; None where there is none."""
+    real = Path(os.path.realpath(root))
+    return next((each for each in (real, *real.parents) if os.path.lexists(each / ".git")), None)
+
+
+def has_no_commit(tree: Path) -> bool:
+    """Tell whether a work tree's own repository holds nothing yet."""
+    objects = tree / ".git/objects"
+    return objects.is_dir() and not any(objects.glob("??/*")) and not any(objects.glob("pack/*.pack"))
+
+
 def find_repository(root: Path) -> Repository | None:
     """Return the repository that a folder lies in, with its present commit; None where there is none, or none whose dates can be believed."""
-    real = Path(os.path.realpath(root))
-    tree = next((each for each in (real, *real.parents) if os.path.lexists(each / ".git")), None)
+    real, tree = Path(os.path.realpath(root)), find_work_tree(root)
     places = _directories(tree) if tree else None
     if tree is None or places is None:
         return None
@@ -114,23 +125,34 @@ def read_days(repository: Repository, own: Path, interrupted: Callable[[], bool]
 
     `own` is where the directory is made, and deleted again, that git takes for its repository.
     """
+    written = _ask(repository, own, [*_LOG, repository.commit, "--", *filter(None, [repository.below])], interrupted)
+    return None if written is None else _days_of(written, f"{repository.below}/" if repository.below else "", repository.shallow)
+
+
+def read_tracked(repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False) -> frozenset[str] | None:
+    """Return the paths (NFC) of the commit below the folder, much sooner than their days; None and errors as with `read_days`."""
+    below = f"{repository.below}/" if repository.below else ""
+    written = _ask(repository, own, [*_TREE, repository.commit, *filter(None, [below])], interrupted)
+    return None if written is None else frozenset(normalize("NFC", path[len(below) :]) for path in written.split("\0") if path)
+
+
+def _ask(repository: Repository, own: Path, arguments: list[str], interrupted: Callable[[], bool]) -> str | None:
+    """Return what git says, in a directory that is made for it."""
     program = shutil.which("git")
     if program is None or not Path(program).is_absolute():  # on Windows the current folder, which may be the vault, is looked at first
         raise FileNotFoundError("git is not on the PATH")
-    command = [program, *_LOG, repository.commit, "--", *filter(None, [repository.below])]
     try:
         for name in ("objects", "refs"):
             (own / name).mkdir(parents=True, exist_ok=True)
         (own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
         (own / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(repository.shallow)), encoding="ascii")
-        written = _run(command, _surroundings(repository, own), own, interrupted)
+        written = _run([program, *arguments], _surroundings(repository, own), own, interrupted)
     finally:
         shutil.rmtree(own, ignore_errors=True)
-    if written is None:
-        return None
-    return _days_of(os.fsdecode(written), f"{repository.below}/" if repository.below else "", repository.shallow)
+    return None if written is None else os.fsdecode(written)
 
 
+_TREE = "--no-pager --bare ls-tree -r -z --name-only --full-tree".split()
 _LOG = (
     f"--no-pager --bare log --topo-order --max-count={MOST_COMMITS} --no-mailmap --no-show-signature --no-notes --no-color --date=short"
     " --format=%x01%H%x20%ad --raw -z --no-abbrev --no-renames --no-ext-diff --no-textconv --ignore-submodules=all"
@@ -171,8 +193,10 @@ def _run(command: list[str], surroundings: dict[str, str], folder: Path, interru
         reader.join()
     if was_interrupted:
         return None
-    if is_over or process.returncode:
-        raise OSError("git failed, or went beyond its limits")
+    if is_over:
+        raise OSError(f"git said too much, or nothing in {MOST_SECONDS:.0f} seconds")
+    if process.returncode:
+        raise OSError("git failed")
     return b"".join(parts)
 
 

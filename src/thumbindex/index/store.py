@@ -287,9 +287,9 @@ class Store(Database):
         """Take the commits of documents that nobody has looked for as unknown; leave the known days."""
         self.execute("UPDATE documents SET first_commit = '', last_commit = '' WHERE last_commit IS NULL")
 
-    def is_undated(self) -> bool:
-        """Tell whether nobody has looked for some document's commits."""
-        return bool(self.fetch("SELECT 1 FROM documents WHERE last_commit IS NULL LIMIT 1"))
+    def undated(self) -> frozenset[str]:
+        """Return the paths (NFC) of documents whose commits nobody has looked for."""
+        return frozenset(normalize("NFC", path) for (path,) in self.fetch("SELECT path FROM documents WHERE last_commit IS NULL"))
 
     # -------------------------------------------------------------- vectors of the chunks' texts
 

@@ -28,6 +28,8 @@ from thumbindex.text import text_key
 _LOG = logging.getLogger(__name__)
 
 _FACT, _DUE = "withheld", "wipe_due"
+GIT_FAILURE = "git_failure"
+"""The fact that says why commits could not be read."""
 
 ORPHAN_FACTOR, FEW_VECTORS = 2, 1000
 """Vectors without a text are kept for what may come back (a checkout, a sync), up to as many as there are with one, and a few in any case."""
@@ -232,14 +234,15 @@ class Writer:
                 known = present.versions(paths)
         return known | self.store.versions(paths)
 
-    def keep_commits(self, days: Mapping[str, tuple[str, str]] | None, commit: str) -> None:
-        """Keep the days of the documents' commits, read at a commit; None where they could not be read: known ones stay."""
+    def keep_commits(self, days: Mapping[str, tuple[str, str]] | None, commit: str, failure: str = "") -> None:
+        """Keep the days of the documents' commits, read at a commit; None where they were not read, perhaps for a `failure`: known ones stay."""
         with self.store.transaction():
             if days is None:
                 self.store.give_up_dates()
             else:
                 self.store.keep_commits(days)
             self.store.set_meta("commit", commit)
+            self.store.set_meta(GIT_FAILURE, failure)
 
     def _resolve_links(self, resolver: Callable[[Sequence[Document]], Resolve], only: set[str] | None, leads: Leads) -> None:
         """Resolve the links of some documents; of all (None) where names came or went, else one that stood there before leads where it led."""

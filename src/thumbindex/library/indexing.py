@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from thumbindex.config import with_folder_file
-from thumbindex.corpus.git import find_repository, read_days
+from thumbindex.corpus.git import Days, find_repository, find_work_tree, has_no_commit, read_days, read_tracked
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
@@ -27,6 +27,7 @@ from thumbindex.index.store import Store, digests
 from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import (
     CHUNKS_A_COMMIT,
+    GIT_FAILURE,
     Applied,
     Batch,
     Resolve,
@@ -240,19 +241,36 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
 
 def index_dates(folder: Folder, run: Run) -> None:
     """Keep the days on which git has each note, read again when another commit is checked out or somebody's note was not looked for."""
-    repository = find_repository(folder.root)
+    repository, own = find_repository(folder.root), folder.places.made / "git"
     commit = repository.commit if repository else ""
     with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
-        if store.meta("commit") == commit and not (repository and store.is_undated()):
-            return
+        is_known, undated, failure = store.meta("commit") == commit, store.undated() if repository else frozenset(), store.meta(GIT_FAILURE)
+    if is_known and not undated:
+        return
+    days: Days | None = {}
     try:
-        days = read_days(repository, folder.places.made / "git", run.interrupted) if repository else {}
-        if days is None:
-            return
-    except OSError:  # what is known stays; the next commit is tried again
-        days = None
+        if repository and is_known:  # what is in no commit needs no history
+            tracked = frozenset() if failure else read_tracked(repository, own, run.interrupted)
+            if tracked is None:
+                return
+            days = None if undated.isdisjoint(tracked) else days
+        if repository and days is not None:
+            failure, days = "", read_days(repository, own, run.interrupted)
+            if days is None:
+                return
+    except OSError as error:  # what is known stays; the next commit is tried again
+        days, failure = None, str(error)
     with open_writer(folder, run) as writer:
-        writer.keep_commits(days, commit)
+        writer.keep_commits(days, commit, failure if repository else "")
+
+
+def problem_of_dates(folder: Folder, store: Store) -> str:
+    """Say why the days of commits are unknown, where the folder lies in a work tree; empty where they are read, or will be."""
+    tree, repository = find_work_tree(folder.root), find_repository(folder.root)
+    if tree and not repository and not has_no_commit(tree):
+        return "the days of the commits are unknown: the repository is not laid out as git does it, and is not read"
+    failure = store.meta(GIT_FAILURE) if repository and store.meta("commit") == repository.commit else ""
+    return f"the days of the commits are unknown: {failure}; the next commit is tried again" if failure else ""
 
 
 def index_words(folder: Folder, run: Run) -> IndexReport:

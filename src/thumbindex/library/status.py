@@ -19,6 +19,7 @@ from thumbindex.library.answering import folder_state
 from thumbindex.library.duplicates import counted
 from thumbindex.library.folders import Folder, read_tuned
 from thumbindex.library.freshness import progress_of
+from thumbindex.library.indexing import problem_of_dates
 from thumbindex.library.reader import Reader
 from thumbindex.model import FolderStatus, IndexState, IngestionCounts, Problem, flags_of
 
@@ -91,6 +92,8 @@ def status_of(reader: Reader) -> FolderStatus:
         try:
             links = reader.store.link_counts()
             state, problems = folder_state(reader), (*folder.problems, *reader.store.problems())
+            if said := problem_of_dates(folder, reader.store):
+                problems += (Problem(".git", None, said),)
             flagged = flags_of(reader.store.flagged())
             ingestion = counted(reader.store.duplicates.ingested_by_type()) if folder.config.index.ingest.metrics and state.vectors else ()
         except StorageError as error:
