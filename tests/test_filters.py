@@ -12,6 +12,7 @@ from thumbindex.library import Library
 from thumbindex.model import Condition, Unmet
 from thumbindex.query import filters
 from thumbindex.query.filters import read_filters
+from thumbindex.serve.replies import reply_outline, reply_query
 from thumbindex.serve.wording import filter_lines, foot
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
@@ -262,6 +263,14 @@ def test_an_answer_says_how_many_notes_a_date_leaves_out_because_they_have_none(
         assert ([each.path for each in answer.passages], answer.undated) == (["dated.md"], 2)
         assert ([each.path for each in notes.notes], notes.undated) == (["dated.md"], 2)
         assert library.query("the budget").undated == 0
+
+
+def test_an_answer_over_mcp_has_the_day_of_each_passage_where_one_is_known(library: Library) -> None:
+    reply = reply_query(library, {"query": "budget of the garden"})
+    assert {each["path"]: each["date"] for each in reply.structured["results"]}["Areas/plan.md"] == "2026-03-01"
+    assert "\n(dated 2026-03-01)\n" in reply.text
+    entries = reply_outline(library, {"tag": ["project"]}).structured["entries"]
+    assert [each["date"] for each in entries] == ["2026-03-01", "2020-01-01"]
 
 
 def test_why_says_which_typed_filter_kept_a_note_out(library: Library) -> None:

@@ -151,7 +151,7 @@ def test_a_long_list_of_copies_is_counted() -> None:
     assert also_in([Place("v", f"{n}.md", 1, 2) for n in range(12)]).endswith("9.md (lines 1-2) and 2 more")
 
 
-def test_a_passage_of_one_place_that_nobody_disagrees_with_says_nothing_more() -> None:
+def test_a_passage_of_one_place_that_nobody_disagrees_with_says_its_day_and_nothing_more() -> None:
     alone = Passage(1, "v", "a.md", "A", ("A",), 1, 2, 1, 2, 0.5, "text", created="2024-01-01", owner="Ada")
     said = Passage(1, "v", "a.md", "A", ("A",), 1, 2, 1, 2, 0.5, "text", disagrees=(Disagreement(Place("v", "b.md", 3, 4), "2026-01-01", "x"),))
-    assert (beside(alone), beside(said)) == ([], ["these two disagree: x in b.md (lines 3-4, 2026-01-01)"])
+    assert (beside(alone), beside(said)) == (["dated 2024-01-01"], ["these two disagree: x in b.md (lines 3-4, 2026-01-01)"])

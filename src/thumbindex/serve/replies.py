@@ -190,6 +190,8 @@ class PassageForm:
             found["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
         if passage.also_in or passage.disagrees:
             found |= {name: value for name in PASSAGE_FACTS if (value := getattr(passage, name))}
+        elif day := passage.updated or passage.created:
+            found["date"] = day
         return found
 
     def _note_tokens(self, passage: Passage) -> int:

@@ -167,7 +167,7 @@ def hold_hidden(notes: int) -> str:
 
 
 def beside(passage: Passage) -> list[str]:
-    """Say of a passage that stands in several places, or is disagreed with, where and in which words, a line each; nothing of any other."""
+    """Say of a passage that stands in several places, or is disagreed with, where and in which words, a line each; of any other one its day."""
     copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
     facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name in PASSAGE_FACTS if (value := getattr(passage, name)))
     others = [
@@ -175,7 +175,8 @@ def beside(passage: Passage) -> list[str]:
         for other in passage.disagrees
         for place in (other.place,)
     ]
-    return [*copies, *([facts] if facts and (copies or others) else []), *others]
+    day = passage.updated or passage.created
+    return [*copies, *([facts] if facts and (copies or others) else [f"dated {day}"] if day else []), *others]
 
 
 def deduplicated(trace: Sequence[Step]) -> tuple[int, int]:
