@@ -170,6 +170,16 @@ def test_a_note_whose_name_looks_like_a_filter_is_found_by_it(library: Library) 
     assert library.query("-budget").passages[0].path == "Tools/minus.md"
 
 
+def test_a_note_is_found_by_its_place_on_the_disk_as_it_is_copied_from_another_program(
+    library: Library, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(vault.parent))
+    note = vault / "Areas/old plan.md"
+    for query in (str(note), f" {note}\n", note.as_uri(), f"~/{note.relative_to(vault.parent).as_posix()}", f"{note}#Old plan", f"{note}#"):
+        answer = library.query(query)
+        assert (answer.query, answer.passages[0].path, answer.confidence) == (query, "Areas/old plan.md", 1.0)
+
+
 def test_an_unknown_tag_names_the_nearest_and_is_searched_for_as_words(library: Library) -> None:
     answer = library.query("budget tag:projct")
     assert answer.unmet == (Unmet("tag", "projct", ("project", "Project/Old"), as_words=True),)

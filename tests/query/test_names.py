@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -45,6 +45,9 @@ def paths(answer) -> list[str]:
         ("[us](Guides/%C3%9Cber%20uns.md)", NameKind.PATH),
         ('[us](<../Guides/Über uns.md#opening-hours> "title")', NameKind.PATH),
         ("Über uns.md#Opening hours?", NameKind.FILE),
+        ("Über uns.md#", NameKind.FILE),
+        ("Über uns#", NameKind.FILE),
+        ("[[Guides/Über uns#]]", NameKind.PATH),
         ("opening hours", NameKind.HEADING),
         ("[[#Opening hours?]]", NameKind.HEADING),
     ],
@@ -211,6 +214,15 @@ def test_a_note_that_is_a_title_alone_comes_first_when_it_is_named(ask) -> None:
 def test_filters_hold_for_a_name(ask) -> None:
     query = Query("Settings", filters=Filters(path=("other.md", "loud.md"), since=date(1970, 1, 1)))
     assert "Settings.md" not in paths(ask(NOTES, query))
+
+
+@pytest.mark.parametrize("query", ["2026-02-05", "Daily/2026-02-05", "2026-02-05.md"])
+def test_a_daily_note_that_is_not_there_is_not_said_to_be_another_day_s(ask, query) -> None:
+    days = [f"{date(2026, 1, 1) + timedelta(days=n)}" for n in range(60)]
+    notes = [document(f"Daily/{day}.md", f"# {day}\n\nMet Ada.") for day in days if day != "2026-02-05"]
+    assert ask(notes, query)[0].confidence_level == "low"
+    assert ask([*notes, document("a.md", "# Ada\n\nMet on 2026-02-05.")], "2026-02-05")[0].passages[0].path == "a.md"
+    assert ask(notes, query.replace("02-05", "02-06"))[0].confidence_level == "high"
 
 
 def test_a_name_is_not_corrected_into_another_word(ask) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
+from pathlib import Path, PureWindowsPath
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote
 
 import numpy as np
 
 from thumbindex.errors import UsageError
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.union import unite
+from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import hidden_now, without_private
 from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
@@ -138,7 +143,8 @@ def _answer(
         return Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state), nothing
     tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     watch = (lambda stage, search: seen.append((stage, search))) if explain else (lambda stage, search: None)
-    search, trace = run(without_folder(query, len(opened)), tools, time.perf_counter, watch)
+    asked = replace(query, text=as_indexed(query.text, [reader.folder for reader in readers]))
+    search, trace = run(without_folder(asked, len(opened)), tools, time.perf_counter, watch)
     passages = search.passages if search.answerable else ()
     corrected = as_searched(search, passages)
     passages = explained(passages, seen, tools) if explain else passages
@@ -146,6 +152,21 @@ def _answer(
     unmet = without_private(search.unmet, tools.snapshot.catalog.documents, list(readers))
     found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed)
     return found, search
+
+
+def as_indexed(text: str, folders: Sequence[Folder]) -> str:
+    """Return the path in an index for a query that is, whole, an absolute path or a `file:` address inside a folder of it; else the query."""
+    typed = text.strip()
+    if not typed.startswith(("/", "~/", "file://")) and not PureWindowsPath(typed).is_absolute():
+        return text
+    if typed.startswith("file://"):
+        typed = unquote(typed.removeprefix("file://").removeprefix("localhost"))
+        typed = typed.lstrip("/") if PureWindowsPath(typed.lstrip("/")).is_absolute() else typed
+    with suppress(RuntimeError):  # nobody knows whose home it is
+        typed = str(Path(typed).expanduser()) if typed.startswith("~/") else typed
+    typed = typed.replace("\\", "/") if os.name == "nt" else typed
+    inside = ((each.name, typed.removeprefix(f"{each.root.as_posix()}/")) for each in folders)
+    return next((f"{name}/{path}" for name, path in inside if path not in {typed, ""}), text)
 
 
 def tools_over(opened: Sequence[Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Tools:

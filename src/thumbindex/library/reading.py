@@ -213,8 +213,11 @@ def open_documents(readers: Sequence[Reader]) -> list[Document]:
 def without_private(unmet: Sequence[Unmet], documents: Sequence[Document], readers: Sequence[Reader]) -> tuple[Unmet, ...]:
     """Keep of the names that come near a filter the first ones that some note still gives which may be shown now."""
 
+    def is_open(one: Document) -> bool:
+        return not hidden_now([(one.folder, one.path)], readers)
+
     def open_names(each: Unmet) -> Iterator[str]:
-        return (name for name in each.nearest if any(not hidden_now([(one.folder, one.path)], readers) for one in documents_with(name, each, documents)))
+        return (name for name in each.nearest if any(map(is_open, documents_with(name, each, documents))))
 
     return tuple(replace(each, nearest=tuple(islice(open_names(each), _NAMED))) for each in unmet)
 

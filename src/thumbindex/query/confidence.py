@@ -8,6 +8,7 @@ subject does neither: all pages are near to it, and all hold it (docs/evaluation
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,6 +48,8 @@ NEAR, LEAST_SPAN = 0.5, 0.25
 STRANGE, FAMILIAR = 0.3, 0.6
 """Between far (0) and near (1): where the best page of a question on another subject lies, and of one on theirs."""
 
+_DAY = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
+
 DIGITS = 6
 """Of a cosine: beyond these it depends on which others are computed at once."""
 
@@ -68,6 +71,7 @@ def confidence(search: Search, tools: Tools) -> Search:
         pages.setdefault(each.document, each)
     firsts, evidence = list(pages.values())[:PAGES], PageEvidence(search, tools)
     sure = 1.0 if any(each.name_kind for each in search.candidates) else evidence.weigh(firsts[0]) if firsts else 0.0
+    sure = min(sure, settings.doubt) / 2 if _is_unmet_day(search, tools) else sure
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
     if sure < settings.abstain and all(evidence.weigh(each) < settings.abstain for each in firsts[1:]):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
@@ -75,6 +79,12 @@ def confidence(search: Search, tools: Tools) -> Search:
     weak = tuple(c for c in search.candidates if c.score < settings.minimum_relevance)
     search = _drop(search, weak, f"score below the minimum relevance of {settings.minimum_relevance:.2f}", tools)
     return replace(search, candidates=tuple(c for c in search.candidates if c.score >= settings.minimum_relevance))
+
+
+def _is_unmet_day(search: Search, tools: Tools) -> bool:
+    """Tell whether a query is, whole, the name of a daily note that is not there: those of near days have the same form and most of its words."""
+    day = _DAY.fullmatch(search.text.strip())
+    return bool(day) and not any(each.name_kind for each in search.candidates) and not tools.snapshot.keyword.holding_phrase(day[1]).any()
 
 
 class PageEvidence:

@@ -25,6 +25,9 @@ MOST_UNDER = 2_000
 MOST_SIGNS = 6
 """Signs of a short name that may be left out; of a long one a quarter may be signs."""
 
+FEWEST_OPEN = 3
+"""Letters before a `#` with no heading behind it: of fewer it is a part of the name (C#)."""
+
 MOST_ALIKE = 2_000
 """Notes of one file name that are looked at one by one, as of `index.md`."""
 
@@ -182,7 +185,8 @@ def references(text: str) -> tuple[Reference, ...]:
     elif link is not None:
         text = unquote(_LINK_TITLE.sub("", link[1].strip()).strip().strip("<>").strip())
     name, _, heading = (part.strip() for part in text.partition("#"))
-    with_heading = heading and (wikilink or link or _FILE.search(name))  # "C# basics" is no heading of C
+    is_open = name and not heading and text.endswith("#") and len(name) >= FEWEST_OPEN
+    with_heading = is_open or (heading and (wikilink or link or _FILE.search(name)))  # "C# basics" is no heading of C
     return (Reference(text), Reference(name, heading.rpartition("#")[2].strip())) if with_heading else (Reference(text),)
 
 
