@@ -22,7 +22,7 @@ from thumbindex.index.snapshot import Opened
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import hidden_now, without_private
+from thumbindex.library.reading import hidden_now, with_shown_names
 from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
 from thumbindex.query.explain import explained
@@ -149,7 +149,7 @@ def _answer(
     corrected = as_searched(search, passages)
     passages = explained(passages, seen, tools) if explain else passages
     found = Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
-    unmet = without_private(search.unmet, tools.snapshot.catalog.documents, list(readers))
+    unmet = with_shown_names(search.unmet, tools.snapshot.catalog.documents, list(readers))
     found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed)
     return found, search
 

@@ -210,7 +210,7 @@ def open_documents(readers: Sequence[Reader]) -> list[Document]:
     return [each for each in documents if (each.folder, each.path) not in hidden] if hidden else documents
 
 
-def without_private(unmet: Sequence[Unmet], documents: Sequence[Document], readers: Sequence[Reader]) -> tuple[Unmet, ...]:
+def with_shown_names(unmet: Sequence[Unmet], documents: Sequence[Document], readers: Sequence[Reader]) -> tuple[Unmet, ...]:
     """Keep of the names that come near a filter the first ones that some note still gives which may be shown now."""
 
     def is_open(one: Document) -> bool:

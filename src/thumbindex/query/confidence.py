@@ -84,7 +84,7 @@ def confidence(search: Search, tools: Tools) -> Search:
 def _is_unmet_day(search: Search, tools: Tools) -> bool:
     """Tell whether a query is, whole, the name of a daily note that is not there: those of near days have the same form and most of its words."""
     day = _DAY.fullmatch(search.text.strip())
-    return bool(day) and not any(each.name_kind for each in search.candidates) and not tools.snapshot.keyword.holding_phrase(day[1]).any()
+    return day is not None and not any(each.name_kind for each in search.candidates) and not tools.snapshot.keyword.holding_phrase(day[1]).any()
 
 
 class PageEvidence:
