@@ -166,6 +166,17 @@ def test_an_argument_that_lets_nothing_through_is_no_word_about_the_model(librar
         assert "keywords only" not in foot(answer)
 
 
+def test_an_answer_over_mcp_from_notes_without_vectors_does_not_say_that_the_model_is_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault/old.md").write_text("# Old\n\nThe budget.", encoding="utf-8")
+    with Library.open([tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        (tmp_path / "vault/new.md").write_text("# New\n\nThe budget, too.", encoding="utf-8")
+        library.index(words_only=True)
+        reply = reply_query(library, {"query": "the budget", "path": ["new.md"]})
+        assert ("The budget, too." in reply.text, "the model is not loaded" in reply.text) == (True, False)
+
+
 def test_a_note_whose_name_looks_like_a_filter_is_found_by_it(library: Library) -> None:
     assert library.query("-budget").passages[0].path == "Tools/minus.md"
 

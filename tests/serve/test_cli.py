@@ -95,6 +95,13 @@ def test_filters_typed_in_the_query_are_shown_and_an_unknown_tag_names_the_neare
     assert "No path matches plugin/**: nearest are plugins/, plugins/canvas.md." in run("query", "canvas", "--path", "plugin/**").stdout
 
 
+def test_a_word_behind_a_dash_without_quotes_is_answered_with_how_it_is_typed(run: Run) -> None:
+    said = " ".join(run("query", "button", "-whiteboard").stderr.replace("│", "").split())
+    assert "No such option: -whiteboard." in said
+    assert "`thumbindex query 'tea -whiteboard'`" in said
+    assert run("query", "--", "button", "-whiteboard").exit_code == 0
+
+
 def test_notes_are_listed_without_a_question(run: Run) -> None:
     listed = checked(run("list", "--until", "2026-03-01", "--json"), "list")
     assert [(each["path"], each["date"]) for each in listed["notes"]] == [("sync.md", "2026-03-01"), ("plugins/graph view.md", "2020-01-01")]

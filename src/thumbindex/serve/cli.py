@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
@@ -170,7 +172,19 @@ def index(
     return FOUND
 
 
-@app.command()
+class QueryCommand(TyperCommand):
+    """Says how a word behind a dash is typed, which a command line takes for an option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options and the words of a query."""
+        known = {name for each in self.params for name in each.opts}.union(ctx.help_option_names)
+        given = args[: args.index("--")] if "--" in args else args
+        if unknown := next((each for each in given if re.fullmatch(r"-\w[\w-]*", each) and each not in known), None):
+            ctx.fail(f"No such option: {unknown}. To leave out notes with a word, quote the query: `thumbindex query 'tea {unknown}'`.")
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=QueryCommand)
 @reported
 @takes_opening
 def query(

@@ -208,6 +208,7 @@ class Frame:
     lacking: str = ""  # of what is on disk, in words
     explain: bool = False
     is_bare: bool = False
+    has_model: bool = False
 
     def barely(self) -> Frame:
         """Return no more than has to be said, for the smallest budgets."""
@@ -234,7 +235,10 @@ class Frame:
             return [stood_on(self.answer.index)]
         trace = self.answer.trace
         steps = [f"{each.stage}: {each.size_in} -> {each.size_out}, {each.moved} moved" for each in trace]
-        return [*(["\n".join([*steps, deduplication(trace)])] if self.explain else []), foot(self.answer, self.progress)]
+        return [
+            *(["\n".join([*steps, deduplication(trace)])] if self.explain else []),
+            foot(self.answer, self.progress, "loaded" if self.has_model else "loading"),
+        ]
 
     def _structured(self) -> dict[str, Any]:
         answer = self.answer
@@ -265,14 +269,14 @@ def reply_query(
     if "why" in arguments:
         return _reply_why(library, arguments)
     asked = {name: value for name, value in arguments.items() if name in _LIBRARY_ARGUMENTS}
-    explain = bool(arguments.get("explain"))
+    explain, has_model = bool(arguments.get("explain")), library.models_ready
     answer = library.query(arguments["query"], explain=explain, progress=tell, interrupted=interrupted, attended=attended, **asked)
     several = len(library.folders) > 1
     narrowed = [f"`{name}`" for name in ("tag", "path", "since", "until") if arguments.get(name)]
     lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
     form = PassageForm(several, explain, library.note_tokens(answer.passages))
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
-    frame = Frame(answer, tuple(progress()), narrowed, lacking, explain)
+    frame = Frame(answer, tuple(progress()), narrowed, lacking, explain, has_model=has_model)
     return within(tokens, library.count_tokens, (frame, frame.barely()), form, arguments.get("seen", ()))
 
 
