@@ -15,6 +15,7 @@ from functools import cache, reduce
 from itertools import count
 from pathlib import Path
 from typing import Any, NewType, get_type_hints
+from unicodedata import normalize
 
 from platformdirs import user_config_path
 
@@ -206,7 +207,7 @@ def resolve_folders(
     wanted = list(names) or list(configured) or [Path.cwd()]
     found: dict[str, Path] = {}
     for each in wanted:
-        root = configured.get(str(each)) or Path(each).expanduser().resolve()
+        root = configured.get(str(each)) or real_folder(each)
         if not root.is_dir() and not is_known(root):
             raise UnknownFolderError(_no_folder(str(each), root, sorted(configured)))
         if root not in found.values():
@@ -218,7 +219,36 @@ def resolve_folders(
 
 def configured_roots(config: Config) -> dict[str, Path]:
     """Return the absolute root of each folder that is configured, by its name."""
-    return {name: Path(path).expanduser().resolve() for name, path in config.folders.items()}
+    return {name: real_folder(path) for name, path in config.folders.items()}
+
+
+def real_folder(path: str | Path) -> Path:
+    """Return a folder's absolute path, links followed; where upper and lower case are one (macOS), it is spelled as on disk.
+
+    Else one folder would have two indexes, and two sets of rights.
+    """
+    real = Path(path).expanduser().resolve()
+    try:
+        if not real.samefile(str(real).swapcase()):
+            return real
+    except (OSError, ValueError):
+        return real
+    spelled = Path(real.anchor)
+    for name in real.parts[1:]:
+        names = _names_in(spelled)
+        spelled /= name if name in names else next((each for each in names if _folded(each) == _folded(name)), name)
+    return spelled
+
+
+def _names_in(folder: Path) -> Sequence[str]:
+    try:
+        return [each.name for each in folder.iterdir()]
+    except OSError:  # what may not be listed is taken as it was written
+        return ()
+
+
+def _folded(name: str) -> str:
+    return normalize("NFC", name).casefold()
 
 
 @cache
@@ -295,7 +325,9 @@ def _parse(path: Path, source: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         where = f"{path}:{line[1]}" if line else str(path)
-        raise ConfigError(f"{where}: not valid TOML: {error}") from error
+        written = source.split("\n")[int(line[1]) - 1] if line else ""
+        hint = ". Between double quotes a backslash begins an escape: write a path between single quotes" if "\\" in written else ""
+        raise ConfigError(f"{where}: not valid TOML: {error}{hint}") from error
     except (ValueError, RecursionError) as error:
         what = "a number with too many digits" if isinstance(error, ValueError) else "too many brackets inside each other"
         raise ConfigError(f"{path}: not valid TOML: {what}") from error
@@ -476,7 +508,7 @@ def _read_folder_tables(tables: Sequence[Mapping[str, Any]], path: Path, source:
         name, to, tokens = _read_folder_table(table, where)
         if name in folders:
             raise ConfigError(f"{where}: there are two folders of the name {name!r}: call one of them otherwise.")
-        root = (path.parent / Path(to).expanduser()).resolve()
+        root = real_folder(path.parent / Path(to).expanduser())
         if other := next((each for each, known in roots.items() if known == root), None):
             raise ConfigError(f"{where}: {name!r} is the folder that {other!r} is, {root}: leave one of them out, with the tokens of both.")
         folders[name], roots[name] = to, root
@@ -487,9 +519,9 @@ def _read_folder_tables(tables: Sequence[Mapping[str, Any]], path: Path, source:
 
 def _check_rights_kept(before: Mapping[str, str], folders: Mapping[str, str], granted: Collection[str], where: str) -> None:
     """Raise ConfigError where a later layer names a folder again, or a part of it, whose rights an earlier one states, and states none."""
-    guarded = {name: Path(path).expanduser().resolve() for name, path in before.items()}
+    guarded = {name: real_folder(path) for name, path in before.items()}
     for name, path in folders.items():
-        root = Path(path).expanduser().resolve()
+        root = real_folder(path)
         for other, known in guarded.items() if name not in granted else ():
             if name == other or root.is_relative_to(known) or known.is_relative_to(root):
                 raise ConfigError(

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import struct
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -24,6 +25,9 @@ _BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
 """Whether a folder can be listed by what was opened: a file's facts cost a quarter less where its path is not looked up."""
 
 _FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+_JUNCTIONS, _MOUNT_POINT = sys.platform == "win32", 0xA0000003
+"""Whether there are junctions, and the tag of one (`stat.IO_REPARSE_TAG_MOUNT_POINT`, which other systems lack)."""
 
 _FACTS = struct.Struct("=IQqqq")
 """Mode, inode, size and the times of the last change of text and of facts, where they are not too large for it."""
@@ -73,12 +77,19 @@ def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
             entries = list(found)
         looked_at = [entry for entry in entries if entry.name.lower().endswith(settings.extensions) or entry.name in settings.ignore_files]
         facts, failed = _facts(looked_at)
-        folders = frozenset([entry.name for entry in entries if entry.is_dir(follow_symlinks=False)])
-        links = {entry.name: _target(os.path.join(real, entry.name)) for entry in entries if entry.is_symlink()}  # noqa: PTH118
+        links = {entry.name: _target(os.path.join(real, entry.name)) for entry in entries if entry.is_symlink() or _is_junction(entry)}  # noqa: PTH118
+        folders = frozenset([entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name not in links])
         return FolderListing(real, [entry.name for entry in entries], folders, links, facts, failed)
     finally:
         if isinstance(place, int):
             os.close(place)
+
+
+def _is_junction(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a folder that leads elsewhere, as a symlink does, and that Python takes for a folder (Windows)."""
+    if not _JUNCTIONS:
+        return False
+    return getattr(entry.stat(follow_symlinks=False), "st_reparse_tag", 0) == _MOUNT_POINT
 
 
 def _facts(entries: Sequence[os.DirEntry[str]]) -> tuple[dict[str, os.stat_result], dict[str, OSError]]:
@@ -132,6 +143,9 @@ _STEPS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 
 _OUT = "leads out of the folder: not read"
 
+LONGEST_PATH = 259
+"""Characters of a path that Windows takes where nobody has allowed long ones."""
+
 
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:
     """Read one file of a folder; a symlink out of the folder, a device, a file over the maximum give the problem."""
@@ -146,7 +160,8 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
     try:
         descriptor = _open_inside(root, os.path.realpath(path))
     except (OSError, ValueError) as error:
-        return f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        why = f" (Windows takes no path of {len(path)} characters: shorten it, or allow long paths there)"
+        return f"cannot be read: {getattr(error, 'strerror', None) or error}{why if len(path) > LONGEST_PATH else ''}"
     if descriptor is None:
         return _OUT
     try:

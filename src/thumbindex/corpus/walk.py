@@ -18,7 +18,7 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-from thumbindex.corpus.read import FolderListing, Target, inside, is_folder, list_folder, read_inside, too_large
+from thumbindex.corpus.read import FolderListing, Target, decode, inside, is_folder, list_folder, read_inside, too_large
 from thumbindex.errors import UnknownFolderError
 from thumbindex.model import Changes, FileState, Problem
 from thumbindex.settings import CorpusSettings
@@ -32,7 +32,12 @@ _STAR = re.compile(r"\[\^/\]\*((?:[^/\[]|\\\[|\[\^/\](?!\*)|\[(?!\^/\]))++)(?=\[
 
 def read_rules(lines: Iterable[str]) -> GitIgnoreSpec:
     """Return git's rules, a line each; a line that git does not take says nothing."""
-    return GitIgnoreSpec.from_lines(lines, _Rule)
+    return GitIgnoreSpec.from_lines(map(_composed, lines), _Rule)
+
+
+def _composed(text: str) -> str:
+    """Return a text with letters and accents together: rules are written so, and macOS may keep them apart in names."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 class _Rule(GitIgnoreSpecPattern):
@@ -90,7 +95,7 @@ def _private_rules(globs: tuple[str, ...]) -> GitIgnoreSpec:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", text).casefold()
+    return _composed(text).casefold()
 
 
 # ------------------------------------------------------------------ whether anything changed
@@ -267,8 +272,8 @@ def why_left_out(root: Path, path: str, settings: CorpusSettings) -> str | None:
     """
     real = _real(root)
     target = os.path.realpath(os.path.join(real, path))  # noqa: PTH118
-    own = os.path.relpath(target, real).replace(os.sep, "/")  # a symlink's file may be listed by this one
-    on_the_way = frozenset(part for each in (path, own) for part in _with_folders(each))
+    own = inside(real, target)  # a symlink's file may be listed by this one
+    on_the_way = frozenset(part for each in (path, own) if each for part in _with_folders(each))
     state = _State(real, settings, asked=on_the_way)
     _go(state)
     if any(file.path == path for file in state.files.values()):
@@ -371,7 +376,7 @@ def _own_rules(state: _State, prefix: str, below: str, names: Sequence[str]) -> 
                 reason = found.removeprefix("cannot be read: ") if isinstance(found, str) else f"{found:,} bytes, more than {MOST_RULES:,}"
                 state.problems.append(Problem(prefix + name, None, f"ignore rules cannot be read: {reason}"))
                 continue
-            written = enumerate(found.decode("utf-8-sig", "replace").splitlines(), 1)
+            written = enumerate(decode(name, found)[0].split("\n"), 1)  # PowerShell writes UTF-16
             lines += [(prefix + name, number, line) for number, line in written if line]
     if lines:
         yield _Ignore(prefix, read_rules([line for *_, line in lines]), tuple(lines))
@@ -416,6 +421,7 @@ def _globs(settings: CorpusSettings) -> dict[tuple[str, str], GitIgnoreSpec]:
 
 def _match(state: _State, path: str, is_folder: bool) -> None:
     """Strike off the globs that an entry meets: `include` is about documents, `exclude` about whatever is there, hidden or not."""
+    path = _composed(path)
     for (name, glob), spec in list(state.unmatched.items()):
         met = spec.match_file(f"{path}/" if is_folder else path) and (name == "corpus.exclude" or is_folder or _is_document(state, path))
         # a folder that is left out is not looked into
@@ -476,12 +482,13 @@ def _decisive(state: _State, path: str, rules: _Rules) -> str | _Ignore | None:
         return "hidden"
     if is_private_path(path, state.settings):
         return "private"
-    if state.settings.include and not path.endswith("/") and not state.include.match_file(path):
+    written = _composed(path)
+    if state.settings.include and not path.endswith("/") and not state.include.match_file(written):
         return "include"
-    if state.settings.exclude and state.exclude.match_file(path):
+    if state.settings.exclude and state.exclude.match_file(written):
         return "exclude"
     for rule in reversed(rules):  # the innermost rule that matches decides, as in git
-        decision = rule.spec.check_file(path[len(rule.prefix) :]).include
+        decision = rule.spec.check_file(_composed(path[len(rule.prefix) :])).include
         if decision is not None:
             return rule if decision else None
     return None
@@ -496,12 +503,12 @@ def _note(state: _State, path: str, reason: str) -> None:
 def _in_words(state: _State, path: str, by: str | _Ignore) -> str:
     """Say what leaves a path out."""
     if isinstance(by, _Ignore):
-        file, number, line = by.lines[by.spec.check_file(path[len(by.prefix) :]).index or 0]
+        file, number, line = by.lines[by.spec.check_file(_composed(path[len(by.prefix) :])).index or 0]
         return f"is ignored by {file}, line {number}: {line}"
     if by == "private":
         return "is not there"  # nobody is told of it: who asks is answered before
     if by == "exclude":
-        return f"is left out by corpus.exclude: {state.settings.exclude[state.exclude.check_file(path).index or 0]}"
+        return f"is left out by corpus.exclude: {state.settings.exclude[state.exclude.check_file(_composed(path)).index or 0]}"
     if by == "include":
         return f"matches no glob of corpus.include: {', '.join(state.settings.include)}"
     if path.rstrip("/").rpartition("/")[2] == _NEVER:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fnmatch import translate
 from functools import cached_property, lru_cache
 from typing import TypeVar
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,9 @@ LOOKS = 3
 """How often the rows of a note that is read again and again are looked for."""
 
 _ESCAPED = re.compile(r"\\(.)")
+
+_SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
+"""A backslash that takes no meaning from the character behind it: it stands between folders, as on Windows."""
 
 _Record = TypeVar("_Record", Chunk, Section)
 
@@ -199,6 +203,7 @@ def _read_glob(glob: str) -> tuple[list[list[re.Pattern[str]]], bool]:
 
     One that begins with a star and has no slash is met at any depth, any other one from the folder's root.
     """
+    glob = _SEPARATOR.sub("/", normalize("NFC", glob))
     anywhere = glob.startswith("*") and "/" not in glob.rstrip("/")
     names = [name for name in glob.split("/") if name]
     runs: list[list[re.Pattern[str]]] = [[], []] if anywhere else [[]]
@@ -216,7 +221,7 @@ def meets(glob: str, path: str) -> bool:
     `pathspec` would tell as well; seven characters make its expressions take a fifth of a second a path.
     """
     runs, is_below = _read_glob(glob)
-    names, at = path.split("/"), 0
+    names, at = normalize("NFC", path).split("/"), 0  # macOS may keep letters and accents apart
     for number, run in enumerate(runs):  # the first stands at the root, each other one as early as it can
         last = len(names) - len(run) if number else min(0, len(names) - len(run))
         starts = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from thumbindex.errors import StorageError
 from thumbindex.index.database import Database
-from thumbindex.index.files import write_whole
+from thumbindex.index.files import read_shared, write_whole
 from thumbindex.model import Decision
 
 Alike = tuple[int, int, float, str, str, str]
@@ -27,7 +27,7 @@ _ALIKE = "first, second, cosine, zone, rule, differs"
 def read_decisions(path: Path) -> tuple[Decision, ...]:
     """Return what the owner decided, by the texts' digests; raise StorageError where the file cannot be read."""
     try:
-        return tuple(sorted((Decision(**each) for each in json.loads(path.read_bytes())["decisions"]), key=lambda each: (each.first, each.second)))
+        return tuple(sorted((Decision(**each) for each in json.loads(read_shared(path))["decisions"]), key=lambda each: (each.first, each.second)))
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, TypeError, KeyError) as error:

@@ -212,9 +212,15 @@ def delete_index(places: Places) -> None:
         return
     _mark_unswept(places.folder.parent)
     with writing(places.folder), locked(places.lock, busy):
-        for path in places.folder.iterdir():
+        # Windows deletes no file that is open: what tells that there is an index goes last, so that `forget` finds it again.
+        present = places.at()
+        if present.keyword.exists():
+            shutil.rmtree(present.keyword)
+        for path in sorted(places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.made)):
             if path.is_dir():
                 shutil.rmtree(path)
+            elif path.suffix == ".lock" and path != places.lock:
+                drop_lock(path)  # a server's: where it stays, it holds no word of any note
             elif path not in (places.lock, mark_of(places.lock)):
                 path.unlink(missing_ok=True)  # what was seen is written without a lock
         is_gone = drop_lock(places.lock)

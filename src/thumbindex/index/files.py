@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from shutil import rmtree
+from typing import TypeVar
 
 from platformdirs import user_data_path
 
@@ -43,16 +44,14 @@ class Places:
     @property
     def present(self) -> int:
         """The number of the edition that is read."""
-        try:  # a server asks hundreds of times a second
-            file = os.open(os.path.join(self.folder, _EDITION), os.O_RDONLY)  # noqa: PTH118 - a tenth of the time of a Path
-        except OSError:
+        try:  # a server asks hundreds of times a second: a tenth of the time of a Path
+            return int(read_shared(os.path.join(self.folder, _EDITION)))  # noqa: PTH118
+        except OSError as error:
+            if _is_in_use(error):  # to take another edition for the present one would delete this one
+                raise storage_error(self.folder, error) from error
             return 1
-        try:
-            return int(os.read(file, 20))
-        except (OSError, ValueError):
+        except ValueError:
             return 1
-        finally:
-            os.close(file)
 
     @property
     def made(self) -> Path:
@@ -148,6 +147,11 @@ def writing(place: Path) -> Iterator[None]:
 def storage_error(place: Path, error: OSError) -> StorageError:
     """Return what an error of the system means."""
     what = error.strerror or str(error)
+    if _is_in_use(error):
+        return StorageError(
+            f"{place} cannot be written ({what}): another program has it open, or permissions forbid it."
+            " Quit the MCP clients that serve this folder and run it again, or choose another place with --index."
+        )
     if error.errno in _FULL:
         return StorageError(f"The disk of {place} is full ({what}): free some space and run it again; what was indexed is as it was.")
     if error.errno in _REFUSED:
@@ -160,13 +164,38 @@ _PATIENCE_SECONDS = 2.0
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.002, 0.1
 
+_Result = TypeVar("_Result")
+
 
 def put_in_place(source: Path, target: Path) -> None:
     """Rename a file to where another may be, whole or not at all; raise PermissionError where that is refused for two seconds."""
     patiently(lambda: source.replace(target))
 
 
-def patiently(attempt: Callable[[], object], seconds: float = _PATIENCE_SECONDS) -> None:
+def read_shared(path: str | Path) -> bytes:
+    """Return what a small file of an index holds; where Windows refuses that while another process replaces the file, try again. Raises OSError."""
+    try:
+        return _read_small(path)
+    except PermissionError as error:
+        if not _is_in_use(error):
+            raise
+    return patiently(lambda: _read_small(path))
+
+
+def _read_small(path: str | Path) -> bytes:
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        return os.read(file, os.fstat(file).st_size)
+    finally:
+        os.close(file)
+
+
+def _is_in_use(error: OSError) -> bool:
+    """Tell whether another process may have the file open: on Windows, where errors have one more number, that reads as a lack of permission."""
+    return isinstance(error, PermissionError) and hasattr(error, "winerror")
+
+
+def patiently(attempt: Callable[[], _Result], seconds: float = _PATIENCE_SECONDS) -> _Result:
     """Try what is refused while a file is open elsewhere until it succeeds; raise the last PermissionError when the time is up.
 
     On POSIX no rename is refused because a file is open; where the folder may not be written nothing gets as far as this.
@@ -174,12 +203,10 @@ def patiently(attempt: Callable[[], object], seconds: float = _PATIENCE_SECONDS)
     until, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
     while True:
         try:
-            attempt()
+            return attempt()
         except PermissionError:
             if time.monotonic() + pause > until:
                 raise
-        else:
-            return
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
@@ -206,14 +233,17 @@ def index_parent(directory: str) -> Path:
 
 
 def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
-    """Raise UsageError where `location` is on a network drive, as far as the system's mount table tells."""
+    """Raise UsageError where `location` is on a network drive, as far as the system's mount table or, on Windows, the path tells."""
     table = mounts if mounts is not None else _mount_table()
     best = ("", "")
     for line in table.splitlines():
         fields = line.split()
         if len(fields) > 2 and location.is_relative_to(fields[1].replace("\\040", " ")) and len(fields[1]) >= len(best[0]):
             best = (fields[1], fields[2])
-    if best[1] in NETWORK_FILE_SYSTEMS:
+    shared = PureWindowsPath(location).drive
+    if shared.startswith("\\\\") and not shared.startswith(("\\\\?\\", "\\\\.\\")):  # what a drive letter stands for was resolved before
+        best = ("", shared)
+    if best[1] in NETWORK_FILE_SYSTEMS or best[1].startswith("\\\\"):
         raise UsageError(f"{location} is on a network drive ({best[1]}): an index needs a local disk; choose one with --index.")
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from zlib import crc32
 
 from thumbindex.errors import IndexDamagedError
-from thumbindex.index.files import write_whole, writing
+from thumbindex.index.files import read_shared, write_whole, writing
 
 VERSION = "8"
 """Changes when the analysis of words or the form of the files changes."""
@@ -127,7 +127,7 @@ def _delete(folder: Path, keep: set[str]) -> None:
 def _read_lines(folder: Path) -> list[str] | None:
     """Return the lines of a stamp, none where it is not as it was written; None where there is no stamp of this version."""
     try:
-        *lines, check = (folder / STAMP).read_text(encoding="utf-8", errors="replace").split("\n")
+        *lines, check = read_shared(folder / STAMP).decode("utf-8", "replace").split("\n")
     except OSError:
         return None
     if not lines or check != str(_checksum(lines)):

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from thumbindex.config import load_config
+from thumbindex.config import load_config, real_folder
 from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
@@ -123,7 +123,7 @@ class Library:
         """Open every index in the index directory, those of folders that are gone too; `only` names some by folder path or name."""
         config = config or load_config()
         found = find_indexes(str(index) if index is not None else config.index.directory, config)
-        wanted = {str(one) for one in only} | {str(Path(one).expanduser().absolute()) for one in only}
+        wanted = {str(one) for one in only} | {str(real_folder(one)) for one in only}
         return cls([each for each in found if not only or wanted & {str(each.root), each.name}], config)
 
     def remembering(self) -> Library:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from thumbindex.config import resolve_folders, with_folder_file, with_tuned
+from thumbindex.config import configured_roots, resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError
 from thumbindex.index.editions import indexed_root
 from thumbindex.index.files import Places, index_location, index_parent, refuse_network_drive, write_whole, writing
@@ -96,7 +96,7 @@ def find_folders(config: Config, names: Sequence[str | Path], directory: str) ->
     def is_indexed(root: Path) -> bool:
         return place_of(directory, root).store.exists()
 
-    roots = {name: Path(path).expanduser().resolve() for name, path in config.folders.items()}
+    roots = configured_roots(config)
     missing = [name for name, root in roots.items() if not names and not root.is_dir() and not is_indexed(root)]
     if 0 < len(missing) < len(roots):
         for name in missing:

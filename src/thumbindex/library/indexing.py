@@ -16,7 +16,7 @@ from thumbindex.corpus.git import Days, find_repository, find_work_tree, has_no_
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
-from thumbindex.corpus.read import decode, digest_of, read_bytes, read_digest
+from thumbindex.corpus.read import LONGEST_PATH, decode, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import FolderChanges, FolderDigests, find_changes, is_private_folder, is_private_path, is_unchanged, walk
 from thumbindex.errors import IndexBusyError, StorageError, UnknownFolderError
 from thumbindex.index.editions import BUILDING, next_edition, present_words, switch
@@ -127,7 +127,7 @@ def lies_private(folder: Folder, path: str) -> bool:
     return is_private_path(own, settings)
 
 
-WALK_VERSION = 1
+WALK_VERSION = 2
 """Changes when the same folder would be walked, or its listing be digested, in another way."""
 
 
@@ -530,7 +530,7 @@ def _read(
     failed: list[Problem] = []
     gone: list[str] = []
     for state, data in _read_all(folder, states):
-        if isinstance(data, Problem) and not os.path.lexists(folder.root / state.path):
+        if isinstance(data, Problem) and not _is_listed(folder.root / state.path):
             gone.append(state.path)
         elif isinstance(data, Problem):
             failed.append(data)
@@ -541,6 +541,14 @@ def _read(
                 continue
             documents.append((replace(state, digest=digest_of(data)), replace(parsed, keys=digests(parsed))))
     return documents, failed, gone, private
+
+
+def _is_listed(path: Path) -> bool:
+    """Tell whether a file is there still, or, where its path is too long to be looked up (Windows), among the names in its folder."""
+    try:
+        return os.path.lexists(path) or (len(str(path)) > LONGEST_PATH and path in path.parent.iterdir())
+    except OSError:
+        return False
 
 
 def _read_all(folder: Folder, states: Sequence[FileState]) -> Iterator[tuple[FileState, bytes | Problem]]:

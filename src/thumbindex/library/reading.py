@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
+from unicodedata import normalize
 
 import numpy as np
 
@@ -132,12 +133,12 @@ class Found:
 def find_document(path: str, readers: Sequence[Reader]) -> Found:
     """Return the indexed document at a path (`path#heading` too); nothing that is not in an index is ever looked for on disk."""
     snapshots = [(reader, reader.snapshot()) for reader in readers if reader.indexed]
-    for wanted, fragment, as_cited in _wanted(path):
+    for wanted, fragment, form in _wanted(path):
         found = [
             Found(reader, snapshot, DocumentId(n), document, fragment or None)
             for reader, snapshot in snapshots
             for n, document in enumerate(snapshot.catalog.documents)
-            if wanted == (one_line(document.path) if as_cited else document.path)
+            if wanted == form(document.path)
         ]
         hidden = hidden_now(((each.document.folder, each.document.path) for each in found), readers)
         found = [each for each in found if (each.document.folder, each.document.path) not in hidden]
@@ -151,12 +152,22 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
     raise UnknownPathError(f"No document {path!r} in the index. {hint}")
 
 
-def _wanted(path: str) -> Iterator[tuple[str, str | None, bool]]:
-    """Yield what a path may mean, the likeliest first: a path, one with a heading, and each of them as citations write it, on one line."""
+def _wanted(path: str) -> Iterator[tuple[str, str | None, Callable[[str], str]]]:
+    """Yield what a path may mean, the likeliest first, with the form of paths that it is compared with: a path, or one with a heading.
+
+    Each is as it stands, as citations write it (on one line), or as one types it on Windows or macOS.
+    """
     file, _, heading = path.partition("#")
-    for as_cited in (False, True):
-        yield path, None, as_cited
-        yield file, heading, as_cited
+    for form in (str, one_line):
+        yield path, None, form
+        yield file, heading, form
+    yield _typed(path), None, _typed
+    yield _typed(file), heading, _typed
+
+
+def _typed(path: str) -> str:
+    """Return a path with slashes, and with letters and accents together."""
+    return normalize("NFC", one_line(path)).replace("\\", "/")
 
 
 def _nearest(path: str, documents: Sequence[Document], readers: Sequence[Reader]) -> list[str]:

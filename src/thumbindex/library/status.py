@@ -45,7 +45,7 @@ class ModelHealth:
 def examine_model(name: str) -> ModelHealth:
     """Find a model on this machine, network or not, and compare its files with every digest that is known; raise ModelError."""
     # A cache that is empty remembers no digests: the files themselves are read.
-    with tempfile.TemporaryDirectory(prefix="thumbindex-doctor-") as cache:
+    with tempfile.TemporaryDirectory(prefix="thumbindex-doctor-", ignore_cleanup_errors=True) as cache:
         card = find_model(name, offline=True, cache=Path(cache))
     verified = len(BUNDLED_HASHES) if card.name == BUNDLED else verify_named(card.folder)
     return ModelHealth(card.name, card.folder, card.dimensions, verified)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -406,6 +407,8 @@ def index_for_server(arguments: Sequence[str]) -> int:
     """Index what `Opening.arguments` wrote, as `work_for_server` does; return the exit code. No user's command: no parser of options is imported."""
     collect_rarely()
     compute_on_one_thread()
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(encoding="utf-8")  # as the server reads it; Windows writes pipes in the encoding of its region
 
     def work() -> int:
         work_for_server(lambda: open_library(Opening.from_arguments(arguments)))

@@ -300,7 +300,8 @@ def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], 
         yield check_handshake(replace(opening, folder=there).arguments())
     else:
         # A server without folders would take the current one in, which may be anything.
-        with tempfile.TemporaryDirectory(prefix="thumbindex-doctor-") as made:
+        # Windows deletes no file that is open: the server's child may take a moment longer to end.
+        with tempfile.TemporaryDirectory(prefix="thumbindex-doctor-", ignore_cleanup_errors=True) as made:
             (Path(made) / "empty").mkdir()
             empty = Opening((str(Path(made).resolve() / "empty"),), Path(made).resolve() / "index", None, opening.overrides)
             yield check_handshake(empty.arguments())

@@ -116,7 +116,8 @@ def write_text(path: Path, text: str | None, before: str | None) -> None:
                 Path(temporary).unlink()
             raise
     except (OSError, RuntimeError) as error:
-        raise UsageError(f"{path}: cannot be written ({getattr(error, 'strerror', None) or error}): check who may write there.") from error
+        what = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path}: cannot be written ({what}): check who may write there, and quit the client on Windows.") from error
 
 
 def refuse_other(path: Path, before: str | None) -> None:

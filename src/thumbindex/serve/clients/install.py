@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from thumbindex.config import real_folder
 from thumbindex.errors import UsageError
 from thumbindex.process import environment
 from thumbindex.serve.clients.edit import (
@@ -213,8 +214,8 @@ def install(
     else:
         there = options_of(command_of(read_entry(spots[0])), "--folder")
         folders = _served(opening)
-        kept_roots = {Path(root).expanduser().resolve() for _, root in folders or opening.load().folders.items()}
-        gone = [each for each in there if Path(each).resolve() not in kept_roots]
+        kept_roots = {real_folder(root) for _, root in folders or opening.load().folders.items()}
+        gone = [each for each in there if real_folder(each) not in kept_roots]
         entries = (entry_of(chosen, around, _serve_command(opening, folders)), advice(folders))
         changes = [install_at(spot, entry) for spot, entry in zip(spots, entries, strict=False)]
     kept = [None if dry_run else each.write() for each in changes]

@@ -36,7 +36,7 @@ def hash_token(token: str) -> bytes:
 def read_hashes(path: Path) -> dict[str, bytes]:
     """Return the hashes in a token file by name; raise ConfigError for a line that is none, and never show it: it may hold a token."""
     found: dict[str, bytes] = {}
-    for number, line in enumerate(path.read_bytes().decode("utf-8", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(path.read_bytes().decode("utf-8-sig", errors="replace").splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         read = _LINE.fullmatch(line.strip())
