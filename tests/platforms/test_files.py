@@ -1,0 +1,294 @@
+"""A file system that refuses to replace or delete what is open, has no locks of POSIX, short paths, junctions: Windows, as far as it can be faked."""
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import thumbindex.corpus.read as read_module
+from platforms.fakes import refuse_open_files, refuse_opening
+from thumbindex.config import load_config
+from thumbindex.corpus.walk import walk, why_left_out
+from thumbindex.errors import ConfigError, StorageError, UsageError
+from thumbindex.index.files import Places, read_shared, refuse_network_drive, write_whole
+from thumbindex.library import Library
+from thumbindex.settings import CorpusSettings
+from thumbindex.testing import FakeEmbedder
+
+Open = Callable[[], Library]
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="a fake asks Linux which files are open")
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    root = tmp_path / "vault"
+    root.mkdir()
+    for name in ("apples", "pears", "plums"):
+        (root / f"{name}.md").write_text(f"# {name}\n\nSome {name} are ripe.\n", encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def opened(vault: Path, tmp_path: Path) -> Open:
+    def open_it() -> Library:
+        return Library.open([vault], index=tmp_path / "index", config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder())
+
+    return open_it
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_open_files(monkeypatch.setattr)
+
+
+def best(library: Library, question: str) -> str:
+    return library.query(question).passages[0].path
+
+
+def files_of(index: Path) -> list[Path]:
+    return [path for path in index.rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+def test_the_fake_refuses_what_is_open_and_nothing_else(windows: None, tmp_path: Path) -> None:
+    (tmp_path / "open").write_text("text")
+    with (tmp_path / "open").open(), pytest.raises(PermissionError, match="used by another process"):
+        (tmp_path / "open").unlink()
+    (tmp_path / "open").rename(tmp_path / "closed")
+    (tmp_path / "closed").unlink()
+
+
+def test_an_index_is_followed_and_built_anew_while_somebody_reads_it(windows: None, opened: Open, vault: Path) -> None:
+    with opened() as writer, opened() as reader:
+        writer.index()
+        assert best(reader, "ripe apples") == "apples.md"
+        (vault / "apples.md").write_text("# apples\n\nA storm took them all.\n", encoding="utf-8")
+        (vault / "pears.md").unlink()
+        writer.index()
+        assert best(reader, "storm") == "apples.md"
+        writer.index(rebuild=True)
+        assert best(reader, "storm") == "apples.md"
+        (vault / "plums.md").write_text("# plums\n\nThe plums are jam now.\n", encoding="utf-8")
+        assert writer.index().changed == 1
+        assert best(reader, "jam") == "plums.md"
+        assert [each.failure for each in writer.status()] == [""]
+
+
+def test_an_old_edition_that_is_open_is_deleted_by_a_later_rebuild(windows: None, opened: Open, tmp_path: Path) -> None:
+    with opened() as writer:
+        writer.index()
+        with opened() as reader:
+            assert best(reader, "ripe apples") == "apples.md"
+            writer.index(rebuild=True)
+            (folder,) = {path.parent for path in (tmp_path / "index").glob("*/edition")}
+            assert (folder / "1" / "index.sqlite3").exists()
+        writer.close()
+        writer.index(rebuild=True)
+        assert not (folder / "1").exists()
+
+
+def test_an_index_that_a_server_has_open_is_forgotten_once_that_has_ended(windows: None, opened: Open, tmp_path: Path) -> None:
+    with opened() as first:
+        first.index()
+        first.index(rebuild=True)  # now a file says which edition is the present one
+    with opened() as reader:
+        assert best(reader, "ripe apples") == "apples.md"
+        with opened() as other, pytest.raises(StorageError, match="another program has it open.* Quit the MCP clients"):
+            other.forget()
+    with Library.everywhere(index=tmp_path / "index", config=load_config(user_file=tmp_path / "none")) as there:
+        assert [each.root for each in there.forget()] == [str(tmp_path / "vault")]
+    assert files_of(tmp_path / "index") == []
+
+
+def test_the_edition_is_read_again_where_it_is_being_replaced_just_now(monkeypatch: pytest.MonkeyPatch, opened: Open) -> None:
+    with opened() as library:
+        library.index()
+        library.index(rebuild=True)
+        places = library.opened[0].places
+        before = places.present
+        refuse_opening(monkeypatch.setattr, "edition", 0.05)
+        assert places.present == before > 1
+
+
+def test_an_edition_that_stays_closed_to_us_is_never_taken_for_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write_whole(tmp_path / "edition", "7")
+    refuse_opening(monkeypatch.setattr, "edition", 60.0)
+    monkeypatch.setattr("thumbindex.index.files.patiently", lambda attempt: attempt())
+    with pytest.raises(StorageError, match="another program has it open"):
+        _ = Places(tmp_path).present
+
+
+def test_a_stamp_that_is_being_replaced_is_no_damage(monkeypatch: pytest.MonkeyPatch, opened: Open) -> None:
+    with opened() as library:
+        library.index()
+        refuse_opening(monkeypatch.setattr, "stamp", 0.05)
+        assert best(library, "ripe apples") == "apples.md"
+
+
+def test_a_file_that_may_not_be_read_on_linux_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    began = time.monotonic()
+    with pytest.raises(PermissionError):
+        read_shared(tmp_path / "stamp")
+    assert time.monotonic() - began < 0.5
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
+def test_a_file_system_without_locks_of_posix_is_indexed_all_the_same(monkeypatch: pytest.MonkeyPatch, opened: Open) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with opened() as library:
+        assert library.index().added == 3
+        assert best(library, "ripe apples") == "apples.md"
+        assert library.forget()
+
+
+# ------------------------------------------------------------------ the notes
+
+
+@pytest.fixture
+def by_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open files by their paths, as where no folder can be opened and no flag forbids to follow a link."""
+    monkeypatch.setattr(read_module, "_STEPS", False)
+    monkeypatch.setattr(read_module, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(read_module, "_FLAGS", os.O_RDONLY)
+
+
+def test_notes_are_read_where_no_folder_can_be_opened(by_path: None, opened: Open, tmp_path: Path, vault: Path) -> None:
+    (tmp_path / "secret.md").write_text("# Secret\n\nNever to be read.\n", encoding="utf-8")
+    (vault / "link.md").symlink_to(tmp_path / "secret.md")
+    with opened() as library:
+        report = library.index()
+        assert report.added == 3
+        assert [each.reason for each in report.skipped] == ["symlink that leads out of the folder: not followed"]
+        assert library.read("apples.md").text.startswith("# apples")
+
+
+def test_a_listing_without_inodes_is_compared_by_size_and_time(by_path: None, monkeypatch: pytest.MonkeyPatch, opened: Open, vault: Path) -> None:
+    facts_of = read_module._facts
+
+    def without_inodes(entries: list[os.DirEntry[str]]) -> tuple[dict[str, os.stat_result], dict[str, OSError]]:
+        found, failed = facts_of(entries)
+        return {name: os.stat_result((each[0], 0, 0, 0, *each[4:]), _times(each)) for name, each in found.items()}, failed
+
+    monkeypatch.setattr(read_module, "_facts", without_inodes)
+    for path in vault.iterdir():
+        os.utime(path, ns=(10**18, 10**18))
+    with opened() as library:
+        library.index()
+        assert library.index().changed == 0
+        (vault / "pears.md").write_text("# pears\n\nSome pears are soft.\n", encoding="utf-8")
+        assert library.index().changed == 1
+
+
+def _times(facts: os.stat_result) -> dict[str, int]:
+    created = 10**18  # on Windows this is when the file was made
+    return {"st_atime_ns": facts.st_atime_ns, "st_mtime_ns": facts.st_mtime_ns, "st_ctime_ns": created}
+
+
+class Junction:
+    """A folder's entry that leads elsewhere, as Python shows it on Windows."""
+
+    def __init__(self, real: os.DirEntry[str]) -> None:
+        self.name, self.path, self._real = real.name, real.path, real
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return True
+
+    def stat(self, *, follow_symlinks: bool = True) -> object:
+        return type("Facts", (), {"st_reparse_tag": 0xA0000003})()
+
+
+def test_a_junction_is_followed_as_a_symlink_is_and_never_in_a_circle(by_path: None, monkeypatch: pytest.MonkeyPatch, vault: Path) -> None:
+    (vault / "again").symlink_to(vault)
+    (vault / "out").symlink_to(vault.parent)
+    scandir = os.scandir
+
+    class Listing:
+        def __init__(self, path: str) -> None:
+            self._real = scandir(path)
+
+        def __enter__(self) -> list[object]:
+            return [Junction(each) if each.is_symlink() else each for each in self._real]
+
+        def __exit__(self, *_: object) -> None:
+            self._real.close()
+
+    monkeypatch.setattr(os, "scandir", Listing)
+    monkeypatch.setattr(read_module, "_JUNCTIONS", True)
+    found = walk(vault, CorpusSettings())
+    assert [each.path for each in found.files] == ["apples.md", "pears.md", "plums.md"]
+    assert [(each.path, each.reason) for each in found.problems] == [("out", "symlink that leads out of the folder: not followed")]
+
+
+def test_a_symlink_to_another_drive_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vault: Path) -> None:
+    (tmp_path / "drive").mkdir()
+    (tmp_path / "drive" / "far.md").write_text("# Far\n", encoding="utf-8")
+    (vault / "far.md").symlink_to(tmp_path / "drive" / "far.md")
+
+    def refuse(path: str, start: str) -> str:
+        raise ValueError("path is on mount 'D:', start on mount 'C:'")
+
+    monkeypatch.setattr(os.path, "relpath", refuse)
+    assert why_left_out(vault, "far.md", CorpusSettings()) == "symlink that leads out of the folder: not followed"
+
+
+def test_a_note_whose_path_is_too_long_for_windows_is_reported(by_path: None, monkeypatch: pytest.MonkeyPatch, opened: Open, vault: Path) -> None:
+    deep = vault / "deep"
+    deep.mkdir()
+    name = "n" * (read_module.LONGEST_PATH - len(str(deep)) - 3) + ".md"
+    (deep / name).write_text("# Long\n", encoding="utf-8")
+    for call in ("open", "lstat", "stat"):
+        real = getattr(os, call)
+
+        def short(path: object, *arguments: object, real: Callable[..., object] = real, **named: object) -> object:
+            if isinstance(path, str | Path) and len(str(path)) > read_module.LONGEST_PATH:
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+            return real(path, *arguments, **named)
+
+        monkeypatch.setattr(os, call, short)
+    with opened() as library:
+        (problem,) = library.index().skipped
+        assert problem.path == f"deep/{name}"
+        assert "No such file or directory (Windows takes no path of 260 characters: shorten it" in problem.reason
+
+
+def test_ignore_rules_that_powershell_wrote_hold(tmp_path: Path, vault: Path) -> None:
+    (vault / ".gitignore").write_text("pears.md\r\n", encoding="utf-16", newline="")
+    assert [each.path for each in walk(vault, CorpusSettings()).files] == ["apples.md", "plums.md"]
+
+
+def test_a_path_may_be_typed_with_backslashes(opened: Open, vault: Path) -> None:
+    (vault / "sub").mkdir()
+    (vault / "sub" / "figs.md").write_text("# figs\n\nSome figs are ripe.\n", encoding="utf-8")
+    with opened() as library:
+        library.index()
+        assert library.read("sub\\figs.md").path == "sub/figs.md"
+        assert [each.path for each in library.query("ripe", path=["sub\\figs.md"]).passages] == ["sub/figs.md"]
+
+
+def test_an_index_on_a_network_share_of_windows_is_refused() -> None:
+    with pytest.raises(UsageError, match="is on a network drive"):
+        refuse_network_drive(Path("\\\\server\\notes\\index"), mounts="")
+
+
+@pytest.mark.parametrize("place", ["C:\\Users\\ada\\index", "\\\\?\\C:\\index", "/home/ada/index"])
+def test_an_index_on_a_local_disk_is_not_refused(place: str) -> None:
+    refuse_network_drive(Path(place), mounts="")
+
+
+def test_a_path_of_windows_in_double_quotes_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[folders]\nnotes = "C:\\Users\\ada"\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match="write a path between single quotes"):
+        load_config(user_file=tmp_path / "config.toml")
