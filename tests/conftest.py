@@ -30,6 +30,7 @@ SLOW = (
     "corpus/test_corpora.py",
     "encode/test_export.py",
     "faults/",
+    "platforms/test_children.py",
     "serve/http/test_clients.py",
     "serve/http/test_serving.py",
     "serve/test_live.py",

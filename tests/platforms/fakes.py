@@ -1,3 +1,4 @@
+# ruff: noqa: PTH - what is faked is the os layer itself
 """What the os layer does on Windows and on macOS, put over that of Linux: for a test by its `monkeypatch`, for a child by `site/sitecustomize.py`.
 
 A fake shows that our code meets a refusal as it should. It does not show that the real system refuses just that.
@@ -69,18 +70,22 @@ def refuse_open_files(patch: Patch) -> None:
 
 def refuse_opening(patch: Patch, name: str, seconds: float) -> None:
     """Refuse to open the files of a name for a moment, as while another process replaces them; the moment begins at the first refusal."""
-    open_it, until = os.open, list[float]()
+    until: list[float] = []
 
-    def refuse(path: Any, *arguments: Any, **named: Any) -> int:
-        if os.path.basename(os.fspath(path)) == name:
-            until.append(time.monotonic() + seconds)
-            if time.monotonic() < until[0]:
-                error = PermissionError(13, "Permission denied", os.fspath(path))
-                error.winerror = None  # type: ignore[attr-defined]  # as `os.open` has it there
-                raise error
-        return open_it(path, *arguments, **named)
+    def refusing(open_it: Callable[..., Any]) -> Callable[..., Any]:
+        def refuse(path: Any, *arguments: Any, **named: Any) -> Any:
+            if isinstance(path, str | os.PathLike) and os.path.basename(os.fspath(path)) == name:
+                until.append(time.monotonic() + seconds)
+                if time.monotonic() < until[0]:
+                    error = PermissionError(13, "Permission denied", os.fspath(path))
+                    error.winerror = None  # type: ignore[attr-defined]  # as `os.open` has it there
+                    raise error
+            return open_it(path, *arguments, **named)
 
-    patch(os, "open", refuse)
+        return refuse
+
+    for module in (os, io, builtins):
+        patch(module, "open", refusing(module.open))
 
 
 class Module(types.ModuleType):
@@ -110,13 +115,13 @@ def show_windows(patch: Patch) -> None:
     }
     import_it = builtins.__import__
 
-    def import_for_ours(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        if (globals or {}).get("__package__", "") and globals["__package__"].partition(".")[0] == "thumbindex":
+    def import_for_ours(name: str, namespace: Any = None, local: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        if ((namespace or {}).get("__package__") or "").partition(".")[0] == "thumbindex":
             if name == "fcntl":
                 raise ModuleNotFoundError("No module named 'fcntl'")
             if name in seen and not fromlist:
                 return seen[name]
-        return import_it(name, globals, locals, fromlist, level)
+        return import_it(name, namespace, local, fromlist, level)
 
     patch(builtins, "__import__", import_for_ours)
 

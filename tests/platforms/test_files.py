@@ -96,7 +96,7 @@ def test_an_index_that_a_server_has_open_is_forgotten_once_that_has_ended(window
         first.index(rebuild=True)  # now a file says which edition is the present one
     with opened() as reader:
         assert best(reader, "ripe apples") == "apples.md"
-        with opened() as other, pytest.raises(StorageError, match="another program has it open.* Quit the MCP clients"):
+        with opened() as other, pytest.raises(StorageError, match=r"another program has it open.* Quit the MCP clients"):
             other.forget()
     with Library.everywhere(index=tmp_path / "index", config=load_config(user_file=tmp_path / "none")) as there:
         assert [each.root for each in there.forget()] == [str(tmp_path / "vault")]
