@@ -1,4 +1,4 @@
-# ruff: noqa: PTH - what is faked is the os layer itself
+# ruff: noqa: PTH115, PTH118, PTH119, PTH120, PTH208 - what is faked is the os layer itself
 """What the os layer does on Windows and on macOS, put over that of Linux: for a test by its `monkeypatch`, for a child by `site/sitecustomize.py`.
 
 A fake shows that our code meets a refusal as it should. It does not show that the real system refuses just that.
