@@ -109,9 +109,9 @@ class Store(Database):
 
     def manifest(self, paths: Iterable[str] | None = None) -> dict[str, FileState]:
         """Return each path's file state when it was read, of all paths or of these."""
-        sql = f"SELECT {_DOCUMENT} FROM documents"
+        sql = "SELECT path, size, mtime_ns, inode, digest, ctime_ns FROM documents"
         rows = self.fetch(sql) if paths is None else self.fetch_in(f"{sql} WHERE path IN ({{}})", paths)
-        return {row[1]: _state(row) for row in rows}
+        return {row[0]: _state(row) for row in rows}
 
     def remove_documents(self, paths: Iterable[str]) -> None:
         """Remove documents with all that hangs on them."""
@@ -471,7 +471,7 @@ def _aliases(facts: str) -> tuple[str, ...]:
 
 
 def _state(row: Row) -> FileState:
-    _, path, size, mtime, inode, digest, _, _, _, ctime, *_ = row
+    path, size, mtime, inode, digest, ctime = row
     return FileState(path, size, mtime, inode % 2**64, digest, ctime)
 
 

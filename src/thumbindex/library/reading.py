@@ -195,7 +195,8 @@ def hidden_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) -> 
     for reader in readers:
         if asked := paths.get(reader.folder.name):
             try:
-                indexed, is_read_so = reader.store.manifest(asked), reader.store.meta("corpus") == cutting(reader.folder)
+                store = reader.store
+                indexed, is_read_so = store.manifest(asked), store.meta("corpus") == cutting(reader.folder)
             except StorageError:  # it is just being put in the place of another: all are read
                 indexed, is_read_so = {}, False
             found |= {(reader.folder.name, path) for path in asked if _is_hidden(reader.folder, path, indexed.get(path), is_read_so)}
