@@ -59,6 +59,17 @@ def test_a_cluster_tells_its_rule_what_differs_where_and_when(library: Library) 
     assert set(grey.differs.split(" against ")) == {"`30 day`", "`90 day`"}
 
 
+@pytest.mark.parametrize("paths", [("daily/2026-01-05.md", "daily/2026-01-06.md"), ("1.5.8.md", "1.6.0.md")])
+def test_notes_of_two_days_or_releases_are_alike_and_contradict_nothing(library: Library, vault: Path, paths: tuple[str, str]) -> None:
+    (vault / "daily").mkdir()
+    for path, days in zip(paths, (40, 50), strict=True):
+        (vault / path).write_text(f"# Retention\n\n{RETENTION.format(days)}\n", encoding="utf-8")
+    library.index()
+    found = clusters(library)
+    assert (found[paths].zone, found[paths].differs) == ("grey", "")
+    assert found["new/d.md", "old/c.md"].differs
+
+
 def test_counts_tell_how_much_of_a_vault_is_merged_or_flagged(library: Library) -> None:
     found = library.duplicates()
     assert (found.chunks, found.merged, found.flagged) == (5, 2, 2)

@@ -47,6 +47,7 @@ from thumbindex.model import (
     iso_day,
 )
 from thumbindex.ports import Embedder, Matrix, Vector
+from thumbindex.query.copies import are_of_two_days
 from thumbindex.settings import Config, IndexSettings, IngestSettings
 from thumbindex.text import embedded_text, plural, text_key, visible, words
 
@@ -486,13 +487,17 @@ def _cluster_of(links: list[_Link], standings: Mapping[int, Standing], decisions
         folder,
         "same" if is_same else "grey",
         first.rule,
-        "; ".join(dict.fromkeys(link.differs for link in links if link.differs)),
+        "; ".join(dict.fromkeys(link.differs for link in links if link.differs and not _is_of_two_days(link, standings))),
         first.cosine,
         tuple(sorted(standing, key=lambda each: (each.date, each.place.path, each.place.start_line), reverse=True)),
         tuple(sorted(decided)),
         verdict,
         made[0].note if verdict else "",
     )
+
+
+def _is_of_two_days(link: _Link, standings: Mapping[int, Standing]) -> bool:
+    return any(are_of_two_days(standings[a].place.path, standings[b].place.path) for a, b in combinations(sorted(link.rows), 2))
 
 
 def _pairs_of(cluster: Cluster) -> list[tuple[Pair, Pair]]:

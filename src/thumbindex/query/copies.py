@@ -353,14 +353,19 @@ def are_of_one_template(first: Candidate, second: Candidate, catalog: Catalog, r
     mine, other = (catalog.documents[each.document] for each in (first, second))
     if mine is other:
         return False
-    (name, mark), (other_name, other_mark) = day_or_release(mine.path), day_or_release(other.path)
-    if name == other_name and mark and mark != other_mark:
+    if are_of_two_days(mine.path, other.path):
         return True
     if _folder_of(mine) != _folder_of(other) or not leans(first.chunk.text) or not leans(second.chunk.text):
         return False
     if first.id not in rows:
         rows[first.id] = _is_one_of_a_row(first, catalog)
     return rows[first.id]
+
+
+def are_of_two_days(path: str, other: str) -> bool:
+    """Tell by their paths whether two notes are of two days or releases, and differ by nature."""
+    (name, mark), (other_name, other_mark) = day_or_release(path), day_or_release(other)
+    return bool(mark) and name == other_name and mark != other_mark
 
 
 def day_or_release(path: str) -> tuple[str, str]:
