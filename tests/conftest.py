@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -12,6 +13,9 @@ CACHE = Path(__file__).parents[1] / ".cache"
 
 # what several folders of tests share lies here, and is imported by its name
 sys.path.insert(0, str(Path(__file__).parent))
+
+# a process that was started in the background ignores Ctrl-C, and so would the ones that tests send it to
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # before anything imports huggingface_hub: no test goes to the network, or sees the models of whoever runs it
 os.environ["HF_HUB_OFFLINE"] = "1"
