@@ -52,6 +52,8 @@ def test_front_matter_says_when_a_note_was_written_and_updated(block: str, date:
         "2026-01-31 Trip/packing.md",
         "Jan 31st, 2026.md",
         "31 January 2026.md",
+        "31.1.2026 Meeting.md",
+        "31-01-2026.md",
     ],
 )
 def test_a_file_s_name_or_its_folders_say_its_day(path: str) -> None:
@@ -60,7 +62,19 @@ def test_a_file_s_name_or_its_folders_say_its_day(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["v20260131.md", "build-20269931.md", "2026-02-30.md", "1.2026.01.31.md", "2026-01.md", "31-01.md", "00000101.md", "123456789012.md", "notes.md"],
+    [
+        "v20260131.md",
+        "build-20269931.md",
+        "2026-02-30.md",
+        "1.2026.01.31.md",
+        "v31.1.2026.md",
+        "03.04.2026.md",
+        "2026-01.md",
+        "31-01.md",
+        "00000101.md",
+        "123456789012.md",
+        "notes.md",
+    ],
 )
 def test_a_number_or_a_version_in_a_name_is_no_day(path: str) -> None:
     assert dates(path, "# Note\n\nText.\n") == ("", "")

@@ -94,7 +94,9 @@ def day_of_path(path: str) -> date | None:
     stem, dot, _ = path.rpartition(".")
     stem = stem if dot else path
     for part in reversed(stem.split("/")):
-        found = next(filter(None, map(_day_of, _IN_NAME.finditer(part))), None) or next((day for _, day in _days(fold_line(part), words=True)), None)
+        found = next(filter(None, map(_day_of, _IN_NAME.finditer(part))), None) or next(
+            (day for _, day in _days(fold_line(part), is_name=True)), None
+        )
         if found:
             return found
     return next(filter(None, map(_day_of, _FOLDERS.finditer(stem))), None)
@@ -138,10 +140,10 @@ def _days_of_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | N
     return updated, written
 
 
-def _days(text: str, *, words: bool = False) -> Iterator[tuple[re.Match[str], date]]:
-    """Yield the dates in a text, with the days that they are; with `words` only those that name the month."""
+def _days(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
+    """Yield the dates in a text, with the days that they are; of a name those that begin with the year are left out, which may be a release."""
     for found in _DATE.finditer(text):
-        if (day := _day_of(found)) and not (words and not (found["d5"] or found["d6"] or found["d3"])):
+        if (day := _day_of(found)) and not (is_name and (found["y1"] or found["y2"])):
             yield found, day
 
 
