@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -226,7 +227,7 @@ def test_a_junction_is_followed_as_a_symlink_is_and_never_in_a_circle(by_path: N
             self._real.close()
 
     monkeypatch.setattr(os, "scandir", Listing)
-    monkeypatch.setattr(read_module, "_JUNCTIONS", True)
+    monkeypatch.setattr(read_module, "_WINDOWS", True)
     found = walk(vault, CorpusSettings())
     assert [each.path for each in found.files] == ["apples.md", "pears.md", "plums.md"]
     assert [(each.path, each.reason) for each in found.problems] == [("out", "symlink that leads out of the folder: not followed")]
@@ -259,6 +260,8 @@ def test_a_note_whose_path_is_too_long_for_windows_is_reported(by_path: None, mo
 
         monkeypatch.setattr(os, call, short)
     with opened() as library:
+        assert "Windows" not in library.index().skipped[0].reason
+        monkeypatch.setattr(read_module, "_WINDOWS", True)
         (problem,) = library.index().skipped
         assert problem.path == f"deep/{name}"
         assert "No such file or directory (Windows takes no path of 260 characters: shorten it" in problem.reason
@@ -276,6 +279,19 @@ def test_a_path_may_be_typed_with_backslashes(opened: Open, vault: Path) -> None
         library.index()
         assert library.read("sub\\figs.md").path == "sub/figs.md"
         assert [each.path for each in library.query("ripe", path=["sub\\figs.md"]).passages] == ["sub/figs.md"]
+        for typed in ("path:sub\\figs ripe", "file:figs ripe", "path:*b\\* ripe"):
+            assert [each.path for each in library.query(typed).passages] == ["sub/figs.md"]
+
+
+def test_a_file_that_is_written_whole_is_read_as_it_was_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = Path.open
+
+    def as_on_windows(path: Path, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+        return real(path, mode, *arguments, **({"newline": "\r\n"} if "b" not in mode else {}), **named)
+
+    monkeypatch.setattr(Path, "open", as_on_windows)
+    write_whole(tmp_path / "small", "one\ntwo\n")
+    assert read_shared(tmp_path / "small") == b"one\ntwo\n"
 
 
 def test_an_index_on_a_network_share_of_windows_is_refused() -> None:

@@ -26,7 +26,7 @@ _BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
 
 _FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
-_JUNCTIONS, _MOUNT_POINT = sys.platform == "win32", 0xA0000003
+_WINDOWS, _MOUNT_POINT = sys.platform == "win32", 0xA0000003
 """Whether there are junctions, and the tag of one (`stat.IO_REPARSE_TAG_MOUNT_POINT`, which other systems lack)."""
 
 _FACTS = struct.Struct("=IQqqq")
@@ -87,7 +87,7 @@ def list_folder(real: str, settings: CorpusSettings) -> FolderListing:
 
 def _is_junction(entry: os.DirEntry[str]) -> bool:
     """Tell whether an entry is a folder that leads elsewhere, as a symlink does, and that Python takes for a folder (Windows)."""
-    if not _JUNCTIONS:
+    if not _WINDOWS:
         return False
     return getattr(entry.stat(follow_symlinks=False), "st_reparse_tag", 0) == _MOUNT_POINT
 
@@ -161,7 +161,7 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
         descriptor = _open_inside(root, os.path.realpath(path))
     except (OSError, ValueError) as error:
         why = f" (Windows takes no path of {len(path)} characters: shorten it, or allow long paths there)"
-        return f"cannot be read: {getattr(error, 'strerror', None) or error}{why if len(path) > LONGEST_PATH else ''}"
+        return f"cannot be read: {getattr(error, 'strerror', None) or error}{why if _WINDOWS and len(path) > LONGEST_PATH else ''}"
     if descriptor is None:
         return _OUT
     try:

@@ -47,7 +47,7 @@ class Places:
         try:  # a server asks hundreds of times a second: a tenth of the time of a Path
             return int(read_shared(os.path.join(self.folder, _EDITION)))  # noqa: PTH118
         except OSError as error:
-            if _is_in_use(error):  # to take another edition for the present one would delete this one
+            if is_in_use(error):  # to take another edition for the present one would delete this one
                 raise storage_error(self.folder, error) from error
             return 1
         except ValueError:
@@ -110,8 +110,8 @@ def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
     """Write a small file, whole or not at all: one process at a time. With `durable`, for what cannot be made anew, it is on the disk then."""
     new = path.with_name(f"{path.name}.new")  # one name: what a process that is killed here leaves goes with the next
     with writing(path.parent):
-        with new.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with new.open("wb") as file:  # as text, Windows would write other line ends than are compared
+            file.write(text.encode())
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
@@ -147,7 +147,7 @@ def writing(place: Path) -> Iterator[None]:
 def storage_error(place: Path, error: OSError) -> StorageError:
     """Return what an error of the system means."""
     what = error.strerror or str(error)
-    if _is_in_use(error):
+    if is_in_use(error):
         return StorageError(
             f"{place} cannot be written ({what}): another program has it open, or permissions forbid it."
             " Quit the MCP clients that serve this folder and run it again, or choose another place with --index."
@@ -177,7 +177,7 @@ def read_shared(path: str | Path) -> bytes:
     try:
         return _read_small(path)
     except PermissionError as error:
-        if not _is_in_use(error):
+        if not is_in_use(error):
             raise
     return patiently(lambda: _read_small(path))
 
@@ -190,7 +190,7 @@ def _read_small(path: str | Path) -> bytes:
         os.close(file)
 
 
-def _is_in_use(error: OSError) -> bool:
+def is_in_use(error: OSError) -> bool:
     """Tell whether another process may have the file open: on Windows, where errors have one more number, that reads as a lack of permission."""
     return isinstance(error, PermissionError) and hasattr(error, "winerror")
 

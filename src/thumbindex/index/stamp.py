@@ -14,7 +14,7 @@ from typing import TypeVar
 from zlib import crc32
 
 from thumbindex.errors import IndexDamagedError
-from thumbindex.index.files import read_shared, write_whole, writing
+from thumbindex.index.files import is_in_use, read_shared, storage_error, write_whole, writing
 
 VERSION = "8"
 """Changes when the analysis of words or the form of the files changes."""
@@ -128,7 +128,9 @@ def _read_lines(folder: Path) -> list[str] | None:
     """Return the lines of a stamp, none where it is not as it was written; None where there is no stamp of this version."""
     try:
         *lines, check = read_shared(folder / STAMP).decode("utf-8", "replace").split("\n")
-    except OSError:
+    except OSError as error:
+        if is_in_use(error):
+            raise storage_error(folder, error) from error
         return None
     if not lines or check != str(_checksum(lines)):
         return []

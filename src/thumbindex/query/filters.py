@@ -192,6 +192,8 @@ class FilterIndex:
     def meeting(self, condition: Condition) -> Mask:
         """Tell which documents meet what is asked of their tags, path or title, case and accents aside; whether that excludes them is not asked."""
         held, wanted = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
+        if condition.field in ("path", "file"):
+            wanted = wanted.replace("\\", "/")
         if condition.field == "tag":
             for tag, numbers in self._tags.items():
                 if f"{tag}/".startswith(f"{wanted}/"):
@@ -216,7 +218,7 @@ class FilterIndex:
             return ()
         if field == "tag":
             return nearest(fold_line(value), self._tag_names)
-        return nearest(_form(re.sub(r"\*\.\w+$|[*?]", "", value)), self._place_names)
+        return nearest(_form(re.sub(r"\*\.\w+$|[*?]", "", value.replace("\\", "/"))), self._place_names)
 
     @cached_property
     def _tags(self) -> Mapping[str, list[int]]:
