@@ -122,6 +122,12 @@ def test_names_that_differ_in_their_signs_are_several(ask, name) -> None:
     assert [search.passages[0].title, *(each.name_kind for each in search.candidates[1:])] == [name, None, None][: len(search.candidates)]
 
 
+def test_a_language_s_sign_begins_no_heading(ask) -> None:
+    notes = [document(f"{n}.md", f"# {title}\n\nGenerics.") for n, title in enumerate(("Advanced C", "Advanced C#"))]
+    assert [each.document for each in ask(notes, "advanced c#")[0].candidates if each.name_kind] == [1]
+    assert not [each for each in ask(notes[:1], "advanced c#")[0].candidates if each.name_kind]
+
+
 @pytest.mark.parametrize("name", ["???", "🌱", "❤️", "…", "+"])
 def test_a_name_of_signs_alone_brings_its_note(ask, name) -> None:
     search, _ = ask([*NOTES, document("signs.md", "Roots and leaves.", title=name)], name)

@@ -38,6 +38,7 @@ _FILE = re.compile(r"[^\W_]\.[A-Za-z]\w+$")
 _ABOVE = re.compile(r"^(?:\.{0,2}/)+")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
 _SIGN = re.compile(r"(?<=[^\W_])[+#]+(?!\w)")
+_LANGUAGE = re.compile(r"(?<!\w)\w#$")  # C#
 _LINE = re.compile(r"^[ \t>]*#{1,6}[ \t]+(\S.*)$", re.M)
 _ORDER = {NameKind.PATH: 0, NameKind.FILE: 1, NameKind.TITLE: 2, NameKind.ALIAS: 2, NameKind.HEADING: 3}
 
@@ -185,7 +186,7 @@ def references(text: str) -> tuple[Reference, ...]:
     elif link is not None:
         text = unquote(_LINK_TITLE.sub("", link[1].strip()).strip().strip("<>").strip())
     name, _, heading = (part.strip() for part in text.partition("#"))
-    is_open = name and not heading and text.endswith("#") and len(name) >= FEWEST_OPEN
+    is_open = name and not heading and text.endswith("#") and len(name) >= FEWEST_OPEN and not _LANGUAGE.search(text)
     with_heading = is_open or (heading and (wikilink or link or _FILE.search(name)))  # "C# basics" is no heading of C
     return (Reference(text), Reference(name, heading.rpartition("#")[2].strip())) if with_heading else (Reference(text),)
 
