@@ -178,7 +178,10 @@ def test_git_tells_the_days_of_notes_that_state_none(vault: Path, opened: Open, 
 @needs_git
 def test_a_folder_inside_a_work_tree_and_a_clone_have_git_s_days(vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
     write(vault / "docs/a.md", "Plums.")
+    write(vault / "-notes/b.md", "Pears.")
     commit("2026-01-31")
+    with opened(vault / "-notes") as library:
+        assert (days(library), [each.problems for each in library.status()]) == ({"b.md": "2026-01-31"}, [()])
     git("clone", "-q", str(vault), str(tmp_path / "clone"))
     git("pack-refs", "--all", folder=tmp_path / "clone")
     git("worktree", "add", "-q", str(tmp_path / "tree"))
@@ -289,15 +292,19 @@ def test_the_edge_of_a_shallow_clone_is_not_believed(vault: Path, tmp_path: Path
 
 
 @needs_git
-@pytest.mark.parametrize("kind", ["unborn", "sha256", "alternates", "elsewhere", "symlink", "broken", "a pipe"])
+@pytest.mark.parametrize("kind", ["unborn", "staged", "orphan", "sha256", "alternates", "elsewhere", "symlink", "broken", "a pipe"])
 def test_where_git_cannot_be_believed_days_are_unknown(kind: str, vault: Path, tmp_path: Path, opened: Open, git: Git, commit: Commit) -> None:
     write(vault / "a.md", "Plums.")
     own = vault / ".git"
     if kind == "sha256":
         shutil.rmtree(own)
         git("init", "-q", "--object-format=sha256")
-    if kind != "unborn":
+    if kind == "staged":
+        git("add", "-A")
+    elif kind != "unborn":
         commit("2026-01-31")
+    if kind == "orphan":
+        git("checkout", "-q", "--orphan", "other")
     if kind == "alternates":
         (own / "objects/info/alternates").write_text(f"{tmp_path}\n")
     elif kind in ("elsewhere", "symlink"):
@@ -311,7 +318,7 @@ def test_where_git_cannot_be_believed_days_are_unknown(kind: str, vault: Path, t
         os.mkfifo(own / "HEAD")
     with opened() as library:
         assert days(library) == {"a.md": ""}
-        assert [each.path for each in library.status()[0].problems] == ([] if kind == "unborn" else [".git"])
+        assert [each.path for each in library.status()[0].problems] == ([] if kind in ("unborn", "staged", "orphan") else [".git"])
 
 
 @needs_git

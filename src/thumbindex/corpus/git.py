@@ -54,9 +54,15 @@ def find_work_tree(root: Path) -> Path | None:
 
 
 def has_no_commit(tree: Path) -> bool:
-    """Tell whether a work tree's own repository holds nothing yet."""
-    objects = tree / ".git/objects"
-    return objects.is_dir() and not any(objects.glob("??/*")) and not any(objects.glob("pack/*.pack"))
+    """Tell whether nothing is committed yet on the branch that is checked out, or there is no repository in `.git`."""
+    if (tree / ".git").is_dir() and not os.path.lexists(tree / ".git/HEAD"):
+        return True
+    places = _directories(tree)
+    if places is None:
+        return False
+    branch = _read(places[0], "HEAD", _SMALL_FILE).strip().removeprefix("ref:").strip()
+    is_plain = branch.startswith("refs/heads/") and not os.path.lexists(places[1] / "reftable")
+    return is_plain and not os.path.lexists(places[1] / branch) and not _packed(places[1], branch)
 
 
 def find_repository(root: Path) -> Repository | None:
@@ -132,7 +138,7 @@ def read_days(repository: Repository, own: Path, interrupted: Callable[[], bool]
 def read_tracked(repository: Repository, own: Path, interrupted: Callable[[], bool] = lambda: False) -> frozenset[str] | None:
     """Return the paths (NFC) of the commit below the folder, much sooner than their days; None and errors as with `read_days`."""
     below = f"{repository.below}/" if repository.below else ""
-    written = _ask(repository, own, [*_TREE, repository.commit, *filter(None, [below])], interrupted)
+    written = _ask(repository, own, [*_TREE, "--", repository.commit, *filter(None, [below])], interrupted)
     return None if written is None else frozenset(normalize("NFC", path[len(below) :]) for path in written.split("\0") if path)
 
 
