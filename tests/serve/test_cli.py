@@ -100,6 +100,7 @@ def test_a_word_behind_a_dash_without_quotes_is_answered_with_how_it_is_typed(ru
     assert "No such option: -whiteboard." in said
     assert "`thumbindex query 'tea -whiteboard'`" in said
     assert run("query", "--", "button", "-whiteboard").exit_code == 0
+    assert "--limit -5: ask for" in run("query", "button", "--limit", "-5").stderr
 
 
 def test_notes_are_listed_without_a_question(run: Run) -> None:

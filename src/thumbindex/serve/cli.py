@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,8 +179,10 @@ class QueryCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options and the words of a query."""
         known = {name for each in self.params for name in each.opts}.union(ctx.help_option_names)
+        takes_value = {name for each in self.params if not getattr(each, "is_flag", True) for name in each.opts}
         given = args[: args.index("--")] if "--" in args else args
-        if unknown := next((each for each in given if re.fullmatch(r"-\w[\w-]*", each) and each not in known), None):
+        loose = [each for before, each in pairwise(["", *given]) if before not in takes_value]
+        if unknown := next((each for each in loose if re.fullmatch(r"-\w[\w-]*", each) and each not in known), None):
             ctx.fail(f"No such option: {unknown}. To leave out notes with a word, quote the query: `thumbindex query 'tea {unknown}'`.")
         return super().parse_args(ctx, args)
 
