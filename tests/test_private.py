@@ -356,3 +356,50 @@ def test_a_folders_own_file_adds_to_what_is_private_and_takes_nothing_away(vault
     library = opened("corpus.private.globs=mine.md")
     library.index()
     assert [each.path for each in library.outline()] == ["open.md"]
+
+
+# ------------------------------------------------------------------ at once, before anybody has indexed it
+
+
+def test_a_note_that_becomes_private_hides_no_namesake_in_another_folder(tmp_path: Path) -> None:
+    for name in ("mine", "theirs"):
+        write(tmp_path / name / "README.md", f"# Apples of {name}\n\nApples keep in a cool cellar.\n")
+    with Library.open([tmp_path / "mine", tmp_path / "theirs"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        write(tmp_path / "mine/README.md", BY_KEY)
+        assert {each.folder for each in library.query("apples in a cellar").passages} == {"theirs"}
+
+
+def test_an_answer_and_why_name_no_private_note_as_what_another_one_is_a_copy_of(vault: Path, opened: Callable[..., Library]) -> None:
+    write(vault / "best.md", "# Ripe plums\n\nRipe plums are blue.\n")
+    for name in ("hidden", "twin"):
+        write(vault / f"{name}.md", "# Fruit\n\nSome say that plums are eaten when they are ripe, which takes until late in summer here.\n")
+    library = opened("query.skip=dedup_known,expand")
+    library.index()
+    assert "hidden.md" in repr(library.query("ripe plums", limit=1).trace)
+    assert "hidden.md" in repr(library.why("twin.md", "ripe plums"))
+    write(vault / "hidden.md", BY_KEY)
+    assert "hidden.md" not in repr(library.query("ripe plums", limit=1))
+    assert "hidden.md" not in repr(library.why("twin.md", "ripe plums"))
+
+
+QUESTIONS = ["tag:layoffs apples", "-tag:layoffs apples", "Plan of layoffs", "apples/pears -dismissals", "tag:layoffs", 'apples "planned dismissals"']
+
+
+@pytest.mark.parametrize(("text", "tags"), [("apples", ("layoffs",)), *((each, ()) for each in QUESTIONS)])
+def test_a_question_is_read_as_if_a_note_that_has_become_private_were_not_there(
+    vault: Path, opened: Callable[..., Library], text: str, tags: tuple[str, ...]
+) -> None:
+    library = opened("query.skip=correct,expand")
+    library.index()
+
+    def asked() -> tuple[object, ...]:
+        found = library.query(text, tag=tags)
+        return found.kind, found.filters, found.unmet, found.listed, found.answerable, [each.path for each in found.passages]
+
+    before = asked()
+    write(vault / "hidden.md", "# Plan of layoffs\n\nApples and planned dismissals #layoffs.\n")
+    library.index()
+    assert asked() != before
+    write(vault / "hidden.md", BY_KEY)
+    assert asked() == before
