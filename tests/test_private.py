@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.subject import TRUSTED_SECONDS
+from counting import calls_of
 from thumbindex.config import load_config
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
@@ -23,7 +26,7 @@ from thumbindex.library import Library
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import find_document, outline_headings, read_excerpt
 from thumbindex.serve.as_json import status_payload
-from thumbindex.serve.replies import complete, list_page
+from thumbindex.serve.replies import MOST_COMPLETIONS, PAGE, complete, list_page
 from thumbindex.settings import CorpusSettings
 from thumbindex.testing import FakeEmbedder
 
@@ -356,3 +359,122 @@ def test_a_folders_own_file_adds_to_what_is_private_and_takes_nothing_away(vault
     library = opened("corpus.private.globs=mine.md")
     library.index()
     assert [each.path for each in library.outline()] == ["open.md"]
+
+
+# ------------------------------------------------------------------ at once, before anybody has indexed it
+
+
+def test_a_note_that_becomes_private_hides_no_namesake_in_another_folder(tmp_path: Path) -> None:
+    for name in ("mine", "theirs"):
+        write(tmp_path / name / "README.md", f"# Apples of {name}\n\nApples keep in a cool cellar.\n")
+    with Library.open([tmp_path / "mine", tmp_path / "theirs"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        write(tmp_path / "mine/README.md", BY_KEY)
+        assert {each.folder for each in library.query("apples in a cellar").passages} == {"theirs"}
+        with pytest.raises(UnknownPathError, match=r"Nearest: README\.md"):
+            library.read("REDME.md")
+
+
+def test_an_answer_and_why_name_no_private_note_as_what_another_one_is_a_copy_of(vault: Path, opened: Callable[..., Library]) -> None:
+    write(vault / "best.md", "# Ripe plums\n\nRipe plums are blue.\n")
+    for name in ("hidden", "twin"):
+        write(vault / f"{name}.md", "# Fruit\n\nSome say that plums are eaten when they are ripe, which takes until late in summer here.\n")
+    library = opened("query.skip=dedup_known,expand")
+    library.index()
+    assert "hidden.md" in repr(library.query("ripe plums", limit=1).trace)
+    assert "hidden.md" in repr(library.why("twin.md", "ripe plums"))
+    write(vault / "hidden.md", BY_KEY)
+    assert "hidden.md" not in repr(library.query("ripe plums", limit=1))
+    assert "hidden.md" not in repr(library.why("twin.md", "ripe plums"))
+
+
+def test_a_note_that_moves_into_a_private_folder_is_in_no_answer_from_then_on(vault: Path, opened: Callable[..., Library]) -> None:
+    library = opened("corpus.private.globs=diary/**")
+    library.index()
+    before = told(library, "hidden.md"), all_told(library)
+    write(vault / "hidden.md", OPEN_TEXT)
+    library.index()
+    (vault / "diary").mkdir()
+    (vault / "hidden.md").rename(vault / "diary/hidden.md")
+    assert told(library, "hidden.md") == before[0]
+    assert ([each.path for each in library.query(SECRET).passages if each.path == "hidden.md"], "hidden.md" in repr(library.outline())) == ([], False)
+    library.index()
+    assert all_told(library) == before[1]
+
+
+def test_a_folder_that_is_away_answers_from_what_was_read_last(vault: Path, opened: Callable[..., Library]) -> None:
+    library = opened()
+    library.index()
+    vault.rename(vault.with_name("elsewhere"))
+    assert [each.path for each in library.query("apples in a cellar").passages][:1] == ["other.md"]
+    vault.mkdir()
+    assert [each.path for each in library.outline()] == ["open.md", "other.md"]
+
+
+QUESTIONS = ["tag:layoffs apples", "-tag:layoffs apples", "Plan of layoffs", "apples/pears -dismissals", "tag:layoffs", 'apples "planned dismissals"']
+
+
+@pytest.mark.parametrize(("text", "tags"), [("apples", ("layoffs",)), *((each, ()) for each in QUESTIONS)])
+def test_a_question_is_read_as_if_a_note_that_has_become_private_were_not_there(
+    vault: Path, opened: Callable[..., Library], text: str, tags: tuple[str, ...]
+) -> None:
+    library = opened("query.skip=correct,expand")
+    library.index()
+
+    def asked() -> tuple[object, ...]:
+        found = library.query(text, tag=tags)
+        return found.kind, found.filters, found.unmet, found.listed, found.answerable, [each.path for each in found.passages]
+
+    before = asked()
+    write(vault / "hidden.md", "# Plan of layoffs\n\nApples and planned dismissals #layoffs.\n")
+    library.index()
+    assert asked() != before
+    write(vault / "hidden.md", BY_KEY)
+    assert asked() == before
+
+
+def test_a_list_by_pages_a_completion_and_a_near_name_look_at_few_more_notes_than_they_show(tmp_path: Path) -> None:
+    for number in range(1000):
+        write(tmp_path / f"vault/{number:03}/README.md", OPEN_TEXT)
+    time.sleep(TRUSTED_SECONDS)
+
+    def read_unknown(library: Library) -> None:
+        with pytest.raises(UnknownPathError, match=r"Nearest: 000/README\.md, 001/README\.md, 002/README\.md\."):
+            library.read("readme")
+
+    with Library.open([tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index(words_only=True)
+        list_page(library, None)
+        for ask, most in ((lambda: list_page(library, None), PAGE), (lambda: complete(library, "path", "README"), MOST_COMPLETIONS)):
+            with calls_of("stat", "lstat") as counted:
+                ask()
+            assert counted.total() <= most + 100
+        with calls_of("stat", "lstat") as counted:
+            read_unknown(library)
+        assert counted.total() <= 100
+        write(tmp_path / "vault/007/README.md", BY_KEY)
+        page, cursor = list_page(library, None)
+        assert (len(page), cursor, "007/README.md" in {each.path for each in page}) == (PAGE, "thumbindex://vault/200/README.md", False)
+        values, more = complete(library, "path", "README")
+        assert (len(values), more, "007/README.md" in values) == (MOST_COMPLETIONS, True, False)
+        assert [len(list_page(library, f"thumbindex://vault/{after}/README.md")[0]) for after in (200, 799, 998)] == [PAGE, PAGE, 1]
+
+
+def test_a_private_glob_costs_a_list_one_real_path_a_directory(tmp_path: Path) -> None:
+    for number in range(200):
+        write(tmp_path / f"vault/notes/{number:03}.md", OPEN_TEXT)
+    time.sleep(TRUSTED_SECONDS)
+    config = load_config(user_file=tmp_path / "none", overrides=["corpus.private.globs=diary/**"])
+    with Library.open([tmp_path / "vault"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+        library.index(words_only=True)
+        library.outline()
+        with calls_of("stat", "lstat") as counted:
+            assert len(library.outline()) == 200
+        assert counted.total() <= 2 * 200 + 50
+        (tmp_path / "vault/diary").mkdir()
+        (tmp_path / "vault/notes/007.md").rename(tmp_path / "vault/diary/007.md")
+        (tmp_path / "vault/notes/007.md").symlink_to("../diary/007.md")
+        assert len(library.outline()) == 199
+        (tmp_path / "vault/notes").rename(tmp_path / "vault/diary/notes")
+        (tmp_path / "vault/notes").symlink_to("diary/notes")
+        assert library.outline() == ()

@@ -163,8 +163,11 @@ def test_chunks_without_a_vector_are_counted(opened: Open) -> None:
 
 def test_a_file_that_is_another_one_than_was_indexed_is_told_so(library: Library, vault: Path) -> None:
     (vault / "fruit/pears.md").write_text("# Pears\n\nPears are yellow.\n")
-    (vault / "fruit/apples.md").unlink()
     assert library.why("fruit/pears.md", "pears").notes == ("the file was changed since it was indexed: what is told is of what was read then",)
+    (vault / "fruit/apples.md").unlink()
+    with pytest.raises(UnknownPathError):
+        library.why("fruit/apples.md", "apples")
+    vault.rename(vault.with_name("elsewhere"))
     assert library.why("fruit/apples.md", "apples").notes == ("the file is not there any more: what is told is of what was read last",)
 
 

@@ -244,6 +244,7 @@ class Filters:
     since: date | None = None
     until: date | None = None  # that day too
     without: tuple[str, ...] = ()  # paths of documents that are left out
+    hidden: frozenset[tuple[str, str]] = frozenset()  # folder and path of documents that may not be shown as their files are now
 
 
 FilterField = Literal["tag", "path", "file", "title", "words"]

@@ -295,6 +295,7 @@ def _passes(document: Document, filters: Filters) -> bool:
     return (
         (not filters.folder or document.folder in filters.folder)
         and document.path not in filters.without
+        and (document.folder, document.path) not in filters.hidden
         and (not globs or GitIgnoreSpec.from_lines(globs).match_file(document.path))
         and all(any(f"{fold(tag)}/".startswith(f"{fold(wanted)}/") for tag in document.tags) for wanted in tags)
         and (filters == replace(filters, since=None, until=None) or _is_between(day_of(document), filters))

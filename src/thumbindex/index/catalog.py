@@ -184,8 +184,10 @@ def positions_of(rows: Positions, wanted: Positions, order: Positions | None = N
 
 
 def passes(document: Document, filters: Filters) -> bool:
-    """Tell whether a document passes path globs (any), tags (all, nested ones too) and the dates."""
-    if document.path in filters.without or (filters.path and not any(meets(glob, document.path) for glob in filters.path)):
+    """Tell whether a document may be shown and passes path globs (any), tags (all, nested ones too) and the dates."""
+    if document.path in filters.without or (filters.hidden and (document.folder, document.path) in filters.hidden):
+        return False
+    if filters.path and not any(meets(glob, document.path) for glob in filters.path):
         return False
     tags = {fold(tag) for tag in document.tags} if filters.tag else ()
     for wanted in (fold(tag.lstrip("#")) for tag in filters.tag):

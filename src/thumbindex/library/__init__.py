@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import date
@@ -29,6 +29,7 @@ from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, 
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
+    browse_documents,
     find_document,
     list_notes,
     note_tokens,
@@ -43,6 +44,7 @@ from thumbindex.library.why import why
 from thumbindex.model import (
     Answer,
     Cluster,
+    Document,
     DuplicatesFound,
     Excerpt,
     Filters,
@@ -303,6 +305,10 @@ class Library:
         if path is None:
             return outline_documents(self._within(folder))
         return outline_headings(find_document(path, self._within(folder)))
+
+    def browse(self, arrange: Callable[[Iterable[Document]], Iterable[Document]], *, folder: str | None = None) -> Iterator[OutlineEntry]:
+        """Yield documents, which come by folder and path, as they are arranged; the files of few more are looked at than are taken."""
+        return browse_documents(arrange, self._within(folder))
 
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
         """Return what links to a document, what it links to, and what is most like it."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path, PureWindowsPath
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import unquote
 
 import numpy as np
@@ -23,7 +23,7 @@ from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import hidden_now, with_shown_names
-from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
+from thumbindex.model import Answer, ChunkId, Document, Filters, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
 from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import RETRIEVERS, run
@@ -83,47 +83,65 @@ ATTEMPTS = 3
 """How often a question is asked where texts that it found were replaced meanwhile: in a vault that never rests, an answer comes all the same."""
 
 
+class _Attempt(NamedTuple):
+    """An answer, the search that it came of, and the documents of the snapshot that was searched."""
+
+    found: Answer
+    search: Search
+    documents: Sequence[Document]
+
+
 def answer(
     query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, *, explain: bool = False
 ) -> Answer:
     """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`, how each passage came to its place."""
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
     opened = {reader: reader.opened() for reader in readers if reader.indexed}
-    found, search = _attempt(query, opened, settings, embedder, reranker, explain)
-    is_about_all = explain or search.undated or search.unmet or search.listed is not None
-    named = _all_places(opened) if is_about_all else _named_places(found, opened)
-    if hidden_now(named, readers):
-        hidden = {path for _, path in hidden_now(_all_places(opened), readers)}
-        query = replace(query, filters=replace(query.filters, without=(*query.filters.without, *sorted(hidden))))
-        found, _ = _attempt(query, opened, settings, embedder, reranker, explain)
+    found, search, documents = _attempt(query, opened, settings, embedder, reranker, explain)
+    named = None if explain or _is_about_all(search) else _named_places(search, documents, list(opened))
+    if named is None or hidden_now(named, readers):
+        asked = without_hidden(query, opened)
+        found = _attempt(asked, opened, settings, embedder, reranker, explain)[0] if asked.filters.hidden else found
     return found
 
 
-def _all_places(opened: Mapping[Reader, Opened]) -> Iterator[tuple[str, str]]:
-    return ((reader.folder.name, path) for reader, each in opened.items() for path in each.catalog.paths)
+def without_hidden(query: Query, opened: Mapping[Reader, Opened]) -> Query:
+    """Return a query that leaves out all notes which may not be shown as their files are now."""
+    places = ((reader.folder.name, path) for reader, each in opened.items() for path in each.catalog.paths)
+    return replace(query, filters=replace(query.filters, hidden=hidden_now(places, list(opened))))
 
 
-def _named_places(found: Answer, opened: Mapping[Reader, Opened]) -> Iterator[tuple[str, str]]:
-    """Yield the notes that an answer names, by folder and path; what a stage dropped is named without its folder."""
-    for each in found.passages:
+def _is_about_all(search: Search) -> bool:
+    """Tell whether an answer says something of notes that it does not name: how many there are, or that some note meets a filter."""
+    filters = search.query.filters
+    if search.undated or search.unmet or search.listed is not None or any(each.excludes for each in search.conditions) or len(filters.path) > 1:
+        return True
+    return not search.passages and bool(search.conditions or filters.tag or filters.path)
+
+
+def _named_places(search: Search, documents: Sequence[Document], readers: Sequence[Reader]) -> Iterator[tuple[str, str]]:
+    """Yield the notes, by folder and path, that an answer names or that took a place in it; what a stage dropped is named without its folder."""
+    for each in search.passages:
         yield each.folder, each.path
         yield from ((place.folder, place.path) for place in (*each.also_in, *(other.place for other in each.disagrees)))
-    yield from ((reader.folder.name, each.path) for step in found.trace for each in step.dropped for reader in opened)
+    for n in {*search.named, *(each.document for each in search.candidates)}:
+        yield documents[n].folder, documents[n].path
+    yield from ((reader.folder.name, each.path) for each in search.dropped for reader in readers)
 
 
 def _attempt(
     query: Query, opened: Mapping[Reader, Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
-) -> tuple[Answer, Search]:
+) -> _Attempt:
     """Ask, and ask again on newer snapshots where a commit has replaced the best texts meanwhile."""
     for _ in range(ATTEMPTS):
-        found, search = _answer(query, opened, settings, embedder, reranker, explain)
-        if not _lacks_its_best(search, list(opened.values())):
+        attempt = _answer(query, opened, settings, embedder, reranker, explain)
+        if not _lacks_its_best(attempt.search, list(opened.values())):
             break
         newer = {reader: reader.newer(each) if each.catalog.lost else each for reader, each in opened.items()}
         if all(newer[reader] is each for reader, each in opened.items()):
             break
         opened = newer
-    return found, search
+    return attempt
 
 
 def _lacks_its_best(search: Search, opened: Sequence[Opened]) -> bool:
@@ -135,12 +153,12 @@ def _lacks_its_best(search: Search, opened: Sequence[Opened]) -> bool:
 
 def _answer(
     query: Query, readers: Mapping[Reader, Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
-) -> tuple[Answer, Search]:
+) -> _Attempt:
     opened = list(readers.values())
     state = _total([_state(each, embedder) for each in opened])
     if not opened:
         nothing = Search(query, query.text)
-        return Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state), nothing
+        return _Attempt(Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state), nothing, ())
     tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     watch = (lambda stage, search: seen.append((stage, search))) if explain else (lambda stage, search: None)
     asked = replace(query, text=as_indexed(query.text, [reader.folder for reader in readers]))
@@ -149,9 +167,10 @@ def _answer(
     corrected = as_searched(search, passages)
     passages = explained(passages, seen, tools) if explain else passages
     found = Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
-    unmet = with_shown_names(search.unmet, tools.snapshot.catalog.documents, list(readers))
+    documents = tools.snapshot.catalog.documents
+    unmet = with_shown_names(search.unmet, documents, list(readers))
     found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed)
-    return found, search
+    return _Attempt(found, search, documents)
 
 
 def as_indexed(text: str, folders: Sequence[Folder]) -> str:

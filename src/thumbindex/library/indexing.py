@@ -113,18 +113,27 @@ def is_private_now(folder: Folder, path: str) -> bool:
     return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)
 
 
-def lies_private(folder: Folder, path: str) -> bool:
-    """Tell whether a glob keeps a path private, or the place that it leads to."""
+def lies_private(folder: Folder, path: str, directories: dict[str, str] | None = None) -> bool:
+    """Tell whether a glob keeps a path private, or the place that it leads to; `directories` keeps their real paths for who asks of many notes."""
     settings = folder.config.corpus
     if not settings.private.globs:
         return False
     if is_private_path(path, settings) or is_private_folder(path, settings):
         return True
     try:
-        own = os.path.relpath(os.path.realpath(folder.root / path), folder.root).replace(os.sep, "/")
+        own = os.path.relpath(_real_path(f"{folder.root}/{path}", {} if directories is None else directories), folder.root).replace(os.sep, "/")
     except (OSError, ValueError):  # it is swapped for another just now, or no name at all
         return False
     return is_private_path(own, settings)
+
+
+def _real_path(path: str, directories: dict[str, str]) -> str:
+    if os.path.islink(path):  # noqa: PTH114 (of a listing's every note)
+        return os.path.realpath(path)
+    above, name = os.path.split(path)
+    if above not in directories:
+        directories[above] = os.path.realpath(above)
+    return f"{directories[above]}/{name}"
 
 
 WALK_VERSION = 2

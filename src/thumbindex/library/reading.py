@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from itertools import islice
+from itertools import groupby, islice
 from unicodedata import normalize
 
 import numpy as np
@@ -21,7 +21,7 @@ from thumbindex.errors import StorageError, UnknownPathError, UsageError
 from thumbindex.index.catalog import passes
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
-from thumbindex.library.indexing import cutting, is_private_now, lies_private
+from thumbindex.library.indexing import cutting, holds_nothing, is_private_now, lies_private
 from thumbindex.library.reader import Reader
 from thumbindex.model import (
     Chunk,
@@ -116,7 +116,7 @@ _COMMENTS_FLAGGED = 5
 """Comments of an excerpt that are flagged one by one; the rest is counted."""
 
 _NAMED, _LOOKED_AT = 3, 50
-"""Names that are told of those that come near, and how many are looked at for them."""
+"""Names that are told of those that come near, and how many notes are looked at at once for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +173,21 @@ def _typed(path: str) -> str:
 def _nearest(path: str, documents: Sequence[Document], readers: Sequence[Reader]) -> list[str]:
     """Return which names come nearest; that of a note which has become private since it was indexed is none of them."""
     name = path.rpartition("/")[2].casefold()
-    same_name = [each.path for each in documents if each.path.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
-    folded = {each.path.casefold(): each.path for each in documents}
-    for found in (same_name, [folded[p] for p in get_close_matches(path.casefold(), folded, n=_LOOKED_AT, cutoff=0.5)]):
-        hidden = {place for _, place in hidden_now(((each.folder, each.path) for each in documents if each.path in found), readers)}
-        if close := [each for each in found if each not in hidden][:_NAMED]:
-            return close
-    return []
+    same_name = [each for each in documents if each.path.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
+    if named := list(islice((each.path for each in shown(same_name, readers)), _NAMED)):
+        return named
+    folded: dict[str, list[Document]] = defaultdict(list)
+    for each in documents:
+        folded[each.path.casefold()].append(each)
+    close = (each for form in get_close_matches(path.casefold(), folded, n=_LOOKED_AT, cutoff=0.5) for each in folded[form])
+    return list(islice((each for each, _ in groupby(each.path for each in shown(close, readers))), _NAMED))
 
 
 def hidden_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) -> frozenset[tuple[str, str]]:
     """Return which notes, by folder and path, may not be shown as their files are now, whatever the index still knows of them.
 
-    They have become private since, or have changed where nobody can read what the folder's own file keeps private. A file is read only where
-    its size, its times or its place on the disk are not those that were indexed.
+    They have become private since, are gone from their places, or have changed where nobody can read what the folder's own file keeps private.
+    A file is read only where its size, its times or its place on the disk are not those that were indexed.
     """
     paths: dict[str, set[str]] = defaultdict(set)
     for folder, path in places:
@@ -199,17 +200,23 @@ def hidden_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) -> 
                 indexed, is_read_so = store.manifest(asked), store.meta("corpus") == cutting(reader.folder)
             except StorageError:  # it is just being put in the place of another: all are read
                 indexed, is_read_so = {}, False
-            found |= {(reader.folder.name, path) for path in asked if _is_hidden(reader.folder, path, indexed.get(path), is_read_so)}
+            directories = dict[str, str]()
+            found |= {(reader.folder.name, path) for path in asked if _is_hidden(reader.folder, path, indexed.get(path), is_read_so, directories)}
     return frozenset(found)
 
 
-def _is_hidden(folder: Folder, path: str, indexed: FileState | None, is_read_so: bool) -> bool:
-    if lies_private(folder, path):
+def _is_hidden(folder: Folder, path: str, indexed: FileState | None, is_read_so: bool, directories: dict[str, str]) -> bool:
+    if lies_private(folder, path, directories):
         return True
-    if indexed is not None and is_read_so:
-        with suppress(OSError, ValueError):
-            if facts_of(state_of(path, os.stat(f"{folder.root}/{path}"))) == facts_of(indexed):  # noqa: PTH116 (of a listing's every note)
-                return False
+    try:
+        state = state_of(path, os.stat(f"{folder.root}/{path}"))  # noqa: PTH116 (of a listing's every note)
+        if indexed is not None and is_read_so and facts_of(state) == facts_of(indexed):
+            return False
+    except (FileNotFoundError, NotADirectoryError):  # it may be private where it lies now; of a folder that is away nothing has moved
+        if not holds_nothing(folder.root):
+            return True
+    except (OSError, ValueError):
+        pass
     if folder.config.closed and (indexed is None or indexed.digest != read_digest(folder.root, path, folder.config.corpus)):
         return True
     return is_private_now(folder, path)
@@ -222,14 +229,19 @@ def open_documents(readers: Sequence[Reader]) -> list[Document]:
     return [each for each in documents if (each.folder, each.path) not in hidden] if hidden else documents
 
 
+def shown(documents: Iterable[Document], readers: Sequence[Reader]) -> Iterator[Document]:
+    """Yield the documents that may be shown now; the files of few more are looked at than are taken."""
+    rest = iter(documents)
+    while some := list(islice(rest, _LOOKED_AT)):
+        hidden = hidden_now(((each.folder, each.path) for each in some), readers)
+        yield from (each for each in some if (each.folder, each.path) not in hidden)
+
+
 def with_shown_names(unmet: Sequence[Unmet], documents: Sequence[Document], readers: Sequence[Reader]) -> tuple[Unmet, ...]:
     """Keep of the names that come near a filter the first ones that some note still gives which may be shown now."""
 
-    def is_open(one: Document) -> bool:
-        return not hidden_now([(one.folder, one.path)], readers)
-
     def open_names(each: Unmet) -> Iterator[str]:
-        return (name for name in each.nearest if any(map(is_open, documents_with(name, each, documents))))
+        return (name for name in each.nearest if next(shown(documents_with(name, each, documents), readers), None))
 
     return tuple(replace(each, nearest=tuple(islice(open_names(each), _NAMED))) for each in unmet)
 
@@ -281,7 +293,17 @@ def _unseen(comments: Sequence[tuple[int, int]], first: int, last: int) -> Itera
 
 def outline_documents(readers: Sequence[Reader]) -> tuple[OutlineEntry, ...]:
     """List every document with its title, by folder and path."""
-    return tuple(OutlineEntry(each.folder, each.path, 0, each.title, 1) for each in open_documents(readers))
+    return tuple(map(_entry_of, open_documents(readers)))
+
+
+def browse_documents(arrange: Callable[[Iterable[Document]], Iterable[Document]], readers: Sequence[Reader]) -> Iterator[OutlineEntry]:
+    """Yield documents as they are arranged; the files of few more are looked at than are taken."""
+    documents = (document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents)
+    return map(_entry_of, shown(arrange(documents), readers))
+
+
+def _entry_of(document: Document) -> OutlineEntry:
+    return OutlineEntry(document.folder, document.path, 0, document.title, 1)
 
 
 def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import find_changes, state_of, why_left_out
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
-from thumbindex.library.answering import tools_over, without_folder
+from thumbindex.library.answering import tools_over, without_folder, without_hidden
 from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, find_document
@@ -121,7 +121,8 @@ def _in_index(
     name, path, names = found.reader.folder.name, found.document.path, query.filters.folder
     if names and name not in names:
         return Why(query.text, None, name, path, "", "filtered", "", f"the filter `folder` asks for {', '.join(names)}; it is in {name}")
-    opened = [reader.opened() for reader in readers if reader.indexed and (not names or reader.folder.name in names)]
+    folders = {reader: reader.opened() for reader in readers if reader.indexed and (not names or reader.folder.name in names)}
+    query, opened = without_hidden(query, folders), list(folders.values())
     tools, steps = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     document = next(n for n, each in enumerate(tools.snapshot.catalog.documents) if (each.folder, each.path) == (name, path))
     wanted = chunks_under(found.fragment, DocumentId(document), tools)

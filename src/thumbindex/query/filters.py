@@ -69,23 +69,27 @@ class _Mark(NamedTuple):
     is_quoted: bool = False
 
 
-def read_filters(text: str, snapshot: Snapshot) -> Typed:
-    """Read the filters that are typed in a query; one that is, whole, a note's name has none, nor has text of several lines."""
+def read_filters(text: str, snapshot: Snapshot, shown: Mask | None = None) -> Typed:
+    """Read the filters that are typed in a query; one that is, whole, a note's name has none, nor has text of several lines.
+
+    What notes meet is asked of those alone that may be shown, where `shown` tells which those are.
+    """
     marks = list(_marks(text)) if "\n" not in text.strip() else []
     asked = list(dict.fromkeys(mark.condition for mark in marks))[:_MOST]
     phrases = [each for each in asked if each.field == "words" and not each.excludes]
     taken = [mark for mark in marks if mark.condition in asked and mark.condition not in phrases]
     called = documents_called(text.strip(), snapshot.catalog) if taken else {}
-    if any(not claim.spelled for claim in called.values()):
+    if any(not claim.spelled and (shown is None or shown[n]) for n, claim in called.items()):
         return Typed(text)
+    seen = None if shown is None else shown[_documents_of(snapshot.catalog)]
     others = _without(text, taken)
     alone, index = not words(others), filter_index(snapshot.catalog)
-    near = {each: None if each.field == "words" else index.lacking(each) for each in asked}
+    near = {each: None if each.field == "words" else index.lacking(each, shown) for each in asked}
     read, idle, unmet = list[_Mark](), list[_Mark](), list[Unmet]()  # an idle one leaves out nothing
     for mark in taken:
         each, names = mark.condition, near[mark.condition]
         if each.field == "words":
-            if _is_held(mark, snapshot.keyword):
+            if _is_held(mark, snapshot.keyword, seen):
                 read += [] if _is_flag(text, mark, snapshot.keyword) else [mark]
             elif mark.is_quoted or (len(each.value) >= _PROSE and _is_prose(text, others)):
                 idle.append(mark)
@@ -95,7 +99,7 @@ def read_filters(text: str, snapshot: Snapshot) -> Typed:
             unmet.append(Unmet(each.field, each.value, names, as_words))
         read += [] if as_words else [mark]
     taken = [*read, *idle] if read or not alone else []
-    held = [snapshot.keyword.holding_phrase(each.value) for each in phrases]
+    held = [_among(snapshot.keyword.holding_phrase(each.value), seen) for each in phrases]
     unmet += [Unmet("words", each.value, as_words=True) for each, found in zip(phrases, held, strict=True) if not found.any()]
     together = phrases if held and np.logical_and.reduce(held).any() else []
     rest = _without(text, taken) if taken else text
@@ -129,10 +133,14 @@ def _without(text: str, marks: Sequence[_Mark]) -> str:
     return " ".join(text.split())
 
 
-def _is_held(mark: _Mark, keyword: KeywordIndex) -> bool:
+def _is_held(mark: _Mark, keyword: KeywordIndex, seen: Mask | None) -> bool:
     """Tell whether some note has what stands behind a dash."""
     value = mark.condition.value
-    return bool((keyword.holding_phrase(value) if mark.is_quoted else keyword.holding(value, KEYWORD_FIELDS)).any())
+    return bool(_among(keyword.holding_phrase(value) if mark.is_quoted else keyword.holding(value, KEYWORD_FIELDS), seen).any())
+
+
+def _among(held: Mask, seen: Mask | None) -> Mask:
+    return held if seen is None else held & seen
 
 
 def _is_flag(text: str, mark: _Mark, keyword: KeywordIndex) -> bool:
@@ -208,9 +216,9 @@ class FilterIndex:
             held[[n for n, path in enumerate(paths) if (glob.match(path) if glob else part in path)]] = True
         return held
 
-    def lacking(self, condition: Condition) -> tuple[str, ...] | None:
-        """Return what comes near a filter that no document meets; None where some document does."""
-        return None if self.meeting(condition).any() else self.near(condition.field, condition.value)
+    def lacking(self, condition: Condition, shown: Mask | None = None) -> tuple[str, ...] | None:
+        """Return what comes near a filter that no document meets, or none of those that may be shown; None where some document does."""
+        return None if _among(self.meeting(condition), shown).any() else self.near(condition.field, condition.value)
 
     def near(self, field: FilterField, value: str) -> tuple[str, ...]:
         """Return the tags, or the directories and paths, that are most like a value."""
@@ -290,6 +298,13 @@ def undated(filters: Filters, conditions: Sequence[Condition], snapshot: Snapsho
     return len(without.intersection((of if mask is None else of[mask]).tolist()))
 
 
+def shown_documents(filters: Filters, catalog: Catalog) -> Mask | None:
+    """Return which documents may be shown; None where that is all of them."""
+    if not filters.hidden:
+        return None
+    return np.array([(each.folder, each.path) not in filters.hidden for each in catalog.documents], dtype=np.bool_)
+
+
 def both(first: Mask | None, second: Mask | None) -> Mask | None:
     """Return what two masks let through together."""
     return first if second is None else second if first is None else first & second
@@ -300,8 +315,8 @@ def both(first: Mask | None, second: Mask | None) -> Mask | None:
 
 def unmet_arguments(filters: Filters, index: FilterIndex, is_met: Callable[[Filters], bool]) -> tuple[Unmet, ...]:
     """Return the tags and globs of arguments that no note has."""
-    asked: list[tuple[FilterField, str, Filters]] = [("tag", tag.lstrip("#"), Filters(tag=(tag,))) for tag in filters.tag]
-    asked += [("path", glob, Filters(path=(glob,))) for glob in filters.path]
+    asked: list[tuple[FilterField, str, Filters]] = [("tag", tag.lstrip("#"), Filters(tag=(tag,), hidden=filters.hidden)) for tag in filters.tag]
+    asked += [("path", glob, Filters(path=(glob,), hidden=filters.hidden)) for glob in filters.path]
     return tuple(Unmet(field, value, index.near(field, value)) for field, value, one in dict.fromkeys(asked) if not is_met(one))
 
 

@@ -12,7 +12,7 @@ from thumbindex.ports import Mask
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
-from thumbindex.query.filters import both, filter_index, listed, read_filters, select, undated, unmet_arguments
+from thumbindex.query.filters import both, filter_index, listed, read_filters, select, shown_documents, undated, unmet_arguments
 from thumbindex.query.names import documents_named, names
 from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
@@ -83,7 +83,8 @@ def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObse
 def begin(query: Query, tools: Tools) -> Search:
     """Return a search with the query's terms, the filters typed in it, and which chunks may be found: what filters let through, and no repeats."""
     snapshot, catalog = tools.snapshot, tools.snapshot.catalog
-    typed = read_filters(query.text, snapshot)
+    shown = shown_documents(query.filters, catalog)
+    typed = read_filters(query.text, snapshot, shown)
     given = catalog.select(query.filters)
     unmet = unmet_arguments(query.filters, filter_index(catalog), lambda one: np.any(catalog.select(one)).item()) if given is not None else ()
     mask = searchable(both(given, select(typed.conditions, snapshot)), snapshot.duplicates.repeated())
@@ -94,7 +95,8 @@ def begin(query: Query, tools: Tools) -> Search:
         return replace(search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure)
     search = replace(search, answerable=mask is None or np.any(mask).item())
     terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages, snapshot.keyword.frequency)
-    return replace(search, terms=terms, identifiers=identifiers, named=documents_named(typed.text, catalog))
+    named = {n: claim for n, claim in documents_named(typed.text, catalog).items() if shown is None or shown[n]}
+    return replace(search, terms=terms, identifiers=identifiers, named=named)
 
 
 def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:

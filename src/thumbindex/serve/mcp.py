@@ -342,8 +342,8 @@ class _Requests:
             return types.CompleteResult(completion=types.Completion(values=[]))
         folder = ((params.context.arguments if params.context else None) or {}).get("folder")
         asked = (params.argument.name, params.argument.value, folder)
-        values, total = await self._ask(ctx, lambda: complete(self._background.library(), *asked))
-        return types.CompleteResult(completion=types.Completion(values=values, total=total, has_more=total > len(values)))
+        values, more = await self._ask(ctx, lambda: complete(self._background.library(), *asked))
+        return types.CompleteResult(completion=types.Completion(values=values, total=None if more else len(values), has_more=more))
 
     def _began(self, ctx: Any) -> None:
         if ctx.session.protocol_version in MODERN_PROTOCOL_VERSIONS:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.model import Answer, ListedNote, OutlineEntry, Passage, Progress, Why
+from thumbindex.model import Answer, Document, ListedNote, OutlineEntry, Passage, Progress, Why
 from thumbindex.serve.as_json import (
     as_json,
     dedup_payload,
@@ -89,35 +90,33 @@ def _resource_link(folder: str, path: str) -> dict[str, Any]:
 
 def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry, ...], str | None]:
     """Return one page of documents and the cursor of the next; a cursor is the address of the last one listed."""
-    documents = library.outline()
-    start = 0
-    if cursor is not None:
-        after = parse_uri(cursor)
-        # By comparing, not by position: documents come and go between two pages.
-        start = sum((each.folder, each.path) <= after for each in documents)
-    page = documents[start : start + PAGE]
-    more = start + PAGE < len(documents)
-    return page, resource_uri(page[-1].folder, page[-1].path) if more else None
+    after = ("", "") if cursor is None else parse_uri(cursor)
+    # By comparing, not by position: documents come and go between two pages.
+    page = tuple(islice(library.browse(lambda every: (each for each in every if (each.folder, each.path) > after)), PAGE + 1))
+    more = len(page) > PAGE
+    return page[:PAGE], resource_uri(page[PAGE - 1].folder, page[PAGE - 1].path) if more else None
 
 
-def complete(library: Library, argument: str, value: str, folder: str | None = None) -> tuple[list[str], int]:
-    """Return values for the template's `folder` or `path` that match what is typed, and how many there are in all.
+def complete(library: Library, argument: str, value: str, folder: str | None = None) -> tuple[list[str], bool]:
+    """Return values for the template's `folder` or `path` that match what is typed, and whether there are more of them.
 
     The best come first: a path that begins so, then one whose file name does.
     """
-    folders = [name for name, _ in library.folders]
-    values = folders if argument == "folder" else []
-    if argument == "path":
-        values = [each.path for each in library.outline(folder=folder if folder in folders else None)]
-    typed = value.casefold()
+    folders, typed = [name for name, _ in library.folders], value.casefold()
 
     def key(each: str) -> tuple[bool, bool, str]:
         path = each.casefold()
         begins = path.startswith(typed)
         return not begins, not begins and not path.rpartition("/")[2].startswith(typed), each
 
-    ranked = sorted((each for each in dict.fromkeys(values) if typed in each.casefold()), key=key)
-    return ranked[:MOST_COMPLETIONS], len(ranked)
+    def arranged(every: Iterable[Document]) -> list[Document]:
+        return sorted((each for each in every if typed in each.path.casefold()), key=lambda each: key(each.path))
+
+    values: Iterable[str] = sorted((each for each in folders if typed in each.casefold()), key=key) if argument == "folder" else ()
+    if argument == "path":
+        values = (each.path for each in library.browse(arranged, folder=folder if folder in folders else None))
+    found = list(islice((each for each, _ in groupby(values)), MOST_COMPLETIONS + 1))  # a path of two folders comes once
+    return found[:MOST_COMPLETIONS], len(found) > MOST_COMPLETIONS
 
 
 # ------------------------------------------------------------------ the answer to a question
