@@ -1,5 +1,6 @@
 """The store keeps all of a transaction or nothing, and never mixes models."""
 
+import gc
 import json
 import sqlite3
 from contextlib import closing
@@ -109,6 +110,15 @@ def test_an_index_of_a_later_version_is_refused_with_a_sentence(tmp_path):
     db.close()
     with pytest.raises(IndexTooNewError, match="upgrade thumbindex"):
         Store(tmp_path / "s")
+
+
+def test_a_store_that_nobody_holds_any_more_is_closed(tmp_path):
+    store = Store(tmp_path / "s")
+    connection = store._db
+    del store
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
 
 
 def test_a_file_that_is_no_database_is_named_as_damaged(tmp_path):

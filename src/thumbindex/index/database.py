@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -62,6 +63,8 @@ class Database:
         # a reader never makes a file: where there is none, there is no index
         source, uri = (f"{self.path.absolute().as_uri()}?mode=ro{options}", True) if read_only else (str(self.path), False)
         self._db = sqlite3.connect(source, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False, uri=uri)
+        # a search may still hold a store that was replaced: the last one to let go of it closes the file
+        weakref.finalize(self, self._db.close).atexit = False
         try:
             self._prepare(read_only)
         except (*FOREIGN, StorageError):
