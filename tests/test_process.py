@@ -22,8 +22,9 @@ def test_a_start_looks_for_no_cycles_and_later_not_among_what_it_has_made() -> N
 
 
 def test_who_has_put_off_no_collection_has_nothing_frozen_by_its_end() -> None:
-    # a Library in somebody's own program: what lives there is not ours to keep
-    assert told_by("from thumbindex.process import collect_as_usual\ncollect_as_usual()\nprint(gc.get_freeze_count())") == 0
+    # a Library in somebody's own program: what lives there is not ours to keep (3.12 has frozen some objects itself)
+    program = "before = gc.get_freeze_count()\nfrom thumbindex.process import collect_as_usual\ncollect_as_usual()\n"
+    assert told_by(program + "print(gc.get_freeze_count() - before)") == 0
 
 
 def test_notes_without_links_bring_no_networkx_and_have_no_neighbors() -> None:
