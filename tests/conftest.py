@@ -1,4 +1,4 @@
-"""What every room's tests may use: the real model, exported once into `.cache/`, and tiny models made on the spot."""
+"""What every room's tests may use: the bundled model, its published weights, and tiny models made on the spot."""
 
 import json
 import os
@@ -24,14 +24,15 @@ os.environ["HF_HOME"] = str(CACHE / "no-models")
 from thumbindex.encode.embed import TorchEmbedder, open_embedder  # noqa: E402
 from thumbindex.encode.models import (  # noqa: E402
     BUNDLED,
-    find_model,
     read_card,
 )
 from thumbindex.settings import EmbedSettings  # noqa: E402
+from weights import published_weights  # noqa: E402
 
 SLOW = (
     "bench/test_run.py",
     "corpus/test_corpora.py",
+    "encode/test_build.py",
     "encode/test_export.py",
     "faults/",
     "platforms/test_children.py",
@@ -100,16 +101,23 @@ def real_embedder(model_cache):
 
 
 @pytest.fixture(scope="session")
-def torch_embedder(model_cache):
-    return TorchEmbedder(find_model(BUNDLED, offline=True, cache=model_cache))
+def published():
+    """Return the folder of the weights that the bundled model is built from: of the extra `weights`."""
+    folder = published_weights()
+    if folder is None:
+        pytest.skip("the published weights are not installed (extra `weights`)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def torch_embedder(published, model_cache):
+    return TorchEmbedder(read_card(published, BUNDLED, model_cache, torch=True))
 
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory):
     """Make a folder with an untrained BERT of two layers: real in shape, useless in meaning, quick to export."""
-    from transformers import BertModel
-
-    return _save_bert(BertModel, tmp_path_factory.mktemp("tiny-bert"))
+    return _save_bert(pytest.importorskip("transformers").BertModel, tmp_path_factory.mktemp("tiny-bert"))
 
 
 @pytest.fixture(scope="session")
@@ -120,9 +128,7 @@ def tiny_card(tiny_bert, model_cache):
 @pytest.fixture(scope="session")
 def tiny_cross_encoder(tmp_path_factory):
     """Make a folder with an untrained cross-encoder of one output."""
-    from transformers import BertForSequenceClassification
-
-    return _save_bert(BertForSequenceClassification, tmp_path_factory.mktemp("tiny-cross-encoder"), num_labels=1)
+    return _save_bert(pytest.importorskip("transformers").BertForSequenceClassification, tmp_path_factory.mktemp("tiny-cross-encoder"), num_labels=1)
 
 
 def _save_bert(kind, folder, **options):

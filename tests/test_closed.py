@@ -79,7 +79,7 @@ def test_nothing_goes_out_once_the_model_is_there(tmp_path: Path, model_cache: P
 
 
 def test_the_bundled_model_is_known_by_hashes() -> None:
-    assert {"model.safetensors", "tokenizer.json"} <= BUNDLED_HASHES.keys()
+    assert BUNDLED_HASHES.keys() == {"model.onnx", "model.onnx.data", "tokenizer.json"}
     assert all(len(each) == 64 for each in BUNDLED_HASHES.values())
 
 

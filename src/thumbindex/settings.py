@@ -72,18 +72,28 @@ class CorpusSettings:
 class EmbedSettings:
     """The model that turns texts into vectors."""
 
-    model: str = setting("auto", "a sentence-transformers model or a folder that holds one; `auto` is the bundled `all-MiniLM-L6-v2`")
-    runtime: str = setting("auto", "`auto` takes onnx on a CPU and torch where a GPU is", choices=("auto", "onnx", "torch"))
+    model: str = setting(
+        "auto",
+        "`auto`: the bundled `all-MiniLM-L6-v2`; or a hub model, or its folder (extra `models` where it has no ONNX)",
+    )
+    runtime: str = setting(
+        "auto",
+        "`auto` takes torch where a GPU is, but for the bundled model; else onnx",
+        choices=("auto", "onnx", "torch"),
+    )
     workers: int = setting(0, "texts embedded at once, one thread each; 0 is one a processor core, at most 4", least=0, most=64)
     batch: int = 128  # texts embedded between two commits
-    cache: str = setting("", "folder for exported models; empty is the platform's cache folder")
+    cache: str = setting("", "folder for models that are exported to ONNX; empty is the platform's cache folder")
 
 
 @dataclass(frozen=True, slots=True)
 class RerankModelSettings:
     """The model that reads a query and a passage together."""
 
-    model: str = setting("late-interaction", "`late-interaction` (the embedder's own token vectors) or a CrossEncoder by name or folder")
+    model: str = setting(
+        "late-interaction",
+        "`late-interaction` (the embedder's own token vectors) or a CrossEncoder by name or folder (extra `models`)",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from thumbindex.encode.embed import open_embedder
+from thumbindex.encode.models import BUNDLED_NAMES
 from thumbindex.library import Library
 from thumbindex.library.reader import Reader
 from thumbindex.model import Chunk, ChunkId
@@ -23,6 +24,7 @@ from thumbindex.process import offline
 from thumbindex.serve.opening import Opening
 from thumbindex.testing import FakeEmbedder
 from thumbindex.text import visible
+from weights import published_weights
 
 TRUSTED_SECONDS = 2.1
 """A file that was written less long ago is read again, whatever its time says."""
@@ -61,10 +63,16 @@ class Subject:
         made.mkdir()
         return made
 
-    def model(self, runtime: str = "") -> Embedder:
+    def model(self) -> Embedder:
         """Open the model that new indexes are made with, by itself."""
+        return self.embedder or open_embedder(self.opening.load().encode.embed, offline=offline())
+
+    def model_in_torch(self) -> Embedder:
+        """Open it in torch, the bundled one from the published weights where they are installed."""
         settings = self.opening.load().encode.embed
-        return self.embedder or open_embedder(replace(settings, runtime=runtime or settings.runtime), offline=offline())
+        weights = published_weights() if settings.model in BUNDLED_NAMES else None
+        named = replace(settings, runtime="torch", model=str(weights) if weights else settings.model)
+        return self.embedder or open_embedder(named, offline=offline())
 
     def chunks(self) -> list[tuple[str, Chunk]]:
         """Return every chunk with its document's title, in the order of paths."""

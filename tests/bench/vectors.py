@@ -20,7 +20,7 @@ def measure(subject: Subject) -> Iterator[Row]:
     with first.open() as library:
         chunks = library.index(words_only=True).chunks
     texts = tuple(dict.fromkeys(embedded_text(chunk.heading_path, chunk.text) for _, chunk in first.chunks()))
-    few, model, one_by_one = texts[:FEW], subject.model(), subject.model("torch")
+    few, model, one_by_one = texts[:FEW], subject.model(), subject.model_in_torch()
     found: dict[str, list[float]] = {"alone": [], "whole": [], "vectors": [], "torch": []}  # texts a second
 
     def embed_few() -> None:

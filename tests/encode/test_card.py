@@ -114,3 +114,17 @@ def test_other_weights_or_words_are_another_model_and_other_exports_are_not(card
     }
     assert len(digests) == 3
     assert card("exported", **{"onnx/model.safetensors": "the same again"}).weights in digests
+
+
+@pytest.mark.parametrize("graph", ["onnx/model.onnx", "model.onnx"])
+def test_a_folder_that_ships_onnx_is_known_by_that_file_and_its_data(card, graph):
+    plain, shipped = card("plain"), card("shipped", **{graph: "a graph"})
+    other, more = card("other", **{graph: "another"}), card("more", **{graph: "a graph", f"{graph}_data": "weights"})
+    assert (plain.graph, shipped.graph) == (None, shipped.folder / graph)
+    assert len({each.weights for each in (plain, shipped, other, more)}) == 4
+    assert card("alone", **{graph: "a graph", "model.safetensors": None}).weights == shipped.weights
+
+
+def test_for_torch_weights_come_before_onnx(model_folder, tmp_path):
+    folder = model_folder(**{"onnx/model.onnx": "a graph"})
+    assert read_card(folder, "model", tmp_path / "cache", torch=True).graph is None

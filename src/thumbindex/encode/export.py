@@ -1,4 +1,4 @@
-"""Makes the int8 graph that a CPU runs, once a model, in a process of its own: `python -m thumbindex.encode.export MODEL GRAPH`."""
+"""Makes the int8 graph of a model that ships none, once, in a process of its own: `python -m thumbindex.encode.export MODEL GRAPH`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from thumbindex.encode.models import ModelCard, run_child
+from thumbindex.encode.models import ModelCard, require_extra, run_child
 from thumbindex.errors import ModelError
 from thumbindex.process import forbid_telemetry
 
@@ -45,14 +45,20 @@ def weights_path(graph: Path) -> Path:
 
 
 def open_graph(card: ModelCard, cache: Path, lean: bool = False) -> Any:
-    """Open an inference session of one thread on a model's graph, exporting it first where it is missing or damaged.
+    """Open an inference session of one thread on the graph that a model ships, else on one that is exported where it is missing or damaged.
 
     A `lean` one leaves the weights where they are mapped from the file: 10 MB less that no other process shares, half a millisecond a question.
     """
+    if card.graph is not None:
+        session = _load(card.graph, lean, "cannot be opened")
+        if session is None:
+            raise ModelError(f"{card.graph} is no graph that onnxruntime can open, or is damaged. Fetch the model again or name another.")
+        return session
     path = graph_path(card, cache)
     session = _load(path, lean)
     if session is not None:
         return session
+    require_extra(f"The model {card.name}, which ships no ONNX file,")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock"), timeout=EXPORT_SECONDS):
@@ -74,7 +80,7 @@ def open_graph(card: ModelCard, cache: Path, lean: bool = False) -> Any:
     return session
 
 
-def _load(path: Path, lean: bool) -> Any:
+def _load(path: Path, lean: bool, trouble: str = "is damaged and is made again") -> Any:
     """Return a session, or None where the file is missing or no graph."""
     if not path.is_file():
         return None
@@ -91,7 +97,7 @@ def _load(path: Path, lean: bool) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except (state.Fail, state.InvalidProtobuf, state.InvalidGraph, state.InvalidArgument, state.RuntimeException, state.NotImplemented) as error:
-        _LOG.warning("%s is damaged and is made again (%s)", path, error)
+        _LOG.warning("%s %s (%s)", path, trouble, error)
         return None
 
 

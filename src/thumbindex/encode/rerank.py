@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from thumbindex.encode.embed import default_workers
-from thumbindex.encode.models import locate, open_in_torch
+from thumbindex.encode.models import locate, open_in_torch, require_extra
 from thumbindex.errors import ModelError
 from thumbindex.ports import Embedder, Matrix, Reranker
 from thumbindex.settings import RerankModelSettings
@@ -58,7 +58,8 @@ class CrossEncoderReranker:
 
     def __init__(self, model: str, *, offline: bool) -> None:
         self.name = model
-        folder = locate(model, offline=offline, remedy=TAKE_LATE_INTERACTION, proof="config.json")
+        require_extra(f"The reranker {model}")
+        folder = locate(model, offline=offline, remedy=TAKE_LATE_INTERACTION, proof="config.json", torch=True)
         self._model = open_in_torch("CrossEncoder", folder, f"reranker {model}", f"Name another, or {TAKE_LATE_INTERACTION}.")
         if self._model.num_labels != 1:
             raise ModelError(f"{model} is no reranker: it has {self._model.num_labels} outputs, not one. Name another, or {TAKE_LATE_INTERACTION}.")

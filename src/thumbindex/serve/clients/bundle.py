@@ -35,7 +35,7 @@ _BEGINNING = (1980, 1, 1, 0, 0, 0)
 
 _LONG = """\
 Indexes folders of Markdown (a notes vault, a project's docs) and answers questions with the right passages, cited to the line, always current.
-Everything stays on this machine; the files are only read. The first start installs Python packages (about 1 GB) and takes some minutes.
+Everything stays on this machine; the files are only read. The first start installs Python packages (420 MB), which takes about a minute.
 """
 
 

