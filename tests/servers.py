@@ -49,8 +49,11 @@ Call = Callable[..., dict[str, Any]]
 class ServerProcess:
     """`thumbindex serve` with some options over stdio, initialized and ended by the `with`. Any number of threads may ask at once."""
 
-    def __init__(self, options: Sequence[str], program: Sequence[str] = SERVE) -> None:
-        self.process = subprocess.Popen([*program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    def __init__(
+        self, options: Sequence[str], program: Sequence[str] = SERVE, environment: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> None:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen([*program, *options], env=environment, cwd=folder, **pipes)
         self._numbers = count(1)
         self._waiting: dict[int, Future[dict[str, Any]]] = {}  # by the number of the request
         self._ended = False
