@@ -16,7 +16,7 @@ import pytest
 from counting import files_read, statements
 from thumbindex.config import load_config
 from thumbindex.index.files import Places
-from thumbindex.index.seen import SeenState, store_facts, write_seen
+from thumbindex.index.unchanged import UnchangedState, store_facts, write_unchanged
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
 from thumbindex.library.indexing import count_unchanged, cutting
@@ -59,8 +59,8 @@ def known(library: Library) -> int | None:
     return count_unchanged(folder, cutting(folder))
 
 
-def seen(library: Library) -> Path:
-    return library.opened[0].places.seen
+def unchanged_file(library: Library) -> Path:
+    return library.opened[0].places.unchanged
 
 
 def store(library: Library) -> Path:
@@ -71,7 +71,7 @@ def test_nothing_changed_reads_no_note_asks_no_model_commits_nothing_and_leaves_
     before = library.index()
     with files_read(frozenset(NAMES)) as read, statements() as quick:
         again = library.index(words_only=True)
-    seen(library).unlink()
+    unchanged_file(library).unlink()
     with statements() as compared:
         library.index(words_only=True)
     assert (again.embedded, again.generation - before.generation, read.total()) == (0, 0, 0)
@@ -80,7 +80,7 @@ def test_nothing_changed_reads_no_note_asks_no_model_commits_nothing_and_leaves_
 
 def test_a_run_that_finds_nothing_reports_as_one_that_compared(library: Library) -> None:
     quick = library.index()
-    seen(library).unlink()
+    unchanged_file(library).unlink()
     compared = library.index()
     assert [getattr(quick, name) for name in quick.__slots__ if name != "seconds"] == [
         getattr(compared, name) for name in compared.__slots__ if name != "seconds"
@@ -126,25 +126,25 @@ def test_a_text_that_changed_under_its_facts_is_found_by_verify(library: Library
 
 
 def forge_facts(library: Library) -> None:
-    """Have `seen` hold for the store's file as it is now."""
+    """Have `unchanged` hold for the store's file as it is now."""
     places = library.opened[0].places
-    write_seen(places, replace(state_in(places), store=store_facts(places)))
+    write_unchanged(places, replace(state_in(places), store=store_facts(places)))
 
 
-def state_in(places: Places) -> SeenState:
-    return SeenState(**json.loads(places.seen.read_text(encoding="utf-8").partition("\n")[2]))
+def state_in(places: Places) -> UnchangedState:
+    return UnchangedState(**json.loads(places.unchanged.read_text(encoding="utf-8").partition("\n")[2]))
 
 
 def test_what_a_process_left_that_was_killed_while_it_wrote_goes_with_the_next(library: Library) -> None:
-    left = seen(library).with_name("seen.new")
+    left = unchanged_file(library).with_name("unchanged.new")
     left.write_text("half")
     forge_facts(library)
     assert known(library) == 3
-    assert not list(seen(library).parent.glob("seen.*"))
+    assert not list(unchanged_file(library).parent.glob("unchanged.*"))
 
 
 def test_nothing_is_kept_of_an_index_that_is_gone(library: Library, tmp_path: Path) -> None:
-    write_seen(Places(tmp_path), state_in(library.opened[0].places))
+    write_unchanged(Places(tmp_path), state_in(library.opened[0].places))
     assert not list(tmp_path.iterdir())
 
 
@@ -160,8 +160,8 @@ def flipped(path: Path) -> None:
 
 @pytest.mark.parametrize("how", [touched, flipped, Path.unlink])
 def test_what_was_kept_is_not_believed_where_anything_is_amiss(library: Library, how: Callable[[Path], None]) -> None:
-    for path in (seen(library), store(library)):
-        if (path, how) not in {(seen(library), touched), (store(library), flipped), (store(library), Path.unlink)}:
+    for path in (unchanged_file(library), store(library)):
+        if (path, how) not in {(unchanged_file(library), touched), (store(library), flipped), (store(library), Path.unlink)}:
             how(path)
             assert known(library) is None
             assert library.index().unchanged == 3

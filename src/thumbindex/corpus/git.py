@@ -150,8 +150,8 @@ def _ask(repository: Repository, own: Path, arguments: list[str], interrupted: C
     try:
         for name in ("objects", "refs"):
             (own / name).mkdir(parents=True, exist_ok=True)
-        (own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
-        (own / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(repository.shallow)), encoding="ascii")
+        (own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii", newline="\n")
+        (own / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(repository.shallow)), encoding="ascii", newline="\n")
         written = _run([program, *arguments], _surroundings(repository, own), own, interrupted)
     finally:
         shutil.rmtree(own, ignore_errors=True)

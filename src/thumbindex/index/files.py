@@ -69,9 +69,9 @@ class Places:
         return self.made / "keyword"
 
     @property
-    def seen(self) -> Path:
+    def unchanged(self) -> Path:
         """What the folder looked like when nothing was left to do."""
-        return self.made / "seen"
+        return self.made / "unchanged"
 
     @property
     def tuned(self) -> Path:

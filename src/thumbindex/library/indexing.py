@@ -22,8 +22,8 @@ from thumbindex.errors import IndexBusyError, StorageError, UnknownFolderError
 from thumbindex.index.editions import BUILDING, next_edition, present_words, switch
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
-from thumbindex.index.seen import Facts, SeenState, read_seen, store_facts, write_seen
 from thumbindex.index.store import Store, digests
+from thumbindex.index.unchanged import Facts, UnchangedState, read_unchanged, store_facts, write_unchanged
 from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import (
     CHUNKS_A_COMMIT,
@@ -146,7 +146,7 @@ def count_unchanged(folder: Folder, cutting: str) -> int | None:
     `cutting` is what decides how a file is cut.
     """
     try:
-        state = read_seen(folder.places, _read_as(folder, cutting))
+        state = read_unchanged(folder.places, _read_as(folder, cutting))
     except StorageError:
         return None  # whoever compares tells what is wrong with it
     if state is None or not is_unchanged(folder.root, folder.config.corpus, FolderDigests(state.salt, dict(state.folders))):
@@ -154,9 +154,9 @@ def count_unchanged(folder: Folder, cutting: str) -> int | None:
     return state.files
 
 
-def note_unchanged(folder: Folder, cutting: str, seen: FolderDigests, files: int, generation: int, store: Facts) -> None:
+def note_unchanged(folder: Folder, cutting: str, digests: FolderDigests, files: int, generation: int, store: Facts) -> None:
     """Keep what a walk saw that found nothing to do; `store` is what the store's file was before it was compared with, in that generation."""
-    write_seen(folder.places, SeenState(_read_as(folder, cutting), seen.salt, seen.folders, files, generation, store))
+    write_unchanged(folder.places, UnchangedState(_read_as(folder, cutting), digests.salt, digests.folders, files, generation, store))
 
 
 def _read_as(folder: Folder, cutting: str) -> str:
@@ -231,7 +231,7 @@ class Listing:
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
     withheld: tuple[FileState, ...] = ()  # files that are known to be private, as they are now
-    seen: FolderDigests | None = None  # by what the next look can tell that a walk would find the same
+    digests: FolderDigests | None = None  # by what the next look can tell that a walk would find the same
     store: Facts = ()  # what the store's file was before all this was compared with it
 
 
@@ -303,8 +303,8 @@ def index_words(folder: Folder, run: Run) -> IndexReport:
 
 
 def _keep(folder: Folder, run: Run, comparison: FolderChanges, listing: Listing, known: Known) -> Kept:
-    if listing.seen and _is_done(comparison, listing, known):
-        note_unchanged(folder, cutting(folder), listing.seen, comparison.changes.unchanged, known.generation, listing.store)
+    if listing.digests and _is_done(comparison, listing, known):
+        note_unchanged(folder, cutting(folder), listing.digests, comparison.changes.unchanged, known.generation, listing.store)
     return keep_words(folder, comparison, listing, known, run)
 
 
@@ -371,8 +371,8 @@ def compare(folder: Folder, run: Run) -> tuple[FolderChanges, Listing, Known]:
     )
     comparison, withheld = split_private(comparison, private)
     # What is missing now and taken back may be missing again when somebody looks next: that must not pass for what is known.
-    seen = None if comparison.changes.removed or folder.config.closed else walked.digests
-    listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states}, withheld, seen, store)
+    digests = None if comparison.changes.removed or folder.config.closed else walked.digests
+    listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states}, withheld, digests, store)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
     return hold_back(folder, keep_unlisted(gone_for_good(comparison, folder), listing)), listing, known

@@ -21,7 +21,7 @@ Facts = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SeenState:
+class UnchangedState:
     """A state of the folder with the state of the store that shows it."""
 
     read_as: str  # by what settings and versions files are found and read
@@ -45,12 +45,12 @@ def _facts(path: Path) -> tuple[int, ...]:
     return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino) if found.st_size else ()
 
 
-def read_seen(places: Places, read_as: str) -> SeenState | None:
+def read_unchanged(places: Places, read_as: str) -> UnchangedState | None:
     """Return what was seen, where the index is now as it was then and whole as far as a glance tells.
 
     None where it is not, or where files would be found or read in another way now. Raises StorageError where the store cannot be read.
     """
-    state = _read(places.seen)
+    state = _read(places.unchanged)
     if state is None or state.read_as != read_as or state.store != store_facts(places):
         return None
     with closing(Store(places.store, read_only=True)) as store, store.reading():
@@ -58,7 +58,7 @@ def read_seen(places: Places, read_as: str) -> SeenState | None:
         return state if is_same and KeywordView(places.keyword).lacking(int(store.meta("words", "0"))) == 0 else None
 
 
-def write_seen(places: Places, state: SeenState) -> None:
+def write_unchanged(places: Places, state: UnchangedState) -> None:
     """Keep what was seen; where that is refused, or the index was deleted meanwhile, the next run compares as if there were nothing.
 
     No lock is held: of two that write the same file at once the checksum tells.
@@ -66,15 +66,15 @@ def write_seen(places: Places, state: SeenState) -> None:
     text = json.dumps(asdict(state))
     with suppress(StorageError):
         if places.store.exists():
-            write_whole(places.seen, f"{crc32(text.encode())}\n{text}")
+            write_whole(places.unchanged, f"{crc32(text.encode())}\n{text}")
 
 
-def _read(path: Path) -> SeenState | None:
+def _read(path: Path) -> UnchangedState | None:
     try:
         check, _, text = path.read_text(encoding="utf-8").partition("\n")
         if check != str(crc32(text.encode())):
             return None
         written = json.loads(text)
-        return SeenState(**{**written, "store": tuple(map(tuple, written["store"]))})
+        return UnchangedState(**{**written, "store": tuple(map(tuple, written["store"]))})
     except (OSError, ValueError, TypeError, KeyError):
         return None
