@@ -162,8 +162,9 @@ def placed_words(text: str) -> tuple[list[str], Sequence[int]]:
 
 def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the words of a text as `words` gives them, and where each stands in it, in characters."""
+    known: dict[str, list[str]] = {}
     for match in _WRITTEN.finditer(text):
-        found = words(match[0])
+        found = known[match[0]] if match[0] in known else known.setdefault(match[0], words(match[0]))
         apart = has_cjk(match[0]) and len(found) == max(1, len(match[0]) - 1)
         for at, word in enumerate(found):
             yield (word, match.start() + at, match.start() + at + len(word)) if apart else (word, *match.span())

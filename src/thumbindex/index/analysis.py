@@ -155,13 +155,15 @@ def marks(text: str, terms: Collection[Term], languages: Collection[str]) -> tup
     forms = [words(each.text) for term in terms for each in (term, *term.others)]
     initials = {word[0] for form in forms for word in form}
     wanted = [[set(stems(word, languages)) for word in form] for form in forms if form]
+    stood = list(word_spans(text))
     # A stem begins as its word does: most words of a text need none.
-    stood = [(set(stems(word, languages)) if word[0] in initials or "'" in word else set(), *span) for word, *span in word_spans(text)]
+    own = {word: set(stems(word, languages)) for word in {word for word, *_ in stood} if word[0] in initials or "'" in word}
+    begun = {word: [form for form in wanted if form[0] & stemmed] for word, stemmed in own.items()}
     found = [
-        (stood[at][1], stood[at + len(form) - 1][2])
-        for form in wanted
-        for at in range(len(stood) - len(form) + 1)
-        if all(own & stood[at + n][0] for n, own in enumerate(form))
+        (start, stood[at + len(form) - 1][2])
+        for at, (word, start, _) in enumerate(stood)
+        for form in begun.get(word, ())
+        if at + len(form) <= len(stood) and all(each & own.get(stood[at + n][0], set()) for n, each in enumerate(form))
     ]
     whole = [re.escape(term.text) for term in terms if not term.phrase and not term.text.isalnum()]
     found += [match.span() for match in re.finditer(rf"(?<!\w)(?:{'|'.join(whole)})(?!\w)", text, re.IGNORECASE)] if whole else []

@@ -49,9 +49,6 @@ _PIPED_WIDTH, _WIDEST = 80, 120
 
 _INDENT = "   "
 
-_HEADING_WIDTH = 24
-"""Columns that a cut heading needs behind its place: with fewer it stands on a row of its own."""
-
 _DROPPED_SHOWN = 5
 
 _IDLE = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
@@ -164,15 +161,14 @@ def _lead(passage: Passage, roots: Mapping[str, Path], width: int) -> Lead:
 
 
 def _above(passage: Passage, roots: Mapping[str, Path], width: int, more: str) -> tuple[Text, ...]:
-    """Return a passage's place with its heading, on a row of its own where it would be cut too short, and something more."""
-    place, name = _place(passage, roots, best_line(passage)), _heading(passage)
-    heading = Text.assemble((name, "bold"), f" {more}" if name and more else more)
+    """Return a passage's place with its headings and something more: where they do not fit the last heading, else on a row of their own."""
+    place, names = _place(passage, roots, best_line(passage)), _headings(passage)
+    forms = [Text.assemble((each, "bold"), f" {more}" if each and more else more) for each in (" > ".join(names), *names[-1:])]
     room = width - place.cell_len - 2
-    if not heading.plain:
+    if not forms[0].plain:
         return (place,)
-    if heading.cell_len <= room or room >= _HEADING_WIDTH:
-        return (place + Text("  ") + _cut(heading, room),)
-    return (place, Text(_INDENT) + _cut(heading, width - len(_INDENT)))
+    fitting = next((each for each in forms if each.cell_len <= room), None)
+    return (place + Text("  ") + fitting,) if fitting else (place, Text(_INDENT) + _cut(forms[0], width - len(_INDENT)))
 
 
 def best_line(passage: Passage) -> int:
@@ -211,7 +207,9 @@ def snippet(passage: Passage, width: int, rows: int) -> list[Text]:
     marked = [len(frozenset[str]().union(*(_marks_in(row) for _, row, *_ in each))) for each in windows]
     most = [each for each, count in zip(windows, marked, strict=True) if count == max(marked)]
     shown = most[(len(most) - 1) // 2 if max(marked) else 0]  # with text before and behind the words
-    texts = [row for _, row, *_ in shown]
+    texts = [row.copy() for _, row, *_ in shown]
+    for each in texts:
+        each.rstrip()
     if shown[0][2]:  # it begins inside a line
         texts[0] = Text(_ELLIPSIS) + texts[0]
     if shown[-1][3]:
@@ -290,11 +288,11 @@ def _address(path: Path) -> str:
     return f"file://{platform.node()}{quote(os.fsencode(path))}"
 
 
-def _heading(passage: Passage) -> str:
-    """Name the headings above a passage; of a note's own title nothing where its path says it."""
+def _headings(passage: Passage) -> list[str]:
+    """Return the headings above a passage; of a note's own title nothing where its path says it."""
     title, *headings = passage.heading_path or ("",)
     is_told = bare_name(title) == bare_name(Path(passage.path).stem)
-    return plain(one_line(" > ".join(headings or ([] if is_told else [title]))))
+    return [plain(one_line(each)) for each in headings or ([] if is_told else [title]) if each]
 
 
 # ------------------------------------------------------------------ how it came about
