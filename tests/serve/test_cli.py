@@ -269,7 +269,7 @@ def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_
     elsewhere = ("--index", str(tmp_path / "other"), "--json")
     first = run("query", "green button", *elsewhere)
     assert checked(first, "query")["index"]["vectors"] == 0
-    assert "vault: words 3/3" in first.stderr
+    assert "vault: indexed 3 of 3 files" in first.stderr
     assert checked(run("query", "green button", "--wait", *elsewhere), "query")["index"]["pending"] == 0
 
 
@@ -478,4 +478,4 @@ def test_the_status_says_what_was_left_out_as_repeats(open_fake: Callable[[Openi
     own = ["--folder", str(vault), "--index", str(tmp_path / "index")]
     _, as_json, as_text = (CliRunner().invoke(app, [*command, *own], obj=open_fake) for command in (["index"], ["status", "--json"], ["status"]))
     assert [each["repeats"] for folder in checked(as_json, "status")["folders"] for each in folder["ingestion"]] == [1]
-    assert "deduplication: 2 -> 1 chunk (1 repeated another chunk of their note" in as_text.stdout
+    assert "1 of 2 chunks only repeats another one of its note and is left out of the search" in as_text.stdout

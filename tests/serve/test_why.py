@@ -196,6 +196,4 @@ def test_a_name_with_a_line_break_is_told_on_one_line(tmp_path: Path, open_fake:
 def test_a_note_of_headings_alone_is_told_that_it_comes_last(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
     notes = {"bare.md": "# The heron\n", "full.md": "# Birds\n\nA heron stands still.\n"}
     told = told_of(notes, tmp_path, open_fake, "bare.md", "heron", "--limit", "1")
-    assert told.startswith(
-        "bare.md was found, but the stage parents dropped it: it holds no text but headings and comes after all that do; it ranks 2 of 2"
-    )
+    assert told.startswith("bare.md was found, but is not in the answer: it holds no text but headings and comes after all that do; it ranks 2 of 2")

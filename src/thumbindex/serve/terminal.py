@@ -20,6 +20,7 @@ from thumbindex import model
 from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteList, Problem, Why
 from thumbindex.serve.opening import library_class
 from thumbindex.serve.wording import (
+    doing,
     fate,
     filter_lines,
     hold_hidden,
@@ -73,13 +74,13 @@ class ProgressDisplay:
                 self._console.print(f"{name} for {whom}", markup=False)
         elif self._bars:
             if name not in self._tasks:
-                self._tasks[name] = self._bars.add_task(name, total=progress.total)
+                self._tasks[name] = self._bars.add_task(f"{progress.folder}: {doing(progress.phase)}", total=progress.total)
             self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
         elif progress.total:
             now = self._clock()
             if progress.done == progress.total or now - self._printed.get(name, now - _EVERY_SECONDS) >= _EVERY_SECONDS:
                 self._printed[name] = now
-                self._console.print(f"{name} {progress.done:,}/{progress.total:,}", markup=False)
+                self._console.print(f"{progress.folder}: {how_far(progress)}", markup=False)
 
 
 _PIPED_WIDTH = 160
@@ -107,10 +108,17 @@ def print_list(found: NoteList, limit: int | None, several: bool = False) -> Non
 def print_report(report: IndexReport) -> None:
     """Print what a run of indexing did."""
     print_line(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
-    print_line(f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken")
-    print_line(f"chunks: {report.chunks:,} in all; embedded {plural(report.embedded, 'text')}, reused {plural(report.reused, 'vector')}")
+    named = ": `thumbindex broken` names them" if report.links_dangling else ""
+    print_line(f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken{named}")
+    made = (
+        f"; vectors, to find them by meaning: {report.embedded:,} new, {report.reused:,} known from before"
+        if report.embedded or report.reused
+        else ""
+    )
+    print_line(f"chunks: {report.chunks:,} in all{made}")
     if report.truncated:
-        print_line(f"{plural(report.truncated, 'chunk')} longer than the model's window: only the beginning was embedded")
+        are = "chunk is" if report.truncated == 1 else "chunks are"
+        print_line(f"{report.truncated:,} {are} longer than the model reads: by meaning, only the beginning is found")
     if not report.chunks and not report.skipped:
         print_line("no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?", WARNING)
     _print_problems(report.skipped)
@@ -129,7 +137,7 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
         rows.add_row(each.folder, f"{state.documents:,}", f"{state.chunks:,}", f"{state.vectors:,}", state.model or "-", size, _condition(each))
     output().print(rows)
     for each in folders:
-        print_line(f"{each.folder}: {each.root} -> {each.location}", "dim")
+        print_line(f"{each.folder}: notes in {each.root}, index in {each.location}", "dim")
         if each.away:
             print_line(
                 f"  the folder is not there now: `thumbindex forget --folder {shlex.quote(each.root)}` deletes its index, if it is gone for good",

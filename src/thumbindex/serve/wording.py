@@ -220,6 +220,11 @@ def deduplication(trace: Sequence[Step]) -> str:
     return f"deduplication: {came:,} → {plural(left, 'candidate')} ({dedup_share(trace):.0%} taken out as copies){much}"
 
 
+def doing(phase: str) -> str:
+    """Name what a run of indexing counts in a phase."""
+    return " ".join(_DOING.get(phase, (phase, "steps"))).strip()
+
+
 def how_far(progress: Progress) -> str:
     """Say how far a run of indexing is."""
     done, what = _DOING.get(progress.phase, (progress.phase, "steps"))
@@ -273,7 +278,7 @@ def as_written(value: object) -> str:
 _FATES = {
     "shown": "is in the answer",
     "copy": "is named beside a copy",
-    "dropped": "was found",
+    "dropped": "was found, but is not in the answer",
     "not_found": "was not found",
     "filtered": "was not searched",
     "not_indexed": "is not in the index",
@@ -318,8 +323,8 @@ def fate(found: Why, several: bool = False) -> str:
     """Say what became of a note, and why."""
     heading = f"#{found.heading}" if found.heading else ""
     folder = f"{found.folder}: " if several and found.folder else ""
-    by = f", but the stage {found.stage} dropped it" if found.fate == "dropped" else ""
-    return f"{folder}{found.path}{heading} {_FATES[found.fate]}{by}: {found.reason}"
+    by = f" (stage `{found.stage}`)" if found.fate == "dropped" else ""
+    return f"{folder}{found.path}{heading} {_FATES[found.fate]}: {found.reason}{by}"
 
 
 def why_rest(found: Why) -> list[str]:
