@@ -17,6 +17,7 @@ from thumbindex.model import Answer, Explanation, Passage, Step
 from thumbindex.serve.budget import match_lines
 from thumbindex.serve.terminal import WARNING, output, plain, print_line, table
 from thumbindex.serve.wording import (
+    ModelState,
     beside,
     confidence_words,
     copies_words,
@@ -114,7 +115,7 @@ def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool) -> 
         print_line("A score compares the passages of one answer with each other; how far to trust them is what confidence says.")
     if lacking := up_to_date(answer.freshness, several):
         print_line(lacking, WARNING)
-    model = "loaded" if has_model else "none"
+    model: ModelState = "loaded" if has_model else "none"
     if whole or answer.freshness or without_model(answer, model):
         print_line(foot(answer, model=model), "dim")
     if lacking := without_vectors(answer.index):
@@ -268,9 +269,11 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
 
 def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
     """Return a passage's rank and its place as `path:line`, a link on a terminal."""
-    path = _path_here(passage, roots)
-    link = f" link {_address(roots[passage.folder] / passage.path)}" if output().is_terminal else ""
-    return Text.assemble(f"{passage.rank}. ", (plain(one_line(path)), f"{PATH}{link}"), (f":{line}", f"{LINE}{link}"))
+    rank, path = f"{passage.rank}. ", _path_here(passage, roots)
+    place = Text.assemble(rank, (plain(one_line(path)), PATH), (f":{line}", LINE))
+    if output().is_terminal:
+        place.stylize(f"link {_address(roots[passage.folder] / passage.path)}", len(rank))
+    return place
 
 
 def _path_here(passage: Passage, roots: Mapping[str, Path]) -> str:

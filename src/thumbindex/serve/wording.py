@@ -129,24 +129,24 @@ def without_vectors(state: IndexState) -> str:
     return f"To find {missing} by meaning, too, run `thumbindex index`: `query` makes no vectors." if state.pending else ""
 
 
-Model = Literal["loading", "none", "loaded"]
+ModelState = Literal["loading", "none", "loaded"]
 """Whether there is a model to ask vectors with."""
 
-_WITHOUT_MODEL: Mapping[Model, str] = {
+_WITHOUT_MODEL: Mapping[ModelState, str] = {
     "loading": "; keywords only this time: the model is not loaded (yet)",
     "none": "; keywords only: the model could not be loaded",
     "loaded": "",  # a filter lets nothing through that has a vector
 }
 
 
-def foot(answer: Answer, progress: Sequence[Progress] = (), model: Model = "loading") -> str:
+def foot(answer: Answer, progress: Sequence[Progress] = (), model: ModelState = "loading") -> str:
     """Say what an answer stood on, whether that is all that is on disk, and what is being indexed; one `loading` may come with the next answer."""
     fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
     doing = f"; {indexing(progress)}" if progress else ""
     return f"{stood_on(answer.index)}{without_model(answer, model)}{fresh}{doing}"
 
 
-def without_model(answer: Answer, model: Model = "loading") -> str:
+def without_model(answer: Answer, model: ModelState = "loading") -> str:
     """Say that there are vectors which nobody could ask; empty where they were asked."""
     unasked = answer.index.vectors and any(step.stage == "search_vector" and not step.size_out for step in answer.trace)
     return _WITHOUT_MODEL[model] if unasked else ""
