@@ -5,7 +5,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from urllib.parse import quote
 
 import pytest
@@ -13,6 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from thumbindex.library import Library
+from thumbindex.serve.answers import file_address
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
 
@@ -109,10 +110,13 @@ def test_without_color_the_words_are_still_bold(ask: Ask) -> None:
 
 
 def test_a_place_on_a_terminal_is_a_link_to_the_file_on_this_machine(ask: Ask, notes: Path) -> None:
-    path = notes / "days" / "log.md"
-    address = path.as_uri() if os.name == "nt" else f"file://{platform.node()}{quote(str(path))}"
-    assert f";{address}\x1b\\" in ask("lantern lighting the stairs", **TERMINAL).stdout
+    address = f"file://{platform.node()}{quote(str(notes / 'days' / 'log.md'))}"
+    assert os.name == "nt" or f";{address}\x1b\\" in ask("lantern lighting the stairs", **TERMINAL).stdout
     assert "\x1b]8" not in ask("lantern lighting the stairs", **TERMINAL | {"TERM": "dumb", "FORCE_COLOR": ""}).stdout
+
+
+def test_an_address_on_windows_names_a_drive_and_no_machine() -> None:
+    assert file_address(PureWindowsPath(r"C:\my notes\log.md")) == "file:///C:/my%20notes/log.md"
 
 
 def test_confidence_has_a_color_and_words_and_low_is_as_visible_as_high(ask: Ask) -> None:

@@ -7,7 +7,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath, PureWindowsPath
 from urllib.parse import quote
 
 from rich.console import Console
@@ -272,7 +272,7 @@ def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
     rank, path = f"{passage.rank}. ", _path_here(passage, roots)
     place = Text.assemble(rank, (plain(one_line(path)), PATH), (f":{line}", LINE))
     if output().is_terminal:
-        place.stylize(f"link {_address(roots[passage.folder] / passage.path)}", len(rank))
+        place.stylize(f"link {file_address(roots[passage.folder] / passage.path)}", len(rank))
     return place
 
 
@@ -284,9 +284,9 @@ def _path_here(passage: Passage, roots: Mapping[str, Path]) -> str:
     return f".{os.sep}{near}" if near.startswith("-") else near
 
 
-def _address(path: Path) -> str:
+def file_address(path: PurePath) -> str:
     """Return a file's address with the name of its machine: a terminal that shows another machine's screen must not open a file of its own."""
-    if os.name == "nt":
+    if isinstance(path, PureWindowsPath):  # a name there would mean a share
         return path.as_uri()
     return f"file://{platform.node()}{quote(os.fsencode(path))}"
 
