@@ -169,7 +169,7 @@ def test_stages_after_which_a_note_stands_as_before_are_left_out_of_the_table(ru
     stood = [("search_vector", 1), ("search_keyword", 1), ("fuse", 2), ("headings", 2), ("recency", 1), ("diversify", 1), ("parents", 1)]
     shown = of_effect([Standpoint(stage, rank, 9) for stage, rank in stood])
     assert [each.stage for each in shown] == ["search_vector", "search_keyword", "fuse", "recency", "parents"]
-    assert "stages that changed nothing for it are not shown" in run("why", "sync.md", "press the green button").stdout
+    assert " without an effect on it (--json lists all)" in run("why", "sync.md", "press the green button").stdout
 
 
 def test_a_question_that_stands_before_the_note_is_told_so(run: Run) -> None:

@@ -37,6 +37,7 @@ from thumbindex.query.rank import fuse, retriever_weights
 from thumbindex.query.retrieve import field_weights, first_documents, neighbors
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
+from thumbindex.text import plural
 
 History = Sequence[tuple[str, Search]]
 """The search as each stage left it, by the stage's name, and before the first one ("")."""
@@ -203,7 +204,7 @@ def fate_of(document: Document, heading: str, wanted: Sequence[ChunkId], seen: H
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
     )
-    beyond = f"the query is filters alone and lets {answer.listed} notes through: a higher limit shows more" if answer.listed else ""
+    beyond = f"the query is filters alone, and {plural(answer.listed, 'note')} match: a higher limit shows more" if answer.listed else ""
     fate, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools) or ("not_found", "", beyond or out_of_reach(found), None)
     return replace(found, fate=fate, stage=stage, reason=reason, rank=rank)
 

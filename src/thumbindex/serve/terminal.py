@@ -204,7 +204,7 @@ def print_why(found: Why, several: bool = False) -> None:
             rows.add_row(each.stage, f"{rank} of {each.size}", _number(each.score), "-" if each.line is None else str(each.line))
         output().print(rows)
         if len(shown) < len(reached):
-            print_line(f"{len(reached) - len(shown)} stages that changed nothing for it are not shown (--json lists all)", "dim")
+            print_line(f"not shown: {plural(len(reached) - len(shown), 'stage')} without an effect on it (--json lists all)", "dim")
         print_line("")
         rows = table("without limits", "rank", "score", "taken", "the last one's score")
         for reach in found.reaches:

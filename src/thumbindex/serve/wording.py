@@ -228,7 +228,7 @@ def doing(phase: str) -> str:
 def how_far(progress: Progress) -> str:
     """Say how far a run of indexing is."""
     done, what = _DOING.get(progress.phase, (progress.phase, "steps"))
-    return f"{done} {progress.done:,} of {progress.total:,} {what}"
+    return f"{done} {progress.done:,} of {progress.total:,} {what.removesuffix('s') if progress.total == 1 else what}"
 
 
 def indexing(progress: Sequence[Progress]) -> str:
@@ -329,7 +329,7 @@ def fate(found: Why, several: bool = False) -> str:
 
 def why_rest(found: Why) -> list[str]:
     """Say what is no table: a note's words, its cosine, its vectors, and how it is on disk."""
-    lacking = f"without a vector yet, found by words alone: {found.without_vector} of {found.chunks} chunks"
+    lacking = f"without a vector yet, found by words alone: {found.without_vector:,} of {plural(found.chunks, 'chunk')}"
     cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
     sentences = [
         f"searched for: {found.corrected}" if found.corrected else "",
