@@ -112,7 +112,11 @@ def test_without_color_the_words_are_still_bold(ask: Ask) -> None:
 def test_a_place_on_a_terminal_is_a_link_to_the_file_on_this_machine(ask: Ask, notes: Path) -> None:
     address = f"file://{platform.node()}{quote(str(notes / 'days' / 'log.md'))}"
     assert os.name == "nt" or f";{address}\x1b\\" in ask("lantern lighting the stairs", **TERMINAL).stdout
-    assert "\x1b]8" not in ask("lantern lighting the stairs", **TERMINAL | {"TERM": "dumb", "FORCE_COLOR": ""}).stdout
+    assert "\x1b]8" not in ask("lantern lighting the stairs", **TERMINAL | {"TERM": "dumb"}).stdout
+
+
+def test_the_same_answer_is_the_same_bytes_on_a_terminal(ask: Ask) -> None:
+    assert len({ask("lantern lighting the stairs", *given, **TERMINAL).stdout for given in ((), ())}) == 1
 
 
 def test_an_address_on_windows_names_a_drive_and_no_machine() -> None:

@@ -11,10 +11,13 @@ from pathlib import Path, PurePath, PureWindowsPath
 from urllib.parse import quote
 
 from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.style import Style
 from rich.text import Text
 
 from thumbindex.model import Answer, Explanation, Passage, Step
 from thumbindex.serve.budget import match_lines
+from thumbindex.serve.opening import say_error
 from thumbindex.serve.terminal import WARNING, output, plain, print_line, table
 from thumbindex.serve.wording import (
     ModelState,
@@ -79,8 +82,8 @@ def print_answer(
         room = min(MOST_ROWS, console.height - _PROMPT_ROWS) if console.is_terminal else MOST_ROWS
         rows = _share_rows(len(answer.passages), room - _rows_beside(answer, found, width))
         for passage, lead, count in zip(answer.passages, found, rows, strict=True):
-            for line in (*lead.above, *snippet(passage, width, count), *lead.below):
-                console.print(line, soft_wrap=True)
+            for row in (*lead.above, *snippet(passage, width, count), *lead.below):
+                _print_row(console, row)
             console.print()
             _print_explanation(passage.explanation)
     if explain:
@@ -94,7 +97,7 @@ def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
     for path in dict.fromkeys(_path_here(each, roots) for each in answer.passages):
         console.print(Text(plain(path) if console.is_terminal else path), soft_wrap=True)
     if answer.confidence_level == "low" or not answer.answerable:
-        Console(stderr=True, highlight=False).print(Text(confidence_words(answer), style=DOUBT), soft_wrap=True)
+        say_error(confidence_words(answer))
 
 
 # ------------------------------------------------------------------ around the passages
@@ -156,8 +159,8 @@ def _lead(passage: Passage, roots: Mapping[str, Path], width: int) -> Lead:
     """Return a passage's place, heading and day, and in few words what else is to be known of it."""
     day = passage.updated or passage.created
     warnings = [*passage_flags(passage)[:1], *disagreement_words(passage)]
-    said = [*(Text(each) for each in copies_words(passage)), *(Text(each, style=WARNING) for each in warnings)]
-    below = tuple(Text(_INDENT) + _cut(each, width - len(_INDENT)) for each in said)
+    said = [*((each, "") for each in copies_words(passage)), *((each, WARNING) for each in warnings)]
+    below = tuple(Text(_INDENT) + _cut(Text(plain(one_line(each)), style), width - len(_INDENT)) for each, style in said)
     return Lead(_above(passage, roots, width, f"({day})" if day else ""), below)
 
 
@@ -255,12 +258,12 @@ def _cut(text: Text, width: int) -> Text:
 def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], width: int) -> None:
     """Print a passage's section as it is written; on a terminal its lines end between words, and rows of tables are cut."""
     for head in _above(passage, roots, width, f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})"):
-        console.print(head, soft_wrap=True)
+        _print_row(console, head)
     warnings = (*passage_flags(passage), *disagreement_words(passage))
-    said = [Text(plain(each), style=WARNING if each in warnings else "") for each in (*passage_flags(passage), *beside(passage))]
+    said = [Text(plain(one_line(each)), style=WARNING if each in warnings else "") for each in (*passage_flags(passage), *beside(passage))]
     for indent, line in (*(("", each) for each in _lines_of(passage)), *((_INDENT, each) for each in said)):
         for row in _wrap(line, width - len(indent)) if console.is_terminal else [line]:
-            console.print(Text(indent) + row, soft_wrap=True)
+            _print_row(console, Text(indent) + row)
     console.print()
 
 
@@ -268,12 +271,23 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
 
 
 def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
-    """Return a passage's rank and its place as `path:line`, a link on a terminal."""
+    """Return a passage's rank and its place as `path:line`, which is a link to the file."""
     rank, path = f"{passage.rank}. ", _path_here(passage, roots)
     place = Text.assemble(rank, (plain(one_line(path)), PATH), (f":{line}", LINE))
-    if output().is_terminal:
-        place.stylize(f"link {file_address(roots[passage.folder] / passage.path)}", len(rank))
+    place.stylize(Style(meta={"address": file_address(roots[passage.folder] / passage.path)}), len(rank))
     return place
+
+
+def _print_row(console: Console, row: Text) -> None:
+    """Print a row; what has an address is a link on a terminal. Rich would number the link by lot: the same answer is the same bytes here."""
+    linked = next(((each.start, each.end, each.style.meta["address"]) for each in row.spans if isinstance(each.style, Style)), None)
+    if linked is None or not console.is_terminal or console.is_dumb_terminal or console.legacy_windows:
+        console.print(row, soft_wrap=True)
+        return
+    start, end, address = linked
+    before, link, behind = (list(part.render(console)) for part in row.divide([start, end]))
+    opened, closed = (Segment(f"\x1b]8;;{each}\x1b\\") for each in (address, ""))
+    console.print(Segments([*before, opened, *link, closed, *behind, Segment.line()]), soft_wrap=True)
 
 
 def _path_here(passage: Passage, roots: Mapping[str, Path]) -> str:
@@ -288,7 +302,7 @@ def file_address(path: PurePath) -> str:
     """Return a file's address with the name of its machine: a terminal that shows another machine's screen must not open a file of its own."""
     if isinstance(path, PureWindowsPath):  # a name there would mean a share
         return path.as_uri()
-    return f"file://{platform.node()}{quote(os.fsencode(path))}"
+    return f"file://{quote(platform.node())}{quote(os.fsencode(path))}"
 
 
 def _headings(passage: Passage) -> list[str]:
