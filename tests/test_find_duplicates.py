@@ -136,7 +136,7 @@ def test_a_run_that_left_something_out_says_so_once(library, caplog):
     caplog.set_level(logging.INFO, logger=library_duplicates.__name__)
     put(library, {"a.md": note("A", BACKUP, PEARS, BACKUP)})
     put(library, {"b.md": note("B", PEARS)})
-    assert [record.message for record in caplog.records] == ["deduplication: 3 -> 2 chunks (1 repeated another chunk of their note)"]
+    assert [record.message for record in caplog.records] == ["1 of 3 chunks only repeats another one of its note and is left out of the search"]
 
 
 # ------------------------------------------------------------------ across documents

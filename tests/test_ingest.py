@@ -155,9 +155,7 @@ def test_three_near_duplicates_boost_by_three_tenths():
 def test_the_counts_are_told_by_type_and_in_one_line():
     counts = counted({"guide": (50, 50, []), "": (100, 2, [0.15, 0.25])})
     assert counts == (IngestionCounts("", 100, 2, 2, 0.2, 0.25), IngestionCounts("guide", 50, 50, 0, 0.0, 0.0))
-    assert in_words(total(counts)) == (
-        "deduplication: 150 -> 98 chunks (52 repeated another chunk of their note; 2 gained 0.20 salience on average, 0.25 at most)"
-    )
+    assert in_words(total(counts)) == ("52 of 150 chunks only repeat others of their notes and are left out of the search")
 
 
 def test_what_is_more_than_healthy_is_told():

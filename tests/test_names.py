@@ -29,6 +29,8 @@ ONLY_IN_A_SHELL = {
     "config": "no more is the configuration",
     "set": "nor single keys of it",
     "wait": "a server never keeps its client waiting for vectors",
+    "full": "a client says how long an answer may be: `max_tokens`",
+    "files": "a tool's answer names the path of each passage anyway",
     "json": "a tool's answer has its structured content beside the text anyway",
 }
 """Flags of the command `query` that its tool has no argument for."""

@@ -445,6 +445,7 @@ class Passage:
     owner: str = ""  # from front matter: of the place that was active last
     explanation: Explanation | None = None  # where it was asked for
     flags: tuple[str, ...] = ()  # what is hidden in the note, or speaks to a model: `line: reason`
+    marks: tuple[tuple[int, int], ...] = ()  # where the query's words stand in its text, in characters; where that was asked for
 
     @property
     def citation(self) -> str:
@@ -510,6 +511,7 @@ class Answer:
     unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
     undated: int = 0  # notes that `since` and `until` leave out of a short answer because no day of theirs is known
     listed: int | None = None  # where the query is filters alone, how many notes they let through
+    terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
 
 
 @dataclass(frozen=True, slots=True)

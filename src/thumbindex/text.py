@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 STOP_WORDS = frozenset(
@@ -24,6 +24,8 @@ _CJK = (
 )
 
 _WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^\W_])+)*")
+_LETTER = rf"(?:(?![{_CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may stand apart from its letter
+_WRITTEN = re.compile(rf"[{_CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
 _HAS_CJK = re.compile(rf"[{_CJK}]")
 _CJK_RUN = re.compile(rf"[{_CJK}]+")
 _WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")  # half and full width, and radicals that stand for characters
@@ -156,6 +158,16 @@ def placed_words(text: str) -> tuple[list[str], Sequence[int]]:
         return found, range(len(found))
     placed = [(each, place) for place, pair in enumerate(zip(found, (*found[1:], ""), strict=True)) for each in _with_characters(*pair)]
     return [each for each, _ in placed], [place for _, place in placed]
+
+
+def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the words of a text as `words` gives them, and where each stands in it, in characters."""
+    known: dict[str, list[str]] = {}
+    for match in _WRITTEN.finditer(text):
+        found = known[match[0]] if match[0] in known else known.setdefault(match[0], words(match[0]))
+        apart = has_cjk(match[0]) and len(found) == max(1, len(match[0]) - 1)
+        for at, word in enumerate(found):
+            yield (word, match.start() + at, match.start() + at + len(word)) if apart else (word, *match.span())
 
 
 def _with_characters(word: str, following: str) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):
     reach = next(each for each in found.reaches if each.retriever == "search_keyword")
     assert (found.fate, reach.rank, reach.taken) == ("not_found", 3, 1)
     assert reach.score < reach.last
-    assert "search_keyword has it at place 3 (" in found.reason
+    assert "search by words (search_keyword) ranks it 3 with " in found.reason
 
 
 def test_words_that_a_note_holds_and_lacks_are_told_apart(tell):
@@ -62,7 +62,8 @@ def test_words_that_a_note_holds_and_lacks_are_told_apart(tell):
 def test_a_note_that_shares_no_word_is_told_so(tell):
     found = tell("trees.md", "sync vaults")
     assert found.reason.startswith(
-        "search_vector was not asked, for want of a model or of vectors; search_keyword finds none of the query's words in it; "
+        "search by meaning (search_vector) was not asked, for want of a model or of vectors; "
+        "search by words (search_keyword) finds none of the query's words in it; "
     )
 
 
@@ -89,13 +90,13 @@ def test_a_copy_is_told_which_passage_names_it(tell):
 def test_a_note_that_fusion_left_behind_is_told_its_place_among_all_that_were_found(tell):
     found = tell("d.md", "sync keeps equal", (*SYNC, document("d.md", "# D\n\nSync keeps tablets equal.")), limit=1, fuse={"limit": 1})
     assert (found.fate, found.stage) == ("dropped", "fuse")
-    assert found.reason == "it ranks 4 of 4 that were found, and the first 3 were taken"
+    assert found.reason == "its best chunk ranks 4 of 4 that were found, and only the first 3 go on"
 
 
 def test_a_part_of_a_note_that_better_parts_pushed_out_is_told_so(tell):
     long = document("long.md", "# Long\n\nSync sync sync vaults.\n\nSync sync vaults.\n\n## More\n\nPlant a sync.")
     found = tell("long.md", "sync vaults", (long, TREES), only=2, fuse={"chunks": 2})
-    assert (found.fate, found.stage, found.reason) == ("dropped", "fuse", "2 better chunks of its document were taken")
+    assert (found.fate, found.stage, found.reason) == ("dropped", "fuse", "its note has 2 better chunks, and no more than that of one note go on")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 from thumbindex.library import Library
 from thumbindex.model import Disagreement, Passage, Place, Step
 from thumbindex.query.pipeline import STAGES
+from thumbindex.serve.answers import print_answer
 from thumbindex.serve.as_json import answer_payload
 from thumbindex.serve.replies import reply_query
-from thumbindex.serve.terminal import print_answer
 from thumbindex.serve.wording import DEDUPLICATING, also_in, beside, deduplication
 from thumbindex.testing import FakeEmbedder
 
@@ -126,11 +126,19 @@ def test_every_structured_result_says_what_it_stands_for(backups: Library) -> No
 
 
 def test_the_command_line_says_it_in_the_same_words(backups: Library, capsys: pytest.CaptureFixture[str]) -> None:
-    print_answer(backups.query("server copies all files every night"), explain=True)
+    print_answer(backups.query("server copies all files every night"), dict(backups.folders), full=True, explain=True)
     shown = capsys.readouterr().out
     assert shown.count("these two disagree: ") == 2
     assert "deduplication: 3 → 2 candidates (33% taken out as copies)" in shown
     assert "created 2024-01-01, status draft, owner Bo" in shown
+
+
+def test_a_short_answer_names_copies_and_what_disagrees(backups: Library, capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(backups.query("server copies all files every night"), dict(backups.folders))
+    shown = capsys.readouterr().out
+    assert shown.count("these two disagree: ") == 2
+    assert shown.count("\n   also in: ") == 1
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_the_stages_that_are_counted_are_stages_in_the_order_of_the_run() -> None:

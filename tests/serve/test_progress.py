@@ -14,7 +14,7 @@ def test_without_a_terminal_a_phase_is_told_at_its_start_now_and_then_and_at_its
             now += 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.splitlines() == [f"notes: vectors {done}/3,000" for done in ("0", "1,000", "2,000", "3,000")]
+    assert captured.err.splitlines() == [f"notes: embedded {done} of 3,000 texts" for done in ("0", "1,000", "2,000", "3,000")]
 
 
 def test_whoever_waits_for_another_process_is_told_so_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,9 @@ def assert_shown(command: str, said: str) -> None:
     assert re.fullmatch(expected, said.strip(), re.DOTALL), f"`{command}` says now:\n{said}"
 
 
-def test_the_readme_shows_what_indexing_and_asking_its_note_says(tmp_path: Path, real_embedder: Embedder) -> None:
+def test_the_readme_shows_what_indexing_and_asking_its_note_says(tmp_path: Path, real_embedder: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
     def opener(opening: Opening) -> Library:
         return Library.open(opening.folder, index=opening.index, config=opening.load(), embedder=real_embedder)
 

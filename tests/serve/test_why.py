@@ -169,7 +169,7 @@ def test_stages_after_which_a_note_stands_as_before_are_left_out_of_the_table(ru
     stood = [("search_vector", 1), ("search_keyword", 1), ("fuse", 2), ("headings", 2), ("recency", 1), ("diversify", 1), ("parents", 1)]
     shown = of_effect([Standpoint(stage, rank, 9) for stage, rank in stood])
     assert [each.stage for each in shown] == ["search_vector", "search_keyword", "fuse", "recency", "parents"]
-    assert "stages that changed nothing for it are not shown" in run("why", "sync.md", "press the green button").stdout
+    assert " without an effect on it (--json lists all)" in run("why", "sync.md", "press the green button").stdout
 
 
 def test_a_question_that_stands_before_the_note_is_told_so(run: Run) -> None:
@@ -196,6 +196,4 @@ def test_a_name_with_a_line_break_is_told_on_one_line(tmp_path: Path, open_fake:
 def test_a_note_of_headings_alone_is_told_that_it_comes_last(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
     notes = {"bare.md": "# The heron\n", "full.md": "# Birds\n\nA heron stands still.\n"}
     told = told_of(notes, tmp_path, open_fake, "bare.md", "heron", "--limit", "1")
-    assert told.startswith(
-        "bare.md was found, but the stage parents dropped it: it holds no text but headings and comes after all that do; it ranks 2 of 2"
-    )
+    assert told.startswith("bare.md was found, but is not in the answer: it holds no text but headings and comes after all that do; it ranks 2 of 2")

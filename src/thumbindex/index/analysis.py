@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -19,8 +19,8 @@ from whoosh.lang.snowball.spanish import SpanishStemmer
 from whoosh.lang.snowball.swedish import SwedishStemmer
 
 from thumbindex.language import SUFFIXED, prose_language
-from thumbindex.model import BlockKind, Chunk, Document
-from thumbindex.text import STOP_WORDS, code_tokens, fold, placed_words, read_token, visible
+from thumbindex.model import BlockKind, Chunk, Document, Term
+from thumbindex.text import STOP_WORDS, code_tokens, fold, placed_words, read_token, visible, word_spans, words
 
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
@@ -142,3 +142,43 @@ def _stemmed(texts: Mapping[str, str], language: str) -> RowWords:
                 both = [(stemmed, place) for word, place in zip(terms, places, strict=True) for stemmed in stems(word, languages)]
                 found[name] = [stemmed for stemmed, _ in both], [place for _, place in both]
     return RowWords(found, lengths)
+
+
+# ------------------------------------------------------------------ where a text is found by some terms
+
+Span = tuple[int, int]
+"""Where something begins and ends in a text, in characters."""
+
+
+def marks(text: str, terms: Collection[Term], languages: Collection[str]) -> tuple[Span, ...]:
+    """Return where the words stand by which a text is found: endings are no difference, words of a phrase stand one after the other."""
+    forms = [words(each.text) for term in terms for each in (term, *term.others)]
+    initials = {word[0] for form in forms for word in form}
+    wanted = [[set(stems(word, languages)) for word in form] for form in forms if form]
+    stood = list(word_spans(text))
+    # A stem begins as its word does: most words of a text need none.
+    own = {word: set(stems(word, languages)) for word in {word for word, *_ in stood} if word[0] in initials or "'" in word}
+    begun = {word: [form for form in wanted if form[0] & stemmed] for word, stemmed in own.items()}
+    found = [
+        (start, stood[at + len(form) - 1][2])
+        for at, (word, start, _) in enumerate(stood)
+        for form in begun.get(word, ())
+        if at + len(form) <= len(stood) and all(each & own.get(stood[at + n][0], set()) for n, each in enumerate(form))
+    ]
+    whole = [re.escape(term.text) for term in terms if not term.phrase and not term.text.isalnum()]
+    found += [match.span() for match in re.finditer(rf"(?<!\w)(?:{'|'.join(whole)})(?!\w)", text, re.IGNORECASE)] if whole else []
+    return tuple(_joined(found))
+
+
+def _joined(spans: Sequence[Span]) -> Iterator[Span]:
+    """Yield spans in order, those that overlap as one."""
+    last: Span | None = None
+    for start, end in sorted(spans):
+        if last and start < last[1]:
+            last = (last[0], max(last[1], end))
+        else:
+            if last:
+                yield last
+            last = (start, end)
+    if last:
+        yield last

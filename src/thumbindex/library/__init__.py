@@ -20,7 +20,7 @@ from thumbindex.errors import IndexDamagedError, ModelError, StorageError, Unkno
 from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer
-from thumbindex.library.answering import Turns, answer, checked, checked_filters, folder_state
+from thumbindex.library.answering import Turns, answer, checked, checked_filters, folder_state, marked
 from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_json, in_words, judge_texts, keep_decisions, total, warnings
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
@@ -258,6 +258,10 @@ class Library:
             asked = () if interrupted() and not wait else self._readers
             found = answer(query, asked, self.config.query, self._embedder, self._reranker, explain=explain)
         return replace(found, freshness=freshness)
+
+    def marked(self, found: Answer) -> Answer:
+        """Return an answer of this library with `marks` in its passages: where the query's words stand, by their stems."""
+        return marked(found, self._readers)
 
     def why(
         self,

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from thumbindex.errors import UsageError
+from thumbindex.index.analysis import marks
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
@@ -169,8 +170,15 @@ def _answer(
     found = Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
     documents = tools.snapshot.catalog.documents
     unmet = with_shown_names(search.unmet, documents, list(readers))
-    found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed)
+    terms = () if search.listed is not None else (*search.terms, *search.identifiers)
+    found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed, terms=terms)
     return _Attempt(found, search, documents)
+
+
+def marked(found: Answer, readers: Sequence[Reader]) -> Answer:
+    """Return an answer whose passages say where the words stand that were looked up."""
+    languages = frozenset[str]().union(*(reader.opened().snapshot.keyword.languages for reader in readers if reader.indexed))
+    return replace(found, passages=tuple(replace(each, marks=marks(each.text, found.terms, languages)) for each in found.passages))
 
 
 def as_indexed(text: str, folders: Sequence[Folder]) -> str:

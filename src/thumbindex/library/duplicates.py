@@ -160,9 +160,8 @@ def total(counts: Sequence[IngestionCounts]) -> IngestionCounts:
 
 def in_words(counts: IngestionCounts) -> str:
     """Say what was left out in one line."""
-    gain = f"; {counts.boosted:,} gained {counts.mean_boost:.2f} salience on average, {counts.most_boost:.2f} at most" if counts.boosted else ""
-    left = counts.segments - counts.repeats
-    return f"deduplication: {counts.segments:,} -> {plural(left, 'chunk')} ({counts.repeats:,} repeated another chunk of their note{gain})"
+    repeat = "only repeats another one of its note and is" if counts.repeats == 1 else "only repeat others of their notes and are"
+    return f"{counts.repeats:,} of {plural(counts.segments, 'chunk')} {repeat} left out of the search"
 
 
 def warnings(counts: IngestionCounts) -> tuple[str, ...]:
@@ -171,12 +170,12 @@ def warnings(counts: IngestionCounts) -> tuple[str, ...]:
     found = []
     if _ratio(counts) > MOST_RATIO:
         found.append(
-            f"{_ratio(counts):.0%} of the segments of documents{of} repeat others of their document, more than half: "
+            f"{_ratio(counts):.0%} of the chunks of notes{of} repeat others of their note, more than half: "
             "generated pages? Raise index.ingest.similarity, or leave them out with corpus.exclude."
         )
     if counts.most_boost > MOST_BOOST:
         found.append(
-            f"A segment of a document{of} is raised by {counts.most_boost:.2f}, more than {MOST_BOOST:.2f}: "
+            f"A chunk of a note{of} is raised by {counts.most_boost:.2f}, more than {MOST_BOOST:.2f}: "
             "lower index.ingest.base, or see what repeats it."
         )
     return tuple(found)

@@ -40,7 +40,7 @@ from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
 from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
 from thumbindex.settings import Config
-from thumbindex.text import text_key
+from thumbindex.text import plural, text_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,8 +399,8 @@ def refuse_empty(root: Path, documents: int) -> None:
     """Raise UnknownFolderError where a folder holds nothing at all: so does the place of a drive that is not mounted, whose notes are not gone."""
     if holds_nothing(root):
         raise UnknownFolderError(
-            f"The folder {root} is empty, but {documents:,} documents of it are indexed: nothing is deleted, a drive that is not mounted looks so. "
-            "Where it was emptied on purpose, `thumbindex index --rebuild` takes it as it is."
+            f"The folder {root} is empty, but the index has {plural(documents, 'document')} of it: nothing is deleted, "
+            "a drive that is not mounted looks so. Where it was emptied on purpose, `thumbindex index --rebuild` takes it as it is."
         )
 
 

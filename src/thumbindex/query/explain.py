@@ -37,6 +37,7 @@ from thumbindex.query.rank import fuse, retriever_weights
 from thumbindex.query.retrieve import field_weights, first_documents, neighbors
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
+from thumbindex.text import plural
 
 History = Sequence[tuple[str, Search]]
 """The search as each stage left it, by the stage's name, and before the first one ("")."""
@@ -203,7 +204,7 @@ def fate_of(document: Document, heading: str, wanted: Sequence[ChunkId], seen: H
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
     )
-    beyond = f"the query is filters alone and lets {answer.listed} notes through: a higher limit shows more" if answer.listed else ""
+    beyond = f"the query is filters alone, and {plural(answer.listed, 'note')} match: a higher limit shows more" if answer.listed else ""
     fate, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools) or ("not_found", "", beyond or out_of_reach(found), None)
     return replace(found, fate=fate, stage=stage, reason=reason, rank=rank)
 
@@ -300,8 +301,8 @@ def _behind_fusion(wanted: Collection[ChunkId], before: Search, after: Search, t
     longer = fuse(before, replace(tools, settings=replace(settings, fuse=replace(settings.fuse, limit=len(tools.snapshot.catalog)))))
     rank = next((n for n, each in enumerate(longer.candidates, 1) if each.id in wanted), None)
     if rank is None:
-        return f"{settings.fuse.chunks} better chunks of its document were taken"
-    return f"it ranks {rank} of {len(longer.candidates)} that were found, and the first {count} were taken"
+        return f"its note has {settings.fuse.chunks} better chunks, and no more than that of one note go on"
+    return f"its best chunk ranks {rank} of {len(longer.candidates)} that were found, and only the first {count} go on"
 
 
 # ------------------------------------------------------------------ how far it was
@@ -347,10 +348,17 @@ def reaches(wanted: Collection[ChunkId], seen: History, tools: Tools) -> Iterato
             yield Reach(name, rank, score, line, len(taken), taken[-1].score if taken else None)
 
 
+_IN_WORDS = {
+    "search_vector": "search by meaning (search_vector)",
+    "search_keyword": "search by words (search_keyword)",
+    "search_code": "search for words as they are written (search_code)",
+    "search_graph": "search over links (search_graph)",
+}
+
 _NOWHERE = {
     "search_vector": "has no vector of it",
     "search_keyword": "finds none of the query's words in it",
-    "search_code": "finds none of the query's words as they are written in it",
+    "search_code": "finds none of the query's words in it",
     "search_graph": "finds no link to it from what was found first",
 }
 
@@ -364,7 +372,8 @@ def out_of_reach(found: Why) -> str:
 
 
 def _how_far(reach: Reach) -> str:
+    name = _IN_WORDS[reach.retriever]
     if reach.rank is None:
-        return f"{reach.retriever} {_NOWHERE[reach.retriever] if reach.taken else _NOTHING.get(reach.retriever, 'found nothing at all')}"
-    last = f", the last with {reach.last:.2f}" if reach.last is not None else ""
-    return f"{reach.retriever} has it at place {reach.rank} ({reach.score:.2f}), and {reach.taken} were taken{last}"
+        return f"{name} {_NOWHERE[reach.retriever] if reach.taken else _NOTHING.get(reach.retriever, 'found nothing at all')}"
+    last = f", down to {reach.last:.2f}" if reach.last is not None else ""
+    return f"{name} ranks it {reach.rank} with {reach.score:.2f}, and only the first {reach.taken} go on{last}"

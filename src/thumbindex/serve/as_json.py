@@ -59,8 +59,8 @@ def as_json(value: Any, digits: int | None = _USUAL_DIGITS) -> Any:
     return round(value, digits) if isinstance(value, float) and digits is not None else value
 
 
-def answer_payload(answer: Answer) -> dict[str, Any]:
-    """Return what `query --json` prints."""
+def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
+    """Return what `query --json` prints; with `explain` what each stage did, too."""
     return {
         "query": answer.query,
         "corrected": answer.corrected,
@@ -73,7 +73,7 @@ def answer_payload(answer: Answer) -> dict[str, Any]:
         "confidence": round(answer.confidence, _USUAL_DIGITS),
         "confidence_level": answer.confidence_level,
         "results": [passage_payload(each) for each in answer.passages],
-        "trace": as_json(answer.trace),
+        **({"trace": as_json(answer.trace)} if explain else {}),
         "deduplication": deduplication_payload(answer.trace),
         "index": as_json(answer.index) | freshness_payload(answer.freshness),
     }

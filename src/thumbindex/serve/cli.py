@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
+from thumbindex.serve.answers import print_answer, print_files
 from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
@@ -35,7 +36,7 @@ from thumbindex.serve.options import (
     takes_opening,
 )
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
-from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_list, print_report, print_status, print_why
+from thumbindex.serve.terminal import ProgressDisplay, print_forgotten, print_json, print_list, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
 
 if TYPE_CHECKING:
@@ -202,23 +203,30 @@ def query(
     until: UntilOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all vectors are there.")] = False,
     wait_fresh: Annotated[float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)] = 0.0,
+    full: Annotated[bool, typer.Option("--full", help="Print whole sections, not the matching lines alone.")] = False,
+    files: Annotated[bool, typer.Option("--files", help="Print the paths of the notes alone, one a line, the best first.")] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Find the passages that answer a question."""
+    """Find the passages that answer a question: where each stands, as path:line, and the lines that match."""
     text = " ".join(words)
     if not text.strip():
         raise UsageError("The query is empty: say what to look for.")
     check_limit(limit)
+    if sum((full, files, as_json)) > 1:
+        raise UsageError("--full, --files and --json exclude each other: give one of them.")
     filters = filters_from_options(tag, path, since, until)
     narrowing = {name: given for name in ("tag", "path", "since", "until") if (given := getattr(filters, name))}
     with open_for(ctx, opening) as library:
         ask = partial(library.query, replace_surrogates(text), limit=limit, wait_fresh=wait_fresh, explain=explain, **narrowing)
         answer = _answer(library, ask, wait)
-    if as_json:
-        print_json(answer_payload(answer))
-    else:
-        narrowed = [f"--{name}" for name in narrowing]
-        print_answer(answer, explain, several=len(library.folders) > 1, narrowed=narrowed, has_model=library.models_ready)
+        roots = dict(library.folders)
+        if as_json:
+            print_json(answer_payload(answer, explain))
+        elif files:
+            print_files(answer, roots)
+        else:
+            narrowed = [f"--{name}" for name in narrowing]
+            print_answer(library.marked(answer), roots, full, explain, narrowed, library.models_ready)
     return FOUND if answer.answerable else NOT_FOUND
 
 

@@ -116,7 +116,7 @@ def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text
 
 def _shortened(text: str) -> str:
     lines = plain(text.strip("\n")).split("\n")
-    return "\n".join(lines[:_LINES_SHOWN]) + (f"\n… {len(lines) - _LINES_SHOWN} more lines" if len(lines) > _LINES_SHOWN else "")
+    return "\n".join(lines[:_LINES_SHOWN]) + (f"\n… and {plural(len(lines) - _LINES_SHOWN, 'line')} more" if len(lines) > _LINES_SHOWN else "")
 
 
 duplicates = typer.Typer(help="List what says the same, and decide what is to come once.", add_completion=False)

@@ -1,4 +1,4 @@
-"""Print to a terminal: answers, reports, tables and progress; colors on a terminal, plain when piped."""
+"""Print to a terminal: reports, tables and progress; colors on a terminal, plain when piped. `answers` prints answers."""
 
 from __future__ import annotations
 
@@ -17,27 +17,19 @@ from rich.table import Table
 from rich.text import Text
 
 from thumbindex import model
-from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, NoteList, Passage, Problem, Step, Why
-from thumbindex.serve.budget import match_lines
+from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteList, Problem, Why
 from thumbindex.serve.opening import library_class
 from thumbindex.serve.wording import (
-    beside,
-    confidence_words,
-    deduplication,
-    explanation_rest,
+    doing,
     fate,
     filter_lines,
-    foot,
     hold_hidden,
     how_far,
     list_lines,
     of_effect,
-    passage_flags,
     tuned,
     until_lost,
-    up_to_date,
     why_rest,
-    without_vectors,
 )
 from thumbindex.text import one_line, plural
 
@@ -82,13 +74,13 @@ class ProgressDisplay:
                 self._console.print(f"{name} for {whom}", markup=False)
         elif self._bars:
             if name not in self._tasks:
-                self._tasks[name] = self._bars.add_task(name, total=progress.total)
+                self._tasks[name] = self._bars.add_task(f"{progress.folder}: {doing(progress.phase)}", total=progress.total)
             self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
         elif progress.total:
             now = self._clock()
             if progress.done == progress.total or now - self._printed.get(name, now - _EVERY_SECONDS) >= _EVERY_SECONDS:
                 self._printed[name] = now
-                self._console.print(f"{name} {progress.done:,}/{progress.total:,}", markup=False)
+                self._console.print(f"{progress.folder}: {how_far(progress)}", markup=False)
 
 
 _PIPED_WIDTH = 160
@@ -99,27 +91,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 _PROBLEMS_SHOWN = 20
 
-_DROPPED_SHOWN = 5
-
-
-def print_answer(answer: Answer, explain: bool = False, several: bool = False, narrowed: Sequence[str] = (), has_model: bool = True) -> None:
-    """Print the passages, best first, with the lines that matched marked by `>`, and what the answer stood on; `several` folders are named."""
-    if answer.corrected:
-        print_line(f"Searched for: {answer.corrected}", "italic")
-    print_line(f"{confidence_words(answer, narrowed)}\n", "dim" if answer.answerable else "bold")
-    for line in filter_lines(answer.filters, answer.unmet, answer.undated):
-        print_line(f"{line}\n", "bold" if answer.unmet or answer.undated else "dim")
-    for passage in answer.passages:
-        _print_passage(passage, several)
-    if explain:
-        print_trace(answer.trace)
-    if answer.answerable and answer.confidence_level == "low":
-        print_line("A score compares the passages of one answer with each other; how far to trust them is what confidence says.", "dim")
-    if lacking := up_to_date(answer.freshness, several):
-        print_line(lacking, "bold")
-    print_line(foot(answer, model="loaded" if has_model else "none"), "dim")
-    if lacking := without_vectors(answer.index):
-        print_line(lacking, "yellow")
+WARNING = "red"
+"""The color of what is wrong or lacking: it is read on a light and on a dark background, as yellow is not."""
 
 
 def print_list(found: NoteList, limit: int | None, several: bool = False) -> None:
@@ -132,29 +105,22 @@ def print_list(found: NoteList, limit: int | None, several: bool = False) -> Non
         print_line(f"{len(found.notes) - limit:,} more: a higher --limit shows them", "dim")
 
 
-def print_trace(trace: Sequence[Step]) -> None:
-    """Print what each stage did, and what it dropped and why."""
-    table = _table("stage", "in", "out", "moved", "ms")
-    for step in trace:
-        table.add_row(step.stage, f"{step.size_in:,}", f"{step.size_out:,}", f"{step.moved:,}", f"{step.seconds * 1000:.1f}")
-    output().print(table)
-    for step in trace:
-        for each in step.dropped[:_DROPPED_SHOWN]:
-            print_line(f"  {step.stage} dropped {each.path}:{each.line}: {each.reason}", "dim")
-        if len(step.dropped) > _DROPPED_SHOWN:
-            print_line(f"  {step.stage} dropped {len(step.dropped) - _DROPPED_SHOWN:,} more (--json lists all)", "dim")
-    print_line(f"{deduplication(trace)}\n")
-
-
 def print_report(report: IndexReport) -> None:
     """Print what a run of indexing did."""
     print_line(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
-    print_line(f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken")
-    print_line(f"chunks: {report.chunks:,} in all; embedded {plural(report.embedded, 'text')}, reused {plural(report.reused, 'vector')}")
+    named = ": `thumbindex broken` names them" if report.links_dangling else ""
+    print_line(f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken{named}")
+    made = (
+        f"; vectors, to find them by meaning: {report.embedded:,} new, {report.reused:,} known from before"
+        if report.embedded or report.reused
+        else ""
+    )
+    print_line(f"chunks: {report.chunks:,} in all{made}")
     if report.truncated:
-        print_line(f"{plural(report.truncated, 'chunk')} longer than the model's window: only the beginning was embedded")
+        are = "chunk is" if report.truncated == 1 else "chunks are"
+        print_line(f"{report.truncated:,} {are} longer than the model reads: by meaning, only the beginning is found")
     if not report.chunks and not report.skipped:
-        print_line("no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?", "yellow")
+        print_line("no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?", WARNING)
     _print_problems(report.skipped)
     print_line(f"{report.seconds:.1f} s", "dim")
 
@@ -164,25 +130,25 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
     if not folders:
         print_line("no index yet: `thumbindex index --folder DIR` makes one")
         return
-    table = _table("folder", "documents", "chunks", "vectors", "model", "size", "state", right=("documents", "chunks", "vectors", "size"))
+    rows = table("folder", "documents", "chunks", "vectors", "model", "size", "state", right=("documents", "chunks", "vectors", "size"))
     for each in folders:
         state = each.state
         size = f"{each.size_bytes / 1e6:,.1f} MB"
-        table.add_row(each.folder, f"{state.documents:,}", f"{state.chunks:,}", f"{state.vectors:,}", state.model or "-", size, _condition(each))
-    output().print(table)
+        rows.add_row(each.folder, f"{state.documents:,}", f"{state.chunks:,}", f"{state.vectors:,}", state.model or "-", size, _condition(each))
+    output().print(rows)
     for each in folders:
-        print_line(f"{each.folder}: {each.root} -> {each.location}", "dim")
+        print_line(f"{each.folder}: notes in {each.root}, index in {each.location}", "dim")
         if each.away:
             print_line(
                 f"  the folder is not there now: `thumbindex forget --folder {shlex.quote(each.root)}` deletes its index, if it is gone for good",
-                "yellow",
+                WARNING,
             )
         _print_ingestion(each.ingestion)
         if said := tuned(each):
             print_line(said, "dim")
         _print_problems(each.problems)
         if each.flagged_count:
-            print_line(f"  {hold_hidden(each.flagged_count)}: look there before a model does", "yellow")
+            print_line(f"  {hold_hidden(each.flagged_count)}: look there before a model does", WARNING)
             _print_problems(each.flagged)
 
 
@@ -195,7 +161,7 @@ def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:
         if each.repeats:
             print_line(f"  {each.type or 'no type'}: {library.ingestion_in_words(each)}", "dim")
     for sentence in (sentence for each in counts for sentence in library.ingestion_warnings(each)):
-        print_line(f"  {sentence}", "yellow")
+        print_line(f"  {sentence}", WARNING)
 
 
 def print_forgotten(folders: Sequence[FolderStatus]) -> None:
@@ -210,10 +176,10 @@ def print_tables(tables: Sequence[ReportTable]) -> None:
     """Print what an evaluation found, each table below its title."""
     for each in tables:
         print_line(each.title, "bold")
-        table = _table(*each.columns)
+        rows = table(*each.columns)
         for row in each.rows:
-            table.add_row(*map(plain, row))
-        output().print(table)
+            rows.add_row(*map(plain, row))
+        output().print(rows)
         for note in each.notes:
             print_line(note, "dim")
         print_line("")
@@ -225,60 +191,25 @@ def print_json(payload: Mapping[str, Any]) -> None:
     sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
-def _print_passage(passage: Passage, several: bool) -> None:
-    heading = Text(f"{passage.rank}. {passage.folder}: " if several else f"{passage.rank}. ")
-    heading.append(plain(one_line(passage.citation)), style="bold cyan")
-    heading.append(f"  score {passage.score:.2f}", style="dim")
-    output().print(heading)
-    first, last = match_lines(passage) or (-1, -1)
-    for number, line in enumerate(passage.text.split("\n")):
-        matched = first <= number <= last
-        print_line(f"{'>' if matched else ' '} {line}", "bold" if matched else "")
-    for line in passage_flags(passage):
-        print_line(f"  {line}", "yellow")
-    for line in beside(passage):
-        print_line(f"  {line}", "bold" if line.startswith("these two") else "dim")
-    if passage.explanation:
-        _print_explanation(passage.explanation)
-    print_line("")
-
-
-def _print_explanation(found: Explanation) -> None:
-    """Print what each retriever said of a passage, where each stage left it, and the rest in words."""
-    table = _table("  retriever", "rank", "score", "weight", "document")
-    for evidence in found.evidence:
-        document = "-" if evidence.document_rank is None else f"{evidence.document_rank} ({evidence.document_score:.2f})"
-        table.add_row(f"  {evidence.retriever}", f"{evidence.rank} of {evidence.found}", f"{evidence.score:.3f}", f"{evidence.weight:.2f}", document)
-    output().print(table)
-    table = _table("  stage", "rank", "score")
-    for each in found.effects:
-        table.add_row(f"  {each.stage}", f"{each.rank} of {each.size}", f"{each.score:.3f}")
-    output().print(table)
-    for line in explanation_rest(found):
-        print_line(f"  {line}", "dim")
-
-
 def print_why(found: Why, several: bool = False) -> None:
     """Print what became of a note, where it stood after each stage, and how far each retriever was from it."""
     print_line(one_line(fate(found, several)), "bold")
     if found.standpoints:
         print_line("")
-        table = _table("stage", "rank", "score", "line")
+        rows = table("stage", "rank", "score", "line")
         reached = until_lost(found.standpoints)
         shown = of_effect(reached)
         for each in shown:
             rank = "-" if each.rank is None else f"{each.rank}"
-            table.add_row(each.stage, f"{rank} of {each.size}", _number(each.score), "-" if each.line is None else str(each.line))
-        output().print(table)
+            rows.add_row(each.stage, f"{rank} of {each.size}", _number(each.score), "-" if each.line is None else str(each.line))
+        output().print(rows)
         if len(shown) < len(reached):
-            print_line(f"{len(reached) - len(shown)} stages that changed nothing for it are not shown (--json lists all)", "dim")
+            print_line(f"not shown: {plural(len(reached) - len(shown), 'stage')} without an effect on it (--json lists all)", "dim")
         print_line("")
-        table = _table("without limits", "rank", "score", "taken", "the last one's score")
+        rows = table("without limits", "rank", "score", "taken", "the last one's score")
         for reach in found.reaches:
-            table.add_row(
-                reach.retriever, "-" if reach.rank is None else str(reach.rank), _number(reach.score), str(reach.taken), _number(reach.last)
-            )
-        output().print(table)
+            rows.add_row(reach.retriever, "-" if reach.rank is None else str(reach.rank), _number(reach.score), str(reach.taken), _number(reach.last))
+        output().print(rows)
     for line in why_rest(found):
         print_line(one_line(line))
 
@@ -290,9 +221,9 @@ def _number(value: float | None) -> str:
 def _print_problems(problems: Sequence[Problem]) -> None:
     for each in problems[:_PROBLEMS_SHOWN]:
         where = f"{each.path}:{each.line}" if each.line else each.path
-        print_line(f"  {where}: {each.reason}", "yellow")
+        print_line(f"  {where}: {each.reason}", WARNING)
     if len(problems) > _PROBLEMS_SHOWN:
-        print_line(f"  … and {len(problems) - _PROBLEMS_SHOWN:,} more (--json lists all)", "yellow")
+        print_line(f"  … and {len(problems) - _PROBLEMS_SHOWN:,} more (--json lists all)", WARNING)
 
 
 def _condition(status: FolderStatus) -> str:
@@ -308,11 +239,12 @@ def _condition(status: FolderStatus) -> str:
     return status.failure or pending or "ready"
 
 
-def _table(*columns: str, right: Sequence[str] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """Return a table with these columns, all but the first one on the right unless some are named."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if column in right or (not right and number) else "left", overflow="fold")
-    return table
+        made.add_column(column, justify="right" if column in right or (not right and number) else "left", overflow="fold")
+    return made
 
 
 class _Output(Console):

@@ -67,10 +67,11 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     """Say how many passages there are and how sure the answer is; where there are none, by which filters the search was `narrowed`."""
     narrowed = (*narrowed, *(f"`{typed(each)}`" for each in answer.filters))
     if answer.listed:
-        notes = "1 note" if answer.listed == 1 else f"{answer.listed:,} notes"
-        return f"{notes} that {' and '.join(narrowed)} let through, the newest first; shown: {len(answer.passages)}"
+        match = "matches" if answer.listed == 1 else "match"
+        shown = f", the newest first; shown: {len(answer.passages)}" if answer.listed > 1 else ""
+        return f"{plural(answer.listed, 'note')} {match} {' and '.join(narrowed)}{shown}"
     if not answer.answerable:
-        less = f" Searched was only what {' and '.join(narrowed)} let through." if narrowed else ""
+        less = f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
         return f"Nothing found: no passage is close enough to this query.{less}"
     doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
     return f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} ({answer.confidence:.2f}){doubt}"
@@ -110,7 +111,7 @@ def list_lines(notes: Sequence[ListedNote], several: bool = False) -> list[str]:
         f"{each.date or 'no date   '}  {f'{each.folder}: ' if several else ''}{each.path} - {each.title}{''.join(f' #{tag}' for tag in each.tags)}"
         for each in notes
     ]
-    return [one_line(line) for line in lines] or ["No note is let through."]
+    return [one_line(line) for line in lines] or ["No note matches."]
 
 
 def stood_on(state: IndexState) -> str:
@@ -128,20 +129,27 @@ def without_vectors(state: IndexState) -> str:
     return f"To find {missing} by meaning, too, run `thumbindex index`: `query` makes no vectors." if state.pending else ""
 
 
-_WITHOUT_MODEL = {
+ModelState = Literal["loading", "none", "loaded"]
+"""Whether there is a model to ask vectors with."""
+
+_WITHOUT_MODEL: Mapping[ModelState, str] = {
     "loading": "; keywords only this time: the model is not loaded (yet)",
     "none": "; keywords only: the model could not be loaded",
     "loaded": "",  # a filter lets nothing through that has a vector
 }
 
 
-def foot(answer: Answer, progress: Sequence[Progress] = (), model: Literal["loading", "none", "loaded"] = "loading") -> str:
+def foot(answer: Answer, progress: Sequence[Progress] = (), model: ModelState = "loading") -> str:
     """Say what an answer stood on, whether that is all that is on disk, and what is being indexed; one `loading` may come with the next answer."""
     fresh = "; all that was on disk is indexed" if answer.freshness and answer.freshness.fresh else ""
     doing = f"; {indexing(progress)}" if progress else ""
+    return f"{stood_on(answer.index)}{without_model(answer, model)}{fresh}{doing}"
+
+
+def without_model(answer: Answer, model: ModelState = "loading") -> str:
+    """Say that there are vectors which nobody could ask; empty where they were asked."""
     unasked = answer.index.vectors and any(step.stage == "search_vector" and not step.size_out for step in answer.trace)
-    words = _WITHOUT_MODEL[model] if unasked else ""
-    return f"{stood_on(answer.index)}{words}{fresh}{doing}"
+    return _WITHOUT_MODEL[model] if unasked else ""
 
 
 def also_in(places: Sequence[Place]) -> str:
@@ -168,15 +176,24 @@ def hold_hidden(notes: int) -> str:
 
 def beside(passage: Passage) -> list[str]:
     """Say of a passage that stands in several places, or is disagreed with, where and in which words, a line each; of any other one its day."""
-    copies = [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
+    copies, others = copies_words(passage), disagreement_words(passage)
     facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name in PASSAGE_FACTS if (value := getattr(passage, name)))
-    others = [
+    day = passage.updated or passage.created
+    return [*copies, *([facts] if facts and (copies or others) else [f"dated {day}"] if day else []), *others]
+
+
+def copies_words(passage: Passage) -> list[str]:
+    """Say where else a passage stands."""
+    return [f"also in: {also_in(passage.also_in)}"] if passage.also_in else []
+
+
+def disagreement_words(passage: Passage) -> list[str]:
+    """Say what disagrees with a passage, a line each."""
+    return [
         f"these two disagree: {other.differs} in {place.path} ({line_range(place.start_line, place.end_line)}{other.date and f', {other.date}'})"
         for other in passage.disagrees
         for place in (other.place,)
     ]
-    day = passage.updated or passage.created
-    return [*copies, *([facts] if facts and (copies or others) else [f"dated {day}"] if day else []), *others]
 
 
 def deduplicated(trace: Sequence[Step]) -> tuple[int, int]:
@@ -203,10 +220,15 @@ def deduplication(trace: Sequence[Step]) -> str:
     return f"deduplication: {came:,} → {plural(left, 'candidate')} ({dedup_share(trace):.0%} taken out as copies){much}"
 
 
+def doing(phase: str) -> str:
+    """Name what a run of indexing counts in a phase."""
+    return " ".join(_DOING.get(phase, (phase, "steps"))).strip()
+
+
 def how_far(progress: Progress) -> str:
     """Say how far a run of indexing is."""
     done, what = _DOING.get(progress.phase, (progress.phase, "steps"))
-    return f"{done} {progress.done:,} of {progress.total:,} {what}"
+    return f"{done} {progress.done:,} of {progress.total:,} {what.removesuffix('s') if progress.total == 1 else what}"
 
 
 def indexing(progress: Sequence[Progress]) -> str:
@@ -256,7 +278,7 @@ def as_written(value: object) -> str:
 _FATES = {
     "shown": "is in the answer",
     "copy": "is named beside a copy",
-    "dropped": "was found",
+    "dropped": "was found, but is not in the answer",
     "not_found": "was not found",
     "filtered": "was not searched",
     "not_indexed": "is not in the index",
@@ -301,13 +323,13 @@ def fate(found: Why, several: bool = False) -> str:
     """Say what became of a note, and why."""
     heading = f"#{found.heading}" if found.heading else ""
     folder = f"{found.folder}: " if several and found.folder else ""
-    by = f", but the stage {found.stage} dropped it" if found.fate == "dropped" else ""
-    return f"{folder}{found.path}{heading} {_FATES[found.fate]}{by}: {found.reason}"
+    by = f" (stage `{found.stage}`)" if found.fate == "dropped" else ""
+    return f"{folder}{found.path}{heading} {_FATES[found.fate]}: {found.reason}{by}"
 
 
 def why_rest(found: Why) -> list[str]:
     """Say what is no table: a note's words, its cosine, its vectors, and how it is on disk."""
-    lacking = f"without a vector yet, found by words alone: {found.without_vector} of {found.chunks} chunks"
+    lacking = f"without a vector yet, found by words alone: {found.without_vector:,} of {plural(found.chunks, 'chunk')}"
     cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
     sentences = [
         f"searched for: {found.corrected}" if found.corrected else "",

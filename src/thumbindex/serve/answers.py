@@ -1,0 +1,349 @@
+"""Print an answer: each passage in a few rows, or its whole section, or the paths of the notes alone."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath, PureWindowsPath
+from urllib.parse import quote
+
+from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.style import Style
+from rich.text import Text
+
+from thumbindex.model import Answer, Explanation, Passage, Step
+from thumbindex.serve.budget import match_lines
+from thumbindex.serve.opening import say_error
+from thumbindex.serve.terminal import WARNING, output, plain, print_line, table
+from thumbindex.serve.wording import (
+    ModelState,
+    beside,
+    confidence_words,
+    copies_words,
+    deduplication,
+    disagreement_words,
+    explanation_rest,
+    filter_lines,
+    foot,
+    passage_flags,
+    up_to_date,
+    without_model,
+    without_vectors,
+)
+from thumbindex.text import bare_name, line_range, one_line
+
+PATH, LINE, MARK, SURE, DOUBT = "magenta", "green", "bold red", "bold green", "bold red"
+"""The colors of `grep` for a path, a line number and a match: each is read on a light and on a dark background."""
+
+MOST_ROWS = 40
+"""Of a screen that an answer takes, where it has five passages: whoever asked sees the first one without scrolling back."""
+
+_PROMPT_ROWS = 2
+"""Of a screen that hold the command and the next prompt."""
+
+_PASSAGE_ROWS = 3
+"""Of its text that a passage has at most in a short answer."""
+
+_PIPED_WIDTH, _WIDEST = 80, 120
+"""Columns of a text in a pipe, and the most on a terminal: longer rows are hard to read."""
+
+_INDENT = "   "
+
+_DROPPED_SHOWN = 5
+
+_IDLE = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
+"""A line that a short answer leaves out: an empty one, a rule, the fence of a block."""
+
+_ELLIPSIS = "…"
+
+
+def print_answer(
+    answer: Answer,
+    roots: Mapping[str, Path],
+    full: bool = False,
+    explain: bool = False,
+    narrowed: Sequence[str] = (),
+    has_model: bool = True,
+) -> None:
+    """Print the passages, best first: the lines that match, or with `full` the whole sections. `roots` has each folder's path by its name."""
+    console, several = output(), len(roots) > 1
+    width = min(console.width, _WIDEST) if console.is_terminal else _PIPED_WIDTH
+    _print_head(answer, narrowed)
+    if full:
+        for passage in answer.passages:
+            _print_whole(console, passage, roots, width)
+            _print_explanation(passage.explanation)
+    else:
+        found = [_lead(passage, roots, width) for passage in answer.passages]
+        room = min(MOST_ROWS, console.height - _PROMPT_ROWS) if console.is_terminal else MOST_ROWS
+        rows = _share_rows(len(answer.passages), room - _rows_beside(answer, found, width))
+        for passage, lead, count in zip(answer.passages, found, rows, strict=True):
+            for row in (*lead.above, *snippet(passage, width, count), *lead.below):
+                _print_row(console, row)
+            console.print()
+            _print_explanation(passage.explanation)
+    if explain:
+        print_trace(answer.trace)
+    _print_foot(answer, several, has_model, full or explain)
+
+
+def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
+    """Print the path of each note with a passage, best first, as a program takes it; how far to trust them goes to standard error."""
+    console = output()
+    for path in dict.fromkeys(_path_here(each, roots) for each in answer.passages):
+        console.print(Text(plain(path) if console.is_terminal else path), soft_wrap=True)
+    if answer.confidence_level == "low" or not answer.answerable:
+        say_error(confidence_words(answer))
+
+
+# ------------------------------------------------------------------ around the passages
+
+
+def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
+    if answer.corrected:
+        print_line(f"Searched for: {answer.corrected}", "italic")
+    print_line(confidence_words(answer, narrowed), SURE if answer.confidence_level == "high" else DOUBT)
+    for line in filter_lines(answer.filters, answer.unmet, answer.undated):
+        print_line(line, WARNING if answer.unmet or answer.undated else "")
+    print_line("")
+
+
+def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool) -> None:
+    """Say what the answer stood on, where that was asked for; what it lacks in any case."""
+    if whole and answer.answerable and answer.confidence_level == "low":
+        print_line("A score compares the passages of one answer with each other; how far to trust them is what confidence says.")
+    if lacking := up_to_date(answer.freshness, several):
+        print_line(lacking, WARNING)
+    model: ModelState = "loaded" if has_model else "none"
+    if whole or answer.freshness or without_model(answer, model):
+        print_line(foot(answer, model=model), "dim")
+    if lacking := without_vectors(answer.index):
+        print_line(lacking, WARNING)
+
+
+def _rows_beside(answer: Answer, leads: Sequence[Lead], width: int) -> int:
+    """Count the rows of a short answer that are not a passage's text: with a sentence at the head and one at the foot that need two."""
+    around = 4 + bool(answer.corrected) + bool(answer.index.pending) + len(filter_lines(answer.filters, answer.unmet, answer.undated))
+    return around + sum(each.rows(width) + 1 for each in leads)
+
+
+def _share_rows(passages: int, room: int) -> list[int]:
+    """Return how many rows each passage's text has: one at least, the best first."""
+    shares = [1] * passages
+    for at in [*range(passages)] * (_PASSAGE_ROWS - 1):
+        if sum(shares) < room:
+            shares[at] += 1
+    return shares
+
+
+# ------------------------------------------------------------------ a passage in a few rows
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """What stands above and below a passage's text."""
+
+    above: tuple[Text, ...]
+    below: tuple[Text, ...]
+
+    def rows(self, width: int) -> int:
+        """Count its rows on a screen: a long path goes over the end of one."""
+        return sum(-(-each.cell_len // width) for each in (*self.above, *self.below))
+
+
+def _lead(passage: Passage, roots: Mapping[str, Path], width: int) -> Lead:
+    """Return a passage's place, heading and day, and in few words what else is to be known of it."""
+    day = passage.updated or passage.created
+    warnings = [*passage_flags(passage)[:1], *disagreement_words(passage)]
+    said = [*((each, "") for each in copies_words(passage)), *((each, WARNING) for each in warnings)]
+    below = tuple(Text(_INDENT) + _cut(Text(plain(one_line(each)), style), width - len(_INDENT)) for each, style in said)
+    return Lead(_above(passage, roots, width, f"({day})" if day else ""), below)
+
+
+def _above(passage: Passage, roots: Mapping[str, Path], width: int, more: str) -> tuple[Text, ...]:
+    """Return a passage's place with its headings and something more: where they do not fit the last heading, else on a row of their own."""
+    place, names = _place(passage, roots, best_line(passage)), _headings(passage)
+    forms = [Text.assemble((each, "bold"), f" {more}" if each and more else more) for each in (" > ".join(names), *names[-1:])]
+    room = width - place.cell_len - 2
+    if not forms[0].plain:
+        return (place,)
+    fitting = next((each for each in forms if each.cell_len <= room), None)
+    return (place + Text("  ") + fitting,) if fitting else (place, Text(_INDENT) + _cut(forms[0], width - len(_INDENT)))
+
+
+def best_line(passage: Passage) -> int:
+    """Return the line of the note in which most of the query's words stand, of those that matched; the first of them where none does."""
+    lines = _lines_of(passage)
+    if passage.end_line - passage.start_line != len(lines) - 1:  # comments were left out: which line of the note it is cannot be told
+        return passage.match_start
+    return passage.start_line + _best(lines, _matched(passage, lines))
+
+
+def _matched(passage: Passage, lines: Sequence[Text]) -> range:
+    """Return which of a passage's lines matched, all of them where that cannot be told."""
+    first, last = match_lines(passage) or (0, len(lines) - 1)
+    return range(max(0, min(first, len(lines) - 1)), min(last + 1, len(lines)))
+
+
+def _best(lines: Sequence[Text], matched: range) -> int:
+    telling = [n for n in matched if not _IDLE.fullmatch(lines[n].plain)]
+    return max(telling, key=lambda n: len(_marks_in(lines[n])), default=matched[0])
+
+
+def snippet(passage: Passage, width: int, rows: int) -> list[Text]:
+    """Return the rows of a passage that show its best line, with as many of the query's words as they can."""
+    lines = _lines_of(passage)
+    matched = _matched(passage, lines)
+    best, room = _best(lines, matched), width - len(_INDENT) - 2 * len(_ELLIPSIS)
+    found = [
+        (n, row, at > 0, at < len(wrapped) - 1)
+        for n in matched
+        if not _IDLE.fullmatch(lines[n].plain) or n == best
+        for wrapped in (_wrap(lines[n], room),)
+        for at, row in enumerate(wrapped)
+    ]
+    windows = [found[at : at + rows] for at in range(max(1, len(found) - rows + 1))]
+    windows = [each for each in windows if any(n == best for n, *_ in each)]
+    marked = [len(frozenset[str]().union(*(_marks_in(row) for _, row, *_ in each))) for each in windows]
+    most = [each for each, count in zip(windows, marked, strict=True) if count == max(marked)]
+    shown = most[(len(most) - 1) // 2 if max(marked) else 0]  # with text before and behind the words
+    texts = [row.copy() for _, row, *_ in shown]
+    for each in texts:
+        each.rstrip()
+    if shown[0][2]:  # it begins inside a line
+        texts[0] = Text(_ELLIPSIS) + texts[0]
+    if shown[-1][3]:
+        texts[-1] = texts[-1] + Text(_ELLIPSIS)
+    return [Text(_INDENT) + each for each in texts]
+
+
+def _marks_in(text: Text) -> frozenset[str]:
+    """Return the words that are marked in a text, each once."""
+    return frozenset(text.plain[each.start : each.end].casefold() for each in text.spans if each.style == MARK)
+
+
+def _lines_of(passage: Passage) -> list[Text]:
+    """Return the lines of a passage with the query's words marked, without what could move a terminal's cursor."""
+    text, end = Text(), 0
+    for start, stop in passage.marks:
+        text.append(plain(passage.text[end:start])).append(plain(passage.text[start:stop]), style=MARK)
+        end = stop
+    return list(text.append(plain(passage.text[end:])).split("\n", allow_blank=True))
+
+
+def _wrap(line: Text, width: int) -> list[Text]:
+    """Break a line between words; a row of a table is cut, at its front where its first mark would not be seen."""
+    if not line.plain.lstrip().startswith("|"):
+        return list(line.wrap(output(), width)) or [line]
+    first = min((each for each in line.spans if each.style == MARK), key=lambda each: each.start, default=None)
+    if first and first.end >= width:
+        line = Text(_ELLIPSIS) + line[first.start - width // 4 :]
+    return [_cut(line, width)]
+
+
+def _cut(text: Text, width: int) -> Text:
+    """Return a text on one row, what does not fit behind an ellipsis."""
+    cut = text.copy()
+    cut.truncate(max(width, 1), overflow="ellipsis")
+    return cut
+
+
+# ------------------------------------------------------------------ a whole section
+
+
+def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], width: int) -> None:
+    """Print a passage's section as it is written; on a terminal its lines end between words, and rows of tables are cut."""
+    for head in _above(passage, roots, width, f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})"):
+        _print_row(console, head)
+    warnings = (*passage_flags(passage), *disagreement_words(passage))
+    said = [Text(plain(one_line(each)), style=WARNING if each in warnings else "") for each in (*passage_flags(passage), *beside(passage))]
+    for indent, line in (*(("", each) for each in _lines_of(passage)), *((_INDENT, each) for each in said)):
+        for row in _wrap(line, width - len(indent)) if console.is_terminal else [line]:
+            _print_row(console, Text(indent) + row)
+    console.print()
+
+
+# ------------------------------------------------------------------ where a passage stands
+
+
+def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
+    """Return a passage's rank and its place as `path:line`, which is a link to the file."""
+    rank, path = f"{passage.rank}. ", _path_here(passage, roots)
+    place = Text.assemble(rank, (plain(one_line(path)), PATH), (f":{line}", LINE))
+    place.stylize(Style(meta={"address": file_address(roots[passage.folder] / passage.path)}), len(rank))
+    return place
+
+
+def _print_row(console: Console, row: Text) -> None:
+    """Print a row; what has an address is a link on a terminal. Rich would number the link by lot: the same answer is the same bytes here."""
+    linked = next(((each.start, each.end, each.style.meta["address"]) for each in row.spans if isinstance(each.style, Style)), None)
+    if linked is None or not console.is_terminal or console.is_dumb_terminal or console.legacy_windows:
+        console.print(row, soft_wrap=True)
+        return
+    start, end, address = linked
+    before, link, behind = (list(part.render(console)) for part in row.divide([start, end]))
+    opened, closed = (Segment(f"\x1b]8;;{each}\x1b\\") for each in (address, ""))
+    console.print(Segments([*before, opened, *link, closed, *behind, Segment.line()]), soft_wrap=True)
+
+
+def _path_here(passage: Passage, roots: Mapping[str, Path]) -> str:
+    """Return the path of a passage's note as it is opened from the current directory: whole where it lies outside of that."""
+    path = roots[passage.folder] / passage.path
+    here = Path.cwd()
+    near = str(path.relative_to(here)) if here in path.parents else str(path)
+    return f".{os.sep}{near}" if near.startswith("-") else near
+
+
+def file_address(path: PurePath) -> str:
+    """Return a file's address with the name of its machine: a terminal that shows another machine's screen must not open a file of its own."""
+    if isinstance(path, PureWindowsPath):  # a name there would mean a share
+        return path.as_uri()
+    return f"file://{quote(platform.node())}{quote(os.fsencode(path))}"
+
+
+def _headings(passage: Passage) -> list[str]:
+    """Return the headings above a passage; of a note's own title nothing where its path says it."""
+    title, *headings = passage.heading_path or ("",)
+    is_told = bare_name(title) == bare_name(Path(passage.path).stem)
+    return [plain(one_line(each)) for each in headings or ([] if is_told else [title]) if each]
+
+
+# ------------------------------------------------------------------ how it came about
+
+
+def print_trace(trace: Sequence[Step]) -> None:
+    """Print what each stage did, and what it dropped and why."""
+    stages = table("stage", "in", "out", "moved", "ms")
+    for step in trace:
+        stages.add_row(step.stage, f"{step.size_in:,}", f"{step.size_out:,}", f"{step.moved:,}", f"{step.seconds * 1000:.1f}")
+    output().print(stages)
+    for step in trace:
+        for each in step.dropped[:_DROPPED_SHOWN]:
+            print_line(f"  {step.stage} dropped {each.path}:{each.line}: {each.reason}", "dim")
+        if len(step.dropped) > _DROPPED_SHOWN:
+            print_line(f"  {step.stage} dropped {len(step.dropped) - _DROPPED_SHOWN:,} more (--json with --explain lists all)", "dim")
+    print_line(f"{deduplication(trace)}\n")
+
+
+def _print_explanation(found: Explanation | None) -> None:
+    """Print what each retriever said of a passage, where each stage left it, and the rest in words."""
+    if found is None:
+        return
+    retrievers = table("  retriever", "rank", "score", "weight", "document")
+    for evidence in found.evidence:
+        document = "-" if evidence.document_rank is None else f"{evidence.document_rank} ({evidence.document_score:.2f})"
+        retrievers.add_row(
+            f"  {evidence.retriever}", f"{evidence.rank} of {evidence.found}", f"{evidence.score:.3f}", f"{evidence.weight:.2f}", document
+        )
+    output().print(retrievers)
+    stages = table("  stage", "rank", "score")
+    for each in found.effects:
+        stages.add_row(f"  {each.stage}", f"{each.rank} of {each.size}", f"{each.score:.3f}")
+    output().print(stages)
+    for line in explanation_rest(found):
+        print_line(f"  {line}", "dim")
+    print_line("")

@@ -1,0 +1,222 @@
+"""What `query` prints: short, marked and clickable on a terminal, plain in a pipe."""
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path, PureWindowsPath
+from urllib.parse import quote
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from thumbindex.library import Library
+from thumbindex.serve.answers import file_address
+from thumbindex.serve.cli import app
+from thumbindex.serve.opening import Opening
+
+FILLER = "The ferry leaves the harbor at noon and comes back late, when the lamps along the pier are lit and the kitchens are quiet again. "
+TABLE = (
+    "| lantern | oil | hours of light on a winter night with wind from the north |\n|---|---|---|\n| brass | colza | eleven, or nine in a storm |\n"
+)
+NOTES = {
+    **{f"keeper {n}.md": f"# Keeper {n}\n\n{FILLER * 3}Lanterns are lit by keeper number {n}. {FILLER * 3}\n" for n in range(1, 8)},
+    "days/log.md": "---\ndate: 2026-03-01\n---\n# Log\n\n## Storm\n\n- the roof held\n- two lanterns were lighting the stairs\n- the cat came back\n",
+    "table.md": f"# Lights\n\n{TABLE}",
+    "-dash.md": "# Dash\n\nThe gull took the sandwich.\n",
+    "hidden.md": "# Hidden\n\n%% a remark\nof two lines %%\n\nThe albatross slept on the mast.\n",
+}
+MARK, OFF = "\x1b[1;31m", "\x1b[0m"
+TERMINAL = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40", "NO_COLOR": ""}
+
+Ask = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("lighthouse").resolve() / "my notes"
+    for path, text in NOTES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def ask(notes: Path, tmp_path_factory: pytest.TempPathFactory, open_fake: Callable[[Opening], Library]) -> Ask:
+    place = ["--folder", str(notes), "--index", str(tmp_path_factory.mktemp("index"))]
+    CliRunner().invoke(app, ["index", *place], obj=open_fake)
+
+    def run(*given: str, **environment: str) -> Result:
+        return CliRunner().invoke(app, ["query", *place, *given], obj=open_fake, env=environment)
+
+    return run
+
+
+def seen(printed: str) -> list[str]:
+    """Return the rows of a screen without colors and links."""
+    return re.sub(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[[0-9;]*m", "", printed).split("\n")
+
+
+def test_a_short_answer_names_path_and_line_and_shows_the_line_that_matches(ask: Ask, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(notes)
+    lines = ask("lantern lighting the stairs").stdout.splitlines()
+    assert lines[0].startswith("5 passages, confidence ")
+    assert lines[2] == f"1. days{os.sep}log.md:9  Storm (2026-03-01)"
+    assert "   - two lanterns were lighting the stairs" in lines[3:6]
+
+
+def test_a_path_outside_the_current_directory_is_whole(ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert f"1. {notes / 'days' / 'log.md'}:9\n   Storm (2026-03-01)\n" in ask("lantern lighting the stairs").stdout
+
+
+@pytest.mark.parametrize(("columns", "rows"), [("80", "40"), ("80", "24"), ("120", "30"), ("60", "24")])
+def test_five_passages_and_the_prompt_are_on_the_screen_together(
+    ask: Ask, columns: str, rows: str, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(notes)
+    shown = seen(ask("who lights the lanterns", **TERMINAL | {"COLUMNS": columns, "LINES": rows}).stdout)
+    assert len(shown) + 1 <= int(rows)
+    assert max(map(len, shown)) <= int(columns)
+    assert [line[:3] for line in shown if re.match(r"\d\. ", line)] == [f"{n}. " for n in range(1, 6)]
+
+
+def test_in_a_pipe_five_passages_take_forty_rows_and_no_escape(ask: Ask) -> None:
+    printed = ask("who lights the lanterns").stdout
+    assert len(printed.splitlines()) <= 40
+    assert "\x1b" not in printed
+    assert "Lanterns are lit by keeper number" in printed
+
+
+def test_rows_begin_and_end_between_words_and_say_where_more_text_stands(ask: Ask) -> None:
+    rows = [line.strip() for line in ask("keeper lanterns").stdout.splitlines() if line.startswith("   ") and "also in" not in line]
+    words = set(FILLER.split()) | {"Lanterns", "are", "lit", "by", "keeper", "number"}
+    assert len(rows) == 5 * 3
+    assert all(set(re.sub(r"…|\b\d\.", "", row).split()) <= words for row in rows)
+    assert any(row.startswith("…") or row.endswith("…") for row in rows)
+
+
+def test_the_querys_words_are_marked_by_their_stems_on_a_terminal(ask: Ask) -> None:
+    printed = ask("lantern light stair", **TERMINAL).stdout
+    assert f"- two {MARK}lanterns{OFF} were {MARK}lighting{OFF} the {MARK}stairs{OFF}" in printed
+
+
+def test_without_color_the_words_are_still_bold(ask: Ask) -> None:
+    printed = ask("lantern lighting the stairs", **TERMINAL | {"NO_COLOR": "1"}).stdout
+    assert "\x1b[1mlanterns" in printed
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", printed)
+
+
+def test_a_place_on_a_terminal_is_a_link_to_the_file_on_this_machine(ask: Ask, notes: Path) -> None:
+    address = f"file://{platform.node()}{quote(str(notes / 'days' / 'log.md'))}"
+    assert os.name == "nt" or f";{address}\x1b\\" in ask("lantern lighting the stairs", **TERMINAL).stdout
+    assert "\x1b]8" not in ask("lantern lighting the stairs", **TERMINAL | {"TERM": "dumb"}).stdout
+
+
+def test_the_same_answer_is_the_same_bytes_on_a_terminal(ask: Ask) -> None:
+    assert len({ask("lantern lighting the stairs", *given, **TERMINAL).stdout for given in ((), ())}) == 1
+
+
+def test_an_address_on_windows_names_a_drive_and_no_machine() -> None:
+    assert file_address(PureWindowsPath(r"C:\my notes\log.md")) == "file:///C:/my%20notes/log.md"
+
+
+def test_confidence_has_a_color_and_words_and_low_is_as_visible_as_high(ask: Ask) -> None:
+    high, low, none = (ask(text, **TERMINAL).stdout for text in ("log", "storm beer", "xyzzyq plughw"))
+    assert re.match(r"\x1b\[1;32m\d passages?, confidence high \(", high)
+    assert re.match(r"\x1b\[1;31m\d passages?, confidence low \(.*\) - the passages may not answer this", low)
+    assert none.startswith("\x1b[1;31mNothing found: ")
+
+
+def test_a_row_of_a_table_is_cut_and_never_torn(ask: Ask) -> None:
+    printed = seen(ask("brass lantern oil hours of light", "--limit", "1", **TERMINAL | {"COLUMNS": "50"}).stdout)
+    rows = [line for line in printed if line.startswith("   |")]
+    assert [row[-1] for row in rows if "wind" not in row and "winter" in row] == ["…"]
+    assert all(row.lstrip().startswith("|") for row in rows)
+    assert not any("---" in row for row in rows)
+    whole = ask("brass lantern oil hours of light", "--full", "--limit", "1").stdout
+    assert TABLE in whole
+
+
+def test_full_prints_whole_sections_as_they_are_written(ask: Ask, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(notes)
+    printed = ask("lantern lighting the stairs", "--full", "--limit", "1").stdout
+    assert re.search(rf"^1\. days{re.escape(os.sep)}log\.md:9  Storm \(lines \d+-\d+, score 1\.00\)$", printed, re.MULTILINE)
+    assert "\n- the roof held\n- two lanterns were lighting the stairs\n- the cat came back\n" in printed
+    assert "index: " in printed
+
+
+def test_full_marks_words_and_breaks_lines_between_words_on_a_terminal(ask: Ask) -> None:
+    printed = ask("lanterns keeper", "--full", "--limit", "1", **TERMINAL).stdout
+    assert f"{MARK}Lanterns{OFF}" in printed
+    assert max(map(len, seen(printed)[3:])) <= 80
+
+
+def test_files_are_paths_that_open_each_once_the_best_first(ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(notes)
+    near = ask("lantern lighting the stairs", "--files").stdout.splitlines()
+    assert near[0] == f"days{os.sep}log.md"
+    assert len(near) == len(set(near))
+    assert all(Path(each).is_file() for each in near)
+    assert ask("gull took the sandwich", "--files").stdout.splitlines()[0] == f".{os.sep}-dash.md"
+    monkeypatch.chdir(tmp_path)
+    assert ask("lantern lighting the stairs", "--files").stdout.splitlines()[0] == str(notes / "days" / "log.md")
+
+
+def test_files_alone_are_on_standard_output_and_doubt_is_on_standard_error(ask: Ask) -> None:
+    doubtful, nothing = ask("storm beer", "--files"), ask("xyzzyq plughw", "--files")
+    assert "confidence low" in doubtful.stderr
+    assert "confidence" not in doubtful.stdout
+    assert (nothing.exit_code, nothing.stdout, "Nothing found" in nothing.stderr) == (1, "", True)
+    assert ask("log", "--files").stderr == ""
+
+
+@pytest.mark.parametrize("given", [("--full", "--files"), ("--files", "--json"), ("--full", "--json")])
+def test_forms_of_an_answer_exclude_each_other(ask: Ask, given: tuple[str, ...]) -> None:
+    refused = ask("lantern", *given)
+    assert (refused.exit_code, refused.stderr) == (2, "--full, --files and --json exclude each other: give one of them.\n")
+
+
+def test_where_comments_were_left_out_the_place_is_where_the_match_begins(ask: Ask) -> None:
+    assert re.search(r"1\. \S*.*hidden\.md:6\b", ask("albatross slept on the mast").stdout)
+
+
+def test_a_private_notes_words_are_nowhere_in_an_answer(ask: Ask, notes: Path) -> None:
+    private = notes / "secret.md"
+    private.write_text("---\nprivate: true\n---\n# Secret\n\nThe walrus keeps the second lantern.\n", encoding="utf-8")
+    try:
+        printed = [ask("walrus lantern", *given, **TERMINAL).stdout for given in ((), ("--full",), ("--files",))]
+        assert not any("secret" in each or "walrus keeps" in each for each in printed)
+    finally:
+        private.unlink()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
+def test_a_real_terminal_of_eighty_columns_shows_the_best_passage_above_the_prompt(notes: Path, tmp_path: Path) -> None:
+    import pty
+    import struct
+    import termios
+    from fcntl import ioctl
+
+    command = [sys.executable, "-m", "thumbindex", "query", "--folder", str(notes), "--index", str(tmp_path), "keeper lanterns"]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(notes)
+        os.environ |= {"TERM": "xterm-256color", "HOME": str(tmp_path)}
+        os.execv(command[0], command)
+    ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    printed = b""
+    while True:
+        try:
+            block = os.read(terminal, 65536)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not block:
+            break
+        printed += block
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    answer = printed.decode().rpartition("\x1b[?25h")[2].replace("\r\n", "\n")
+    assert len(seen(answer)) < 24
+    assert re.search(r"^1\. keeper \d\.md:3$", "\n".join(seen(answer)), re.MULTILINE)
