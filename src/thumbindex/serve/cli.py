@@ -22,6 +22,7 @@ from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.http.tokens import add_token
+from thumbindex.serve.last_answer import erase_answer, open_result, remember_answer
 from thumbindex.serve.notes import broken, index_words, named_here, orphans, outline, read, related
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import (
@@ -210,6 +211,7 @@ def query(
         print_json(answer_payload(answer))
     else:
         narrowed = [f"--{name}" for name in narrowing]
+        remember_answer(answer, library.folders, opening)
         print_answer(answer, explain, several=len(library.folders) > 1, narrowed=narrowed, has_model=library.models_ready)
     return FOUND if answer.answerable else NOT_FOUND
 
@@ -241,6 +243,7 @@ def list_command(
 
 
 app.command(epilog='Example: `thumbindex read "Ideas/tea.md (lines 11-14)"`')(read)
+app.command("open", epilog="Example: `thumbindex open 2`")(open_result)
 app.command(epilog="Example: `thumbindex outline Ideas`")(outline)
 app.command(epilog="Example: `thumbindex related Ideas/tea.md`")(related)
 app.command(epilog="Example: `thumbindex broken --path 'Ideas/**'`")(broken)
@@ -286,6 +289,7 @@ def forget(
         if watched := library.watched():
             raise IndexBusyError(f"Nothing was deleted: a server watches {', '.join(watched)} and would build the index again. End it first.")
         folders = library.forget()
+        erase_answer(root for _, root in library.folders)
     if as_json:
         print_json(status_payload(folders))
     else:
