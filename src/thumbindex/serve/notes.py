@@ -64,7 +64,7 @@ def read(
 def outline(
     ctx: typer.Context,
     opening: Opening,
-    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="A note, as for `read`, or a directory; without it, all notes.")] = None,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="A note, as for `read`, or a directory; without it, all notes.")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """List the headings of a note, or the notes of a directory; changed notes are indexed first, words only."""
