@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,15 @@ def test_broken_links_are_listed_with_their_lines(run: Run, kitchen: Path, monke
     assert (result.exit_code, result.stdout.splitlines()) == (0, [*links, "3 broken links in 2 notes"])
     found = checked(run("broken", "--tag", "kitchen", "--path", "how/**", "--json"), "broken")["links"]
     assert [(each["path"], each["line"], each["target"]) for each in found] == [("how/brewing.md", 8, "lemon"), ("how/brewing.md", 8, "cups.md")]
+
+
+def test_on_a_terminal_the_place_of_a_broken_link_is_a_link(run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
+        monkeypatch.setenv(name, value)
+    line = next(each for each in run("broken").stdout.splitlines() if "milk" in each)
+    address, place = re.findall(r"\x1b\]8;[^;]*;(file://[^\x1b]*)\x1b\\(?:\x1b\[[\d;]*m)?([^\x1b]*)", line)[0]
+    assert (address.endswith("/kitchen/tea.md"), place) == (True, str(kitchen / "tea.md"))
+    assert line.endswith("  [[milk]]")
 
 
 def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:

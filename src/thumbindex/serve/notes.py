@@ -128,7 +128,7 @@ def broken(
         print_json(broken_payload(found))
         return FOUND if found.links else NOT_FOUND
     for each in found.links:
-        output().print(place_text(roots[each.folder] / each.path, each.line) + Text(f"  {plain(one_line(each.written))}"), soft_wrap=True)
+        output().print(place_text(roots[each.folder] / each.path, each.line).append(f"  {plain(one_line(each.written))}"), soft_wrap=True)
     for line in filter_lines((), found.unmet, 0):
         print_line(line, "bold")
     notes = len({(each.folder, each.path) for each in found.links})
@@ -190,7 +190,8 @@ def place_text(path: Path, line: int) -> Text:
     here = Path.cwd()
     name = path.relative_to(here) if here in path.parents else path
     address = path.as_uri() if os.name == "nt" else f"file://{platform.node()}{quote(os.fsencode(path))}"
-    return Text(f"{plain(one_line(str(name)))}:{line}", style=f"link {address}" if output().is_terminal else "")
+    link = f" link {address}" if output().is_terminal else ""
+    return Text.assemble((plain(one_line(str(name))), f"magenta{link}"), (f":{line}", f"green{link}"))  # the colors of grep
 
 
 def index_words(library: Library, vectors: bool = False) -> None:
