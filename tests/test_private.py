@@ -20,7 +20,7 @@ from counting import calls_of
 from thumbindex.config import load_config
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
-from thumbindex.errors import UnknownPathError
+from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.index.vector_store import packed
 from thumbindex.library import Library
 from thumbindex.library.reader import Reader
@@ -123,7 +123,7 @@ def all_told(library: Library) -> str:
     parts: list[object] = [library.outline(), library.words_known(), list_page(library, None), answer.passages, answer.freshness, answer.index]
     passing = {"location": "", "root": "", "updated": "", "size_bytes": 0}
     parts += [{**each, **passing} for each in status_payload(library.status())["folders"]]
-    said = repr([*parts, library.notes(), library.related("open.md"), library.duplicates(grey=True)])
+    said = repr([*parts, library.notes(), library.related("open.md"), library.broken(), library.orphans(), library.duplicates(grey=True)])
     return re.sub(r"generation\W+\d+", "", said)
 
 
@@ -438,9 +438,9 @@ def test_a_list_by_pages_a_completion_and_a_near_name_look_at_few_more_notes_tha
         write(tmp_path / f"vault/{number:03}/README.md", OPEN_TEXT)
     time.sleep(TRUSTED_SECONDS)
 
-    def read_unknown(library: Library) -> None:
-        with pytest.raises(UnknownPathError, match=r"Nearest: 000/README\.md, 001/README\.md, 002/README\.md\."):
-            library.read("readme")
+    def read_unknown(library: Library, exact: bool) -> None:
+        with pytest.raises(UsageError, match=r": 000/README\.md, 001/README\.md, 002/README\.md(\.| and more\.)"):
+            library.read("readme", exact=exact)
 
     with Library.open([tmp_path / "vault"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
         library.index(words_only=True)
@@ -449,9 +449,10 @@ def test_a_list_by_pages_a_completion_and_a_near_name_look_at_few_more_notes_tha
             with calls_of("stat", "lstat") as counted:
                 ask()
             assert counted.total() <= most + 100
-        with calls_of("stat", "lstat") as counted:
-            read_unknown(library)
-        assert counted.total() <= 100
+        for exact in (True, False):
+            with calls_of("stat", "lstat") as counted:
+                read_unknown(library, exact)
+            assert counted.total() <= 110
         write(tmp_path / "vault/007/README.md", BY_KEY)
         page, cursor = list_page(library, None)
         assert (len(page), cursor, "007/README.md" in {each.path for each in page}) == (PAGE, "thumbindex://vault/200/README.md", False)

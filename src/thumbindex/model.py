@@ -697,6 +697,37 @@ class NoteList:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenLink:
+    """A link to a note that is not there."""
+
+    folder: str
+    path: str  # of the note that it stands in
+    line: int
+    kind: LinkKind
+    target: str  # as in `Link`
+    fragment: str
+    text: str
+
+    @property
+    def written(self) -> str:
+        """Return the link as a note has it."""
+        target = f"{self.target}#{self.fragment}" if self.fragment else self.target
+        if self.kind is LinkKind.RELATED:
+            return target
+        if self.kind is LinkKind.MARKDOWN:
+            return f"[{self.text}]({target})"
+        return f"{'!' if self.kind is LinkKind.EMBED else ''}[[{target}]]"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLinks:
+    """The broken links in the notes that filters let through, by folder, path and line."""
+
+    links: tuple[BrokenLink, ...]
+    unmet: tuple[Unmet, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Related:
     """What stands near a document: by links both ways, and by meaning."""
 

@@ -169,6 +169,13 @@ async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -
     assert by_lines["text"].startswith("## Conflicts")
 
 
+@pytest.mark.parametrize("path", ["sync.md#Set up (lines 7-9)", "vault: sync.md (lines 7-9)", "sync (lines 7-9)", "sync.md:9"])
+async def test_a_citation_is_read_as_it_was_given(server: Server, path: str) -> None:
+    text, read = await call(server, "read", path=path)
+    assert (read["path"], read["end_line"], "Press the green button" in text) == ("sync.md", 9, True)
+    assert (await call(server, "related", path=path))[1]["path"] == "sync.md"
+
+
 async def test_an_outline_is_of_everything_a_directory_or_a_document(server: Server) -> None:
     _, everything = await call(server, "outline")
     _, directory = await call(server, "outline", path="plugins/")

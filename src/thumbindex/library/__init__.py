@@ -30,8 +30,11 @@ from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
     browse_documents,
+    find_cited,
     find_document,
+    list_broken,
     list_notes,
+    list_orphans,
     note_tokens,
     outline_documents,
     outline_headings,
@@ -43,6 +46,7 @@ from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
     Answer,
+    BrokenLinks,
     Cluster,
     Document,
     DuplicatesFound,
@@ -299,16 +303,34 @@ class Library:
         filters = checked_filters(Filters((), tuple(path), tuple(tag), since, until))
         return list_notes(filters, [reader for reader in self._readers if not folder or reader.folder.name in folder])
 
-    def read(self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None) -> Excerpt:
-        """Return a document's lines: all of them, those under a heading (`path#heading` will do), or a range."""
-        found = find_document(path, self._within(folder))
-        return read_excerpt(found, heading if heading is not None or lines is not None else found.fragment, lines)
+    def orphans(self, *, path: Sequence[str] = (), tag: Sequence[str] = ()) -> NoteList:
+        """List the notes that no other note links to, of those that filters let through, the newest first."""
+        return list_orphans(checked_filters(Filters((), tuple(path), tuple(tag))), self._readers)
+
+    def broken(self, *, path: Sequence[str] = (), tag: Sequence[str] = ()) -> BrokenLinks:
+        """List the links to no note, in the notes that filters let through."""
+        return list_broken(checked_filters(Filters((), tuple(path), tuple(tag))), self._readers)
+
+    def read(
+        self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None, exact: bool = False
+    ) -> Excerpt:
+        """Return a document's lines: all of them, those under a heading (`path#heading` will do), or a range; of a citation the lines that it names.
+
+        With `exact` neither a citation nor a name is taken for the path.
+        """
+        if heading is not None and lines is not None:
+            raise UsageError("`heading` and `lines` exclude each other: give one of them.")
+        found = (find_document if exact else find_cited)(path, self._within(folder))
+        if heading is None and lines is None:
+            heading, lines = None if found.lines else found.fragment, found.lines
+        return read_excerpt(found, heading, lines)
 
     def outline(self, path: str | None = None, *, folder: str | None = None) -> tuple[OutlineEntry, ...]:
-        """Return a document's headings, or every document."""
-        if path is None:
-            return outline_documents(self._within(folder))
-        return outline_headings(find_document(path, self._within(folder)))
+        """Return a document's headings, the documents of a directory, or every document."""
+        readers = self._within(folder)
+        if path is None or path.strip("/") in {"", "."}:
+            return outline_documents(readers)
+        return outline_documents(readers, path) or outline_headings(find_cited(path, readers))
 
     def browse(self, arrange: Callable[[Iterable[Document]], Iterable[Document]], *, folder: str | None = None) -> Iterator[OutlineEntry]:
         """Yield documents, which come by folder and path, as they are arranged; the files of few more are looked at than are taken."""
@@ -316,7 +338,7 @@ class Library:
 
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
         """Return what links to a document, what it links to, and what is most like it."""
-        return related_to(find_document(path, self._within(folder)), limit)
+        return related_to(find_cited(path, self._within(folder)), limit)
 
     def count_tokens(self, text: str) -> int:
         """Count a text's tokens: never less than the tokenizer of the bundled model does. Raises ModelError where that is not installed."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from itertools import groupby, islice
 from unicodedata import normalize
 
@@ -24,6 +25,8 @@ from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import cutting, holds_nothing, is_private_now, lies_private
 from thumbindex.library.reader import Reader
 from thumbindex.model import (
+    BrokenLink,
+    BrokenLinks,
     Chunk,
     ChunkId,
     Document,
@@ -43,7 +46,7 @@ from thumbindex.model import (
 )
 from thumbindex.ports import Snapshot, Vector
 from thumbindex.query.filters import FilterIndex, documents_with, newest_first, unmet_arguments
-from thumbindex.text import one_line
+from thumbindex.text import one_line, split_citation
 
 _SAMPLE = 4_000
 """Characters of a passage that tell how many bytes of its note a token stands for."""
@@ -128,28 +131,97 @@ class Found:
     id: DocumentId
     document: Document
     fragment: str | None = None  # what stood behind "#" in the path that was asked for
+    lines: tuple[int, int] | None = None  # that it was cited with
 
 
 def find_document(path: str, readers: Sequence[Reader]) -> Found:
     """Return the indexed document at a path (`path#heading` too); nothing that is not in an index is ever looked for on disk."""
-    snapshots = [(reader, reader.snapshot()) for reader in readers if reader.indexed]
+    found = _at_path(path, readers)
+    if found is None:
+        raise _unknown(path, readers)
+    return found
+
+
+def find_cited(path: str, readers: Sequence[Reader]) -> Found:
+    """Return the document at a path, which may stand as answers write it, with its folder and lines; else the one that has it as its name.
+
+    `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)` and `x.md:11` are paths as answers write them, `x` and `Ideas/x` names.
+    """
+    cited, lines = split_citation(path)
+    if (found := _at_path(path, readers)) and not (lines and found.fragment):  # lines are no part of the heading before them
+        return found
+    folder, _, rest = cited.partition(": ")
+    own = [reader for reader in readers if reader.folder.name == folder]
+    places = [(cited, readers), *([(rest, own)] if own and rest else [])]
+    for look in (_at_path, _of_name):
+        for wanted, among in places:
+            if found := look(wanted, among):
+                return replace(found, lines=lines)
+    raise _unknown(path, readers)
+
+
+def _at_path(path: str, readers: Sequence[Reader]) -> Found | None:
     for wanted, fragment, form in _wanted(path):
-        found = [
-            Found(reader, snapshot, DocumentId(n), document, fragment or None)
-            for reader, snapshot in snapshots
-            for n, document in enumerate(snapshot.catalog.documents)
-            if wanted == form(document.path)
-        ]
-        hidden = hidden_now(((each.document.folder, each.document.path) for each in found), readers)
-        found = [each for each in found if (each.document.folder, each.document.path) not in hidden]
+        found = _matching(partial(_is_path, wanted, form), fragment, readers)
         if len(found) > 1:
             names = ", ".join(each.reader.folder.name for each in found)
             raise UsageError(f"{wanted!r} is in several folders ({names}): say which one with `folder`.")
         if found:
             return found[0]
-    close = _nearest(path, [document for _, snapshot in snapshots for document in snapshot.catalog.documents], readers)
+    return None
+
+
+def _of_name(path: str, readers: Sequence[Reader]) -> Found | None:
+    """Return the one document whose path ends so, with its suffix or without. Raises UsageError where several do."""
+    file, _, heading = path.partition("#")
+    for name, fragment in ((path, None), (file, heading)):
+        found = _matching(partial(_is_name, f"/{_typed(name).casefold()}"), fragment, readers) if name else []
+        if len(found) > 1:
+            paths = [f"{each.document.folder}: {each.document.path}" if len(readers) > 1 else each.document.path for each in found]
+            more = " and more" if len(found) > _NAMED else ""
+            raise UsageError(f"{name!r} is the name of several documents: {', '.join(map(one_line, paths[:_NAMED]))}{more}. Give the path of one.")
+        if found:
+            return found[0]
+    return None
+
+
+def _is_path(wanted: str, form: Callable[[str], str], path: str) -> bool:
+    return wanted == form(path)
+
+
+def _is_name(end: str, path: str) -> bool:
+    whole = f"/{_typed(path).casefold()}"
+    return whole.endswith(end) or whole.rpartition(".")[0].endswith(end)
+
+
+def _matching(is_meant: Callable[[str], bool], fragment: str | None, readers: Sequence[Reader]) -> list[Found]:
+    """Return the first documents at paths that are meant, without those that may not be shown now."""
+    found = [
+        Found(reader, snapshot, DocumentId(n), document, fragment or None)
+        for reader in readers
+        if reader.indexed
+        for snapshot in (reader.snapshot(),)
+        for n, document in enumerate(snapshot.catalog.documents)
+        if is_meant(document.path)
+    ]
+    open_ones = {(each.folder, each.path) for each in islice(shown((each.document for each in found), readers), _NAMED + 1)}
+    return [each for each in found if (each.document.folder, each.document.path) in open_ones]
+
+
+def _unknown(path: str, readers: Sequence[Reader]) -> UnknownPathError:
+    """Return what says that there is no document at a path, and what comes near."""
+    if next(_below(path, readers), None):
+        return UnknownPathError(f"{path!r} is a directory: `outline` lists the documents in it.")
+    close = _nearest(path, [document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents], readers)
     hint = f"Nearest: {', '.join(map(one_line, close))}." if close else "`outline` without a path lists all documents."
-    raise UnknownPathError(f"No document {path!r} in the index. {hint}")
+    return UnknownPathError(f"No document {path!r} in the index. {hint}")
+
+
+def _below(path: str, readers: Sequence[Reader]) -> Iterator[Document]:
+    """Yield the documents in a directory, and below it, that may be shown now."""
+    directory = path.strip("/").removeprefix("./")
+    documents = (document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents)
+    return shown((each for each in documents if directory in {"", "."} or each.path.startswith(f"{directory}/")), readers)
 
 
 def _wanted(path: str) -> Iterator[tuple[str, str | None, Callable[[str], str]]]:
@@ -246,10 +318,10 @@ def with_shown_names(unmet: Sequence[Unmet], documents: Sequence[Document], read
     return tuple(replace(each, nearest=tuple(islice(open_names(each), _NAMED))) for each in unmet)
 
 
-def list_notes(filters: Filters, readers: Sequence[Reader]) -> NoteList:
-    """List the notes that filters let through, without a question: the newest first, then by path."""
+def list_notes(filters: Filters, readers: Sequence[Reader], linked: Collection[tuple[str, str]] = ()) -> NoteList:
+    """List the notes that filters let through, without a question: the newest first, then by path; those that are `linked` are left out."""
     documents = open_documents(readers)
-    passed = [n for n, each in enumerate(documents) if passes(each, filters)]
+    passed = [n for n, each in enumerate(documents) if passes(each, filters) and (each.folder, each.path) not in linked]
     notes = tuple(
         ListedNote(each.folder, each.path, each.title, day.isoformat() if (day := day_of(each)) else "", each.tags)
         for each in (documents[n] for n in newest_first(documents, passed))
@@ -259,6 +331,34 @@ def list_notes(filters: Filters, readers: Sequence[Reader]) -> NoteList:
     lacking = replace(filters, since=None, until=None)
     undated = 0 if filters == lacking else sum(day_of(each) is None and passes(each, lacking) for each in documents)
     return NoteList(notes, unmet, undated)
+
+
+def list_orphans(filters: Filters, readers: Sequence[Reader]) -> NoteList:
+    """List the notes that no other note links to, of those that filters let through."""
+    linked = {(folder, link.resolved) for folder, path, link, _ in _open_links(readers) if link.resolved and link.resolved != path}
+    return list_notes(filters, readers, linked)
+
+
+def list_broken(filters: Filters, readers: Sequence[Reader]) -> BrokenLinks:
+    """List the links to no note, in the notes that filters let through; a note that may not be shown now is none."""
+    notes = list_notes(filters, readers)
+    sources = {(each.folder, each.path) for each in notes.notes}
+    found = (
+        BrokenLink(folder, path, link.line, link.kind, link.target, link.fragment, link.text)
+        for folder, path, link, hidden in _open_links(readers)
+        if (folder, path) in sources and (hidden or not link.resolved)
+    )
+    return BrokenLinks(tuple(sorted(found, key=lambda each: (each.folder, each.path, each.line))), notes.unmet)
+
+
+def _open_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, bool]]:
+    """Yield the links of notes that may be shown now, by folder and path, and whether each leads to a note that may not."""
+    for reader in readers:
+        if reader.indexed:
+            name, links = reader.folder.name, reader.store.links()
+            paths = {path for path, _, _ in links} | {link.resolved for _, _, link in links if link.resolved}
+            hidden = {path for _, path in hidden_now(((name, path) for path in paths), [reader])}
+            yield from ((name, path, link, link.resolved in hidden) for path, _, link in links if path not in hidden)
 
 
 def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
@@ -291,9 +391,9 @@ def _unseen(comments: Sequence[tuple[int, int]], first: int, last: int) -> Itera
         yield f"{lines[_COMMENTS_FLAGGED][0]}: and {len(lines) - _COMMENTS_FLAGGED} more comments from here on"
 
 
-def outline_documents(readers: Sequence[Reader]) -> tuple[OutlineEntry, ...]:
-    """List every document with its title, by folder and path."""
-    return tuple(map(_entry_of, open_documents(readers)))
+def outline_documents(readers: Sequence[Reader], directory: str = "") -> tuple[OutlineEntry, ...]:
+    """List every document, or those in a directory and below it, with its title, by folder and path."""
+    return tuple(map(_entry_of, _below(directory, readers) if directory else open_documents(readers)))
 
 
 def browse_documents(arrange: Callable[[Iterable[Document]], Iterable[Document]], readers: Sequence[Reader]) -> Iterator[OutlineEntry]:

@@ -8,22 +8,26 @@ from typing import Any
 
 from thumbindex.model import (
     Answer,
+    BrokenLinks,
     Disagreement,
     Effect,
     Evidence,
+    Excerpt,
     Explanation,
     FolderStatus,
     Freshness,
     IndexReport,
     IngestionCounts,
     NoteList,
+    OutlineEntry,
     Passage,
     Progress,
+    Related,
     Standpoint,
     Step,
     Why,
 )
-from thumbindex.serve.wording import PASSAGE_FACTS, dedup_share, deduplicated, is_much, passage_flags
+from thumbindex.serve.wording import PASSAGE_FACTS, dedup_share, deduplicated, flagged, is_much, passage_flags
 
 _NAMES: Mapping[type, Mapping[str, str]] = {
     Effect: {"size": "of"},
@@ -83,6 +87,33 @@ def list_payload(found: NoteList, limit: int | None) -> dict[str, Any]:
     """Return what `list --json` prints."""
     notes = [as_json(each) for each in found.notes[:limit]]
     return {"notes": notes, "left_out": len(found.notes) - len(notes), "unmet": as_json(found.unmet), "undated": found.undated}
+
+
+def excerpt_payload(excerpt: Excerpt) -> dict[str, Any]:
+    """Return what `read --json` prints, and the tool `read` answers."""
+    place = ("folder", "path", "start_line", "end_line", "total_lines", "text")
+    warnings = flagged(excerpt.flags, (excerpt.start_line, excerpt.end_line))
+    return {**{name: getattr(excerpt, name) for name in place}, **({"flagged": warnings} if warnings else {})}
+
+
+def outline_payload(entries: Sequence[OutlineEntry]) -> dict[str, Any]:
+    """Return what `outline --json` prints, and the tool `outline` answers."""
+    return {"entries": [as_json(each) for each in entries]}
+
+
+def related_payload(related: Related, limit: int) -> dict[str, Any]:
+    """Return what `related --json` prints, and the tool `related` answers."""
+    return {
+        "folder": related.folder,
+        "path": related.path,
+        **{name: list(getattr(related, name)[:limit]) for name in ("links", "backlinks", "dangling")},
+        "similar": [{"path": path, "score": round(score, _USUAL_DIGITS)} for path, score in related.similar],
+    }
+
+
+def broken_payload(found: BrokenLinks) -> dict[str, Any]:
+    """Return what `broken --json` prints."""
+    return {"links": as_json(found.links), "unmet": as_json(found.unmet)}
 
 
 def passage_payload(passage: Passage) -> dict[str, Any]:

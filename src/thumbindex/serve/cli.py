@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
 from thumbindex.serve.answers import print_answer, print_files
 from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
@@ -23,6 +23,8 @@ from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.http.tokens import add_token
+from thumbindex.serve.last_answer import erase_answer, open_result, remember_answer
+from thumbindex.serve.notes import broken, index_words, named_here, orphans, outline, read, related
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import (
     GlobOption,
@@ -101,7 +103,7 @@ def why_note(
 def _swapped(library: Library, path: str, text: str) -> UsageError | None:
     """Return what says that the question came first, where the note that is asked about is named in its place."""
     try:
-        library.outline(named_here(text, library).partition("#")[0])
+        library.read(named_here(text, library).partition("#")[0], exact=True)
     except UsageError:
         return None
     return UsageError(f"The note comes first, then the question: `thumbindex why {shlex.quote(text)} {shlex.quote(path)}`.")
@@ -114,15 +116,6 @@ def _load_models(library: Library) -> None:
             library.load_models()
     except ModelError as error:
         say_error(f"{error} Going on without it.")
-
-
-def named_here(path: str, library: Library) -> str:
-    """Return a path as it was given, or the whole of it where it names a folder's file from the current directory only."""
-    file, mark, heading = path.partition("#")
-    here = Path(file).absolute()
-    held = any((root / each).exists() for _, root in library.folders for each in (path, file))
-    inside = any(root in (here.parent.resolve() / here.name).parents for _, root in library.folders)
-    return f"{here}{mark}{heading}" if inside and here.exists() and not held else path
 
 
 app = typer.Typer(
@@ -226,7 +219,9 @@ def query(
             print_files(answer, roots)
         else:
             narrowed = [f"--{name}" for name in narrowing]
-            print_answer(library.marked(answer), roots, full, explain, narrowed, library.models_ready)
+            answer = library.marked(answer)
+            remember_answer(answer, library.folders, opening)
+            print_answer(answer, roots, full, explain, narrowed, library.models_ready)
     return FOUND if answer.answerable else NOT_FOUND
 
 
@@ -246,7 +241,7 @@ def list_command(
     """List notes by tag, path and date, the newest first, without a question."""
     filters = filters_from_options(tag, path, since, until)
     with open_for(ctx, opening) as library:
-        _index_words(library)
+        index_words(library)
         found = library.listing(path=filters.path, tag=filters.tag, since=filters.since, until=filters.until)
         several = len(library.folders) > 1
     if as_json:
@@ -256,6 +251,12 @@ def list_command(
     return FOUND if found.notes else NOT_FOUND
 
 
+app.command(epilog='Example: `thumbindex read "Ideas/tea.md (lines 11-14)"`')(read)
+app.command("open", epilog="Example: `thumbindex open 2`")(open_result)
+app.command(epilog="Example: `thumbindex outline Ideas`")(outline)
+app.command(epilog="Example: `thumbindex related Ideas/tea.md`")(related)
+app.command(epilog="Example: `thumbindex broken --path 'Ideas/**'`")(broken)
+app.command(epilog="Example: `thumbindex orphans --tag project`")(orphans)
 app.command()(serve)  # help lists the commands in this order: what a newcomer needs stands first
 app.command("install")(install)
 
@@ -297,6 +298,7 @@ def forget(
         if watched := library.watched():
             raise IndexBusyError(f"Nothing was deleted: a server watches {', '.join(watched)} and would build the index again. End it first.")
         folders = library.forget()
+        erase_answer(root for _, root in library.folders)
     if as_json:
         print_json(status_payload(folders))
     else:
@@ -337,19 +339,8 @@ def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
 def _make_ready(library: Library, wait: bool) -> None:
     """Bring the words up to date, the vectors too with `wait`, and load the models where there are vectors to search."""
     try:
-        _index_words(library, wait)
+        index_words(library, wait)
     except ModelError as error:
         say_error(f"{error} Going on without it.")
         return
     _load_models(library)
-
-
-def _index_words(library: Library, vectors: bool = False) -> None:
-    """Bring the words up to date, or say why what was indexed before has to do."""
-    try:
-        with ProgressDisplay() as show:
-            library.index(words_only=not vectors, progress=show, after_others=vectors)
-    except (UnknownFolderError, StorageError) as error:
-        if not library.indexed or isinstance(error, IndexDamagedError):
-            raise
-        say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")

@@ -296,7 +296,7 @@ class _Requests:
 
         def read() -> str:
             folder, path = parse_uri(uri)
-            return self._background.library().read(path, folder=folder).text
+            return self._background.library().read(path, folder=folder, exact=True).text
 
         text = await self._ask(ctx, read)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=MIME, text=text)])

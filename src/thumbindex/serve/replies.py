@@ -16,8 +16,11 @@ from thumbindex.serve.as_json import (
     dedup_payload,
     deduplication_payload,
     disagreement_payload,
+    excerpt_payload,
     freshness_payload,
+    outline_payload,
     passage_payload,
+    related_payload,
     status_payload,
     why_payload,
 )
@@ -32,14 +35,15 @@ from thumbindex.serve.wording import (
     deduplication,
     explanation_lines,
     filter_lines,
-    flagged,
     foot,
     hold_hidden,
     indexing,
     list_lines,
     not_there,
+    outline_lines,
     passage_flags,
     quoted,
+    related_groups,
     stood_on,
     up_to_date,
     why_lines,
@@ -385,23 +389,13 @@ _PROBLEMS_LISTED = 5
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Read a document or a part of it."""
-    if "heading" in arguments and "lines" in arguments:
-        raise UsageError("`heading` and `lines` exclude each other: give one of them.")
     excerpt = library.read(arguments["path"], folder=arguments.get("folder"), heading=arguments.get("heading"), lines=arguments.get("lines"))
     text = _cut_lines(excerpt.text, library.config.serve.read_tokens, library.count_tokens)
     end = excerpt.start_line + text.count("\n") if text != excerpt.text else excerpt.end_line
     rest = f"\n\n(cut here: go on with {line_range(end + 1, excerpt.end_line)})" if end < excerpt.end_line else ""
-    warnings = flagged(excerpt.flags, (excerpt.start_line, end))
-    structured = {
-        "folder": excerpt.folder,
-        "path": excerpt.path,
-        "start_line": excerpt.start_line,
-        "end_line": end,
-        "total_lines": excerpt.total_lines,
-        "text": text,
-    } | ({"flagged": warnings} if warnings else {})
+    structured = excerpt_payload(replace(excerpt, text=text, end_line=end))
     head = f"{one_line(excerpt.path)} ({line_range(excerpt.start_line, end)} of {excerpt.total_lines})"
-    warned = "".join(f"\n({one_line(line)})" for line in warnings)
+    warned = "".join(f"\n({one_line(line)})" for line in structured.get("flagged", ()))
     return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured, (_resource_link(excerpt.folder, excerpt.path),))
 
 
@@ -423,18 +417,15 @@ def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List a document's headings, or the documents of a directory; directories with their counts where those are too many."""
     if any(name in arguments for name in ("tag", "since", "until")) or "*" in arguments.get("path", ""):
         return _reply_list(library, arguments)
-    directory, folder = (arguments.get("path") or "").strip("/").removeprefix("./"), arguments.get("folder")
-    entries = library.outline(folder=folder)
-    if directory not in {"", "."}:
-        entries = tuple(each for each in entries if each.path.startswith(f"{directory}/")) or library.outline(directory, folder=folder)
+    directory = (arguments.get("path") or "").strip("/").removeprefix("./")
+    entries = library.outline(arguments.get("path"), folder=arguments.get("folder"))
     room, size = library.config.serve.read_tokens, library.count_tokens
     # A document's own entries begin with its title, at level 0 too.
     if all(each.level == 0 for each in entries) and len(_first_that_fit(entries, room, size)) < len(entries):
-        entries = _directories(entries, f"{directory}/" if directory else "")
+        entries = _directories(entries, f"{directory}/" if directory not in {"", "."} else "")
     shown = _first_that_fit(entries, room, size)
-    structured: dict[str, Any] = {"entries": as_json(shown)}
-    lines = [f"{e.path} - {e.heading}" if e.level == 0 else f"{'  ' * (e.level - 1)}- {e.heading} (line {e.line})" for e in shown]
-    text = "\n".join(map(one_line, lines)) or "Nothing is indexed here."
+    structured = outline_payload(shown)
+    text = "\n".join(outline_lines(shown, len(library.folders) > 1))
     if left_out := len(entries) - len(shown):
         structured["left_out"] = left_out
         text += f"\n… {left_out} more: give a directory as `path`."
@@ -474,25 +465,9 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List what stands near a document."""
     limit = arguments.get("limit", 10)
     related = library.related(arguments["path"], folder=arguments.get("folder"), limit=limit)
-    links, backlinks, dangling = related.links[:limit], related.backlinks[:limit], related.dangling[:limit]
-    structured = {
-        "path": related.path,
-        "links": list(links),
-        "backlinks": list(backlinks),
-        "dangling": list(dangling),
-        "similar": [{"path": path, "score": round(score, 4)} for path, score in related.similar],
-    }
-    groups: tuple[tuple[str, Sequence[str], int], ...] = (
-        ("Links to", links, len(related.links)),
-        ("Linked from", backlinks, len(related.backlinks)),
-        ("Links that lead nowhere", dangling, len(related.dangling)),
-        ("Most similar", [f"{path} ({score:.2f})" for path, score in related.similar], len(related.similar)),
-    )
-    lines = [one_line(related.path)]
-    for title, names, total in groups:
-        more = f" … and {total - len(names)} more" if total > len(names) else ""
-        lines.append(f"{title}: {', '.join(map(one_line, names)) or 'none'}{more}")
-    paths = list(dict.fromkeys((*links, *backlinks, *(path for path, _ in related.similar))))[:limit]
+    structured = related_payload(related, limit)
+    lines = [one_line(related.path), *(f"{title}: {', '.join(names) or 'none'}" for title, names in related_groups(related, limit))]
+    paths = list(dict.fromkeys((*structured["links"], *structured["backlinks"], *(path for path, _ in related.similar))))[:limit]
     return Reply("\n".join(lines), structured, tuple(_resource_link(related.folder, path) for path in paths))
 
 

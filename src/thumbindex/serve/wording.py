@@ -17,9 +17,11 @@ from thumbindex.model import (
     Freshness,
     IndexState,
     ListedNote,
+    OutlineEntry,
     Passage,
     Place,
     Progress,
+    Related,
     Standpoint,
     Step,
     Unmet,
@@ -38,6 +40,9 @@ def quoted(text: str) -> str:
 
 _PATHS_SHOWN = 5
 """Files that a sentence names; the rest is counted."""
+
+SIMILAR = "Most similar"
+"""What stands above the notes that are near by meaning."""
 
 _COPIES_SHOWN = 10
 """Places of copies that a sentence names; the rest is counted."""
@@ -112,6 +117,29 @@ def list_lines(notes: Sequence[ListedNote], several: bool = False) -> list[str]:
         for each in notes
     ]
     return [one_line(line) for line in lines] or ["No note matches."]
+
+
+def outline_lines(entries: Sequence[OutlineEntry], several: bool = False) -> list[str]:
+    """Return a line a heading, indented by its level, or a line a document, with its folder where there are several."""
+    lines = [
+        f"{f'{each.folder}: ' if several else ''}{each.path} - {each.heading}"
+        if each.level == 0
+        else f"{'  ' * (each.level - 1)}- {each.heading} (line {each.line})"
+        for each in entries
+    ]
+    return [one_line(line) for line in lines] or ["Nothing is indexed here."]
+
+
+def related_groups(related: Related, limit: int) -> list[tuple[str, list[str]]]:
+    """Return what stands near a document, by how: the first `limit` of each, and how many more there are."""
+    groups: tuple[tuple[str, Sequence[str]], ...] = (
+        ("Links to", related.links),
+        ("Linked from", related.backlinks),
+        ("Links that lead nowhere", related.dangling),
+        (SIMILAR, [f"{path} ({score:.2f})" for path, score in related.similar]),
+    )
+    more = {title: [f"… and {len(names) - limit:,} more"] if len(names) > limit else [] for title, names in groups}
+    return [(title, [*map(one_line, names[:limit]), *more[title]]) for title, names in groups]
 
 
 def stood_on(state: IndexState) -> str:

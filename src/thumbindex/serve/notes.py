@@ -1,0 +1,205 @@
+"""Commands over single notes and their links, in the words of the MCP tools: read, outline, related, broken, orphans."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
+
+import typer
+from rich.text import Text
+
+from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
+from thumbindex.serve.as_json import broken_payload, excerpt_payload, list_payload, outline_payload, related_payload
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported, say_error
+from thumbindex.serve.options import GlobOption, JsonOption, TagOption, check_limit, filters_from_options, open_for, takes_opening
+from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_list
+from thumbindex.serve.tools import read_lines
+from thumbindex.serve.wording import SIMILAR, filter_lines, flagged, outline_lines, related_groups
+from thumbindex.text import line_range, one_line, plural, split_citation
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+_RELATED = 10
+"""Documents of each kind that `related` names, as the tool does."""
+
+PathArgument = Annotated[
+    str, typer.Argument(metavar="PATH", help="A note: its path in the folder or from here, its name, or a citation such as `x.md (lines 11-14)`.")
+]
+
+
+@reported
+@takes_opening
+def read(
+    ctx: typer.Context,
+    opening: Opening,
+    path: PathArgument,
+    heading: Annotated[str | None, typer.Option("--heading", metavar="H", help="Only the part under this heading.")] = None,
+    lines: Annotated[str | None, typer.Option("--lines", metavar="A-B", help="Only these lines, as 12-40.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Print a note, or a part of it; changed notes are indexed first, words only."""
+    asked = read_lines(lines) if lines is not None else None
+    with open_for(ctx, opening) as library:
+        index_words(library)
+        wanted, folder = place_here(path, library)
+        excerpt = library.read(wanted, folder=folder, heading=heading, lines=asked)
+    if as_json:
+        print_json(excerpt_payload(excerpt))
+        return FOUND
+    place = line_range(excerpt.start_line, excerpt.end_line)
+    print_line(f"{one_line(excerpt.path)} ({place} of {excerpt.total_lines})", "bold")
+    for warning in flagged(excerpt.flags, (excerpt.start_line, excerpt.end_line)):
+        print_line(one_line(warning), "yellow")
+    print_line("")
+    print_line(excerpt.text)
+    return FOUND
+
+
+@reported
+@takes_opening
+def outline(
+    ctx: typer.Context,
+    opening: Opening,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="A note, as for `read`, or a directory; without it, all notes.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the headings of a note, or the notes of a directory; changed notes are indexed first, words only."""
+    if path is not None and "*" in path:
+        raise UsageError(f"`outline` takes a note or a directory; for a glob: `thumbindex list --path '{path}'`.")
+    with open_for(ctx, opening) as library:
+        index_words(library)
+        wanted, folder = place_here(path, library) if path is not None else (None, None)
+        entries = library.outline(wanted, folder=folder)
+    if as_json:
+        print_json(outline_payload(entries))
+    else:
+        for line in outline_lines(entries, len(library.folders) > 1):
+            print_line(line)
+    return FOUND if entries else NOT_FOUND
+
+
+@reported
+@takes_opening
+def related(
+    ctx: typer.Context,
+    opening: Opening,
+    path: PathArgument,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Notes of each kind, 1 to 100.")] = _RELATED,
+    as_json: JsonOption = False,
+) -> int:
+    """List the links of a note, its backlinks, and the notes most similar to it; changed notes are indexed first, words only."""
+    check_limit(limit)
+    with open_for(ctx, opening) as library:
+        index_words(library)
+        wanted, folder = place_here(path, library)
+        found = library.related(wanted, folder=folder, limit=limit)
+        has_vectors = library.states()[found.folder].vectors > 0
+    if as_json:
+        print_json(related_payload(found, limit))
+        return FOUND
+    print_line(one_line(found.path), "bold")
+    for title, names in related_groups(found, limit):
+        unknown = title == SIMILAR and not has_vectors
+        print_line(title)
+        for name in names or ["none yet: run `thumbindex index` first" if unknown else "none"]:
+            print_line(f"  {name}")
+    return FOUND
+
+
+@reported
+@takes_opening
+def broken(
+    ctx: typer.Context,
+    opening: Opening,
+    tag: TagOption = None,
+    path: GlobOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the links that lead to no note; exit code 1 where there is none. Changed notes are indexed first, words only."""
+    filters = filters_from_options(tag, path, None, None)
+    with open_for(ctx, opening) as library:
+        index_words(library)
+        found, roots = library.broken(path=filters.path, tag=filters.tag), dict(library.folders)
+    if as_json:
+        print_json(broken_payload(found))
+        return FOUND if found.links else NOT_FOUND
+    for each in found.links:
+        output().print(place_text(roots[each.folder] / each.path, each.line).append(f"  {plain(one_line(each.written))}"), soft_wrap=True)
+    for line in filter_lines((), found.unmet, 0):
+        print_line(line, "bold")
+    notes = len({(each.folder, each.path) for each in found.links})
+    print_line(f"{plural(len(found.links), 'broken link')} in {plural(notes, 'note')}" if found.links else "No broken links.", "dim")
+    return FOUND if found.links else NOT_FOUND
+
+
+@reported
+@takes_opening
+def orphans(
+    ctx: typer.Context,
+    opening: Opening,
+    tag: TagOption = None,
+    path: GlobOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the notes that no other note links to, the newest first; exit code 1 where there is none. Changed notes are indexed first, words only."""
+    filters = filters_from_options(tag, path, None, None)
+    with open_for(ctx, opening) as library:
+        index_words(library)
+        found = library.orphans(path=filters.path, tag=filters.tag)
+    if as_json:
+        print_json(list_payload(found, None))
+        return FOUND if found.notes else NOT_FOUND
+    if found.notes or found.unmet:
+        print_list(found, None, len(library.folders) > 1)
+    count = plural(len(found.notes), "note")
+    print_line(f"{count} that no other note links to" if found.notes else "No orphans.", "dim")
+    return FOUND if found.notes else NOT_FOUND
+
+
+# ------------------------------------------------------------------ what is named, and where
+
+
+def place_here(given: str, library: Library) -> tuple[str, str | None]:
+    """Return the path in its folder of a note that is named from the current directory or by its whole path, and the folder; else what was given."""
+    written, _ = split_citation(given)
+    file, mark, heading = written.partition("#")
+    is_from_here = file.replace(os.sep, "/").split("/")[0] in {".", ".."}
+    there = Path(os.path.abspath(file) if is_from_here else named_here(written, library).partition("#")[0])  # noqa: PTH100 - `..` is taken away
+    for name, root in sorted(library.folders, key=lambda each: -len(each[1].parts)) if there.is_absolute() else ():
+        for each in (there, Path(os.path.realpath(there.parent)) / there.name, Path(os.path.realpath(there))):
+            if each.is_relative_to(root):
+                return f"{each.relative_to(root).as_posix()}{mark}{heading}{given[len(written) :]}", name
+    return given, None
+
+
+def named_here(path: str, library: Library) -> str:
+    """Return a path as it was given, or the whole of it where it names a folder's file from the current directory only."""
+    file, mark, heading = path.partition("#")
+    here = Path(file).absolute()
+    held = any((root / each).exists() for _, root in library.folders for each in (path, file))
+    inside = any(root in (here.parent.resolve() / here.name).parents for _, root in library.folders)
+    return f"{here}{mark}{heading}" if inside and here.exists() and not held else path
+
+
+def place_text(path: Path, line: int) -> Text:
+    """Return a place as `path:line`, from the current directory where the path lies in it; on a terminal a link."""
+    here = Path.cwd()
+    name = path.relative_to(here) if here in path.parents else path
+    address = path.as_uri() if os.name == "nt" else f"file://{platform.node()}{quote(os.fsencode(path))}"
+    link = f" link {address}" if output().is_terminal else ""
+    return Text.assemble((plain(one_line(str(name))), f"magenta{link}"), (f":{line}", f"green{link}"))  # the colors of grep
+
+
+def index_words(library: Library, vectors: bool = False) -> None:
+    """Bring the words up to date, or say why what was indexed before has to do."""
+    try:
+        with ProgressDisplay() as show:
+            library.index(words_only=not vectors, progress=show, after_others=vectors)
+    except (UnknownFolderError, StorageError) as error:
+        if not library.indexed or isinstance(error, IndexDamagedError):
+            raise
+        say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")

@@ -1,0 +1,222 @@
+"""The commands over single notes and their links."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from thumbindex.library import Library
+from thumbindex.serve.cli import app
+from thumbindex.serve.opening import Opening
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
+
+NOTES = {
+    "tea.md": "# Tea\n\nGreen or black. See [[brewing#Water|how]] and [[milk]].\n\n## Storage\n\nDry and dark.\n\n## Other\n\nMore.\n",
+    "how/brewing.md": "---\ntags: [kitchen]\n---\n# Brewing\n\n## Water\n\nBack to [tea](../tea.md), not to ![[lemon]] or [cups](cups.md).\n",
+    "how/index.md": "# How\n\nNothing links here but [itself](index.md).\n",
+    "why/index.md": "# Why\n\n#kitchen\n\nSee [[how/index]].\n",
+}
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def kitchen(tmp_path: Path) -> Path:
+    root = tmp_path / "kitchen"
+    for path, text in NOTES.items():
+        write(root / path, text)
+    return root
+
+
+@pytest.fixture
+def run(kitchen: Path, tmp_path: Path, open_fake: Callable[[Opening], Library], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def run_it(command: str, *arguments: str, folder: Path = kitchen) -> Result:
+        return CliRunner().invoke(app, [command, "--folder", str(folder), "--index", str(tmp_path / "index"), *arguments], obj=open_fake)
+
+    return run_it
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def checked(result: Result, schema: str) -> Any:
+    payload = json.loads(result.stdout)
+    jsonschema.validate(payload, json.loads((SCHEMAS / f"{schema}.json").read_text(encoding="utf-8")))
+    return payload
+
+
+def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
+    assert run("read", "how/index.md").stdout == f"how/index.md (lines 1-3 of 3)\n\n{NOTES['how/index.md']}"
+    assert run("read", "tea.md", "--heading", "Storage").stdout == "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n"
+    assert checked(run("read", "tea.md", "--lines", "5-7", "--json"), "read")["text"] == "## Storage\n\nDry and dark."
+
+
+@pytest.mark.parametrize(
+    ("written", "path", "lines"),
+    [
+        ("tea.md", "tea.md", (1, 11)),
+        ("tea", "tea.md", (1, 11)),
+        ("Brewing", "how/brewing.md", (1, 8)),
+        ("how/index", "how/index.md", (1, 3)),
+        ("tea.md#Storage", "tea.md", (5, 8)),
+        ("tea#Storage", "tea.md", (5, 8)),
+        ("tea.md (lines 5-7)", "tea.md", (5, 7)),
+        ("tea.md#Storage (line 7)", "tea.md", (7, 7)),
+        ("kitchen: how/brewing.md", "how/brewing.md", (1, 8)),
+        ("kitchen: tea.md#Storage (lines 5-7)", "tea.md", (5, 7)),
+        ("tea.md:7", "tea.md", (7, 7)),
+    ],
+)
+def test_a_note_is_named_as_answers_name_it(run: Run, written: str, path: str, lines: tuple[int, int]) -> None:
+    found = checked(run("read", written, "--json"), "read")
+    assert (found["path"], (found["start_line"], found["end_line"])) == (path, lines)
+    assert json.loads(run("outline", written, "--json").stdout)["entries"][0]["path"] == path
+    assert checked(run("related", written, "--json"), "related")["path"] == path
+
+
+@pytest.mark.parametrize("written", ["brewing.md", "./brewing.md", "../how/brewing.md (lines 6-8)", "ABSOLUTE", "ABSOLUTE:6"])
+def test_a_note_is_named_from_the_current_directory_and_by_its_whole_path(
+    run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    write(kitchen / "more/brewing.md", "# Another\n")
+    monkeypatch.chdir(kitchen / "how")
+    written = written.replace("ABSOLUTE", str(kitchen / "how/brewing.md"))
+    assert json.loads(run("read", written, "--json").stdout)["path"] == "how/brewing.md"
+    assert run("outline", ".").stdout == "how/brewing.md - Brewing\nhow/index.md - How\n"
+
+
+def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(kitchen / "how/tea.md", "# Another tea\n")
+    monkeypatch.chdir(kitchen / "how")
+    assert json.loads(run("read", "tea.md", "--json").stdout)["path"] == "tea.md"
+    assert json.loads(run("read", "./tea.md", "--json").stdout)["path"] == "how/tea.md"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("read", "index"), "'index' is the name of several documents: how/index.md, why/index.md. Give the path of one."),
+        (("read", "how"), "'how' is a directory: `outline` lists the documents in it."),
+        (("related", "how"), "'how' is a directory: `outline` lists the documents in it."),
+        (("read", "tae.md"), "No document 'tae.md' in the index. Nearest: tea.md."),
+        (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
+        (("read", "tea.md", "--lines", "7-5"), "`lines` must run from a line to a later one, counted from 1, not '7-5'."),
+        (("read", "tea.md", "--lines", "99"), "tea.md has lines 1 to 11: 99 to 99 is no range of them."),
+        (("read", "tea.md", "--lines", "1", "--heading", "Tea"), "`heading` and `lines` exclude each other: give one of them."),
+        (("read", "/etc/passwd"), "No document '/etc/passwd' in the index."),
+        (("read", "../secret.md"), "No document '../secret.md' in the index."),
+        (("outline", "how/*"), "for a glob: `thumbindex list --path 'how/*'`."),
+        (("related", "tea.md", "--limit", "0"), "--limit 0: ask for 1 to 100"),
+    ],
+)
+def test_wrong_use_is_told_in_a_sentence(run: Run, kitchen: Path, arguments: tuple[str, ...], says: str) -> None:
+    write(kitchen.parent / "secret.md", "# Secret\n")
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+
+
+def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "bar/tea.md", "# Bar tea\n")
+    both = ("--folder", str(tmp_path / "bar"))
+    assert "'tea.md' is in several folders (bar, kitchen)" in run("read", "tea.md", *both).stderr
+    assert json.loads(run("read", "bar: tea.md", "--json", *both).stdout)["folder"] == "bar"
+    assert "bar: tea.md - Bar tea\n" in run("outline", *both).stdout
+
+
+def test_an_outline_is_of_a_note_a_directory_or_everything(run: Run) -> None:
+    assert run("outline", "tea.md").stdout == "tea.md - Tea\n- Tea (line 1)\n  - Storage (line 5)\n  - Other (line 9)\n"
+    assert run("outline", "how").stdout == run("outline", "how/").stdout == "how/brewing.md - Brewing\nhow/index.md - How\n"
+    assert [each["path"] for each in checked(run("outline", "--json"), "outline")["entries"]] == sorted(NOTES)
+
+
+def test_related_lists_links_backlinks_and_what_is_alike(run: Run) -> None:
+    lines = ["tea.md", "Links to", "  how/brewing.md", "Linked from", "  how/brewing.md", "Links that lead nowhere", "  milk", "Most similar"]
+    assert run("related", "tea.md").stdout.splitlines() == [*lines, "  none yet: run `thumbindex index` first"]
+    run("index")
+    similar = checked(run("related", "tea.md", "--json"), "related")["similar"]
+    assert {each["path"] for each in similar} == NOTES.keys() - {"tea.md"}
+
+
+def test_broken_links_are_listed_with_their_lines(run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(kitchen)
+    result = run("broken")
+    links = ["how/brewing.md:8  ![[lemon]]", "how/brewing.md:8  [cups](cups.md)", "tea.md:3  [[milk]]"]
+    assert (result.exit_code, result.stdout.splitlines()) == (0, [*links, "3 broken links in 2 notes"])
+    found = checked(run("broken", "--tag", "kitchen", "--path", "how/**", "--json"), "broken")["links"]
+    assert [(each["path"], each["line"], each["target"]) for each in found] == [("how/brewing.md", 8, "lemon"), ("how/brewing.md", 8, "cups.md")]
+
+
+def test_on_a_terminal_the_place_of_a_broken_link_is_a_link(run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
+        monkeypatch.setenv(name, value)
+    line = next(each for each in run("broken").stdout.splitlines() if "milk" in each)
+    address, place = re.findall(r"\x1b\]8;[^;]*;(file://[^\x1b]*)\x1b\\(?:\x1b\[[\d;]*m)?([^\x1b]*)", line)[0]
+    assert (address.endswith("/kitchen/tea.md"), place) == (True, str(kitchen / "tea.md"))
+    assert line.endswith("  [[milk]]")
+
+
+def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:
+    result = run("broken", "--path", "why/**")
+    assert (result.exit_code, result.stdout) == (1, "No broken links.\n")
+    none = run("broken", "--tag", "kichen")
+    assert (none.exit_code, none.stdout) == (1, "No note has the tag #kichen: nearest is #kitchen.\nNo broken links.\n")
+
+
+def test_orphans_are_notes_that_no_other_note_links_to(run: Run) -> None:
+    found = run("orphans")
+    assert (found.exit_code, found.stdout) == (0, "no date     why/index.md - Why #kitchen\n1 note that no other note links to\n")
+    assert [each["path"] for each in checked(run("orphans", "--json"), "list")["notes"]] == ["why/index.md"]
+    none = run("orphans", "--path", "how/**")
+    assert (none.exit_code, none.stdout) == (1, "No orphans.\n")
+
+
+def test_a_private_note_is_no_source_no_target_and_no_name(run: Run, kitchen: Path) -> None:
+    write(kitchen / "milk.md", "# Milk #private\n\nSee [[why/index]] and [[nowhere]].\n")
+    for written in ("milk", "milk.md", "kitchen: milk.md", "milk.md (line 1)"):
+        assert "No document" in run("read", written).stderr
+    assert "tea.md:3  [[milk]]" in run("broken").stdout
+    assert "nowhere" not in run("broken").stdout
+    assert "why/index.md" in run("orphans").stdout
+
+
+def test_a_note_that_has_just_become_private_links_to_nothing_and_is_linked_from_nowhere(
+    kitchen: Path, tmp_path: Path, open_fake: Callable[[Opening], Library]
+) -> None:
+    with open_fake(Opening((str(kitchen),), tmp_path / "index")) as library:
+        library.index(words_only=True)
+        write(kitchen / "how/brewing.md", "---\nprivate: true\n---\n# Brewing\n\n[tea](../tea.md) ![[lemon]]\n")
+        assert [each.written for each in library.broken().links] == ["[[brewing#Water]]", "[[milk]]"]
+        assert {each.path for each in library.orphans().notes} == {"tea.md", "why/index.md"}
+
+
+def test_a_note_that_is_new_on_the_disk_is_read_at_once(run: Run, kitchen: Path) -> None:
+    run("index")
+    write(kitchen / "milk.md", "# Milk\n")
+    assert run("read", "milk").stdout == "milk.md (line 1 of 1)\n\n# Milk\n"
+    assert "[[milk]]" not in run("broken").stdout
+
+
+def test_escape_sequences_in_notes_never_reach_the_terminal(run: Run, kitchen: Path) -> None:
+    write(kitchen / "evil.md", "# Evil\n\n\x1b]0;owned\x07 [[x\x1b[2J]]\n")
+    for command in (("read", "evil"), ("outline", "evil"), ("related", "evil"), ("broken",)):
+        assert "\x1b" not in run(*command).stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+def test_a_name_of_several_lines_takes_one(run: Run, kitchen: Path) -> None:
+    write(kitchen / "two\nlines.md", "# Two\n\n[[nowhere]]\n")
+    assert f"{kitchen}/two lines.md:3  [[nowhere]]\n" in run("broken").stdout
+    assert run("read", "two lines.md").stdout.startswith("two lines.md (lines 1-3 of 3)\n")
