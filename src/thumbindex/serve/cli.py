@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from thumbindex.config import absolute
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
 from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
@@ -118,7 +119,7 @@ def _load_models(library: Library) -> None:
 def named_here(path: str, library: Library) -> str:
     """Return a path as it was given, or the whole of it where it names a folder's file from the current directory only."""
     file, mark, heading = path.partition("#")
-    here = Path(file).absolute()
+    here = absolute(file)
     held = any((root / each).exists() for _, root in library.folders for each in (path, file))
     inside = any(root in (here.parent.resolve() / here.name).parents for _, root in library.folders)
     return f"{here}{mark}{heading}" if inside and here.exists() and not held else path

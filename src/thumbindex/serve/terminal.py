@@ -18,6 +18,7 @@ from rich.text import Text
 
 from thumbindex import model
 from thumbindex.model import Answer, Explanation, FolderStatus, IndexReport, IngestionCounts, NoteList, Passage, Problem, Step, Why
+from thumbindex.process import caller
 from thumbindex.serve.budget import match_lines
 from thumbindex.serve.opening import library_class
 from thumbindex.serve.wording import (
@@ -53,7 +54,7 @@ class ProgressDisplay:
     """Shows how far a run is; call it with each Progress, inside a `with`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = Console(stderr=True, soft_wrap=True, highlight=False)
+        self._console = Console(**_place(stderr=True), soft_wrap=True, highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bars = Progress(*columns, console=self._console, transient=True) if self._console.is_terminal else None
         self._tasks: dict[str, TaskID] = {}
@@ -61,12 +62,10 @@ class ProgressDisplay:
         self._clock = clock
 
     def __enter__(self) -> ProgressDisplay:
-        if self._bars:
-            self._bars.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bars:
+        if self._bars and self._tasks:
             self._bars.stop()
 
     def __call__(self, progress: model.Progress) -> None:
@@ -81,6 +80,8 @@ class ProgressDisplay:
                     whom = f"another process (pid {progress.pid}) that is indexing this folder{far}; Ctrl-C ends the waiting and nothing else"
                 self._console.print(f"{name} for {whom}", markup=False)
         elif self._bars:
+            if not self._tasks:  # where nothing is to be shown, nothing moves the cursor
+                self._bars.start()
             if name not in self._tasks:
                 self._tasks[name] = self._bars.add_task(name, total=progress.total)
             self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
@@ -221,8 +222,10 @@ def print_tables(tables: Sequence[ReportTable]) -> None:
 
 def print_json(payload: Mapping[str, Any]) -> None:
     """Print JSON: UTF-8 as it is, any other encoding as ASCII; a file name that is not UTF-8 comes out escaped, not as an error."""
-    text = json.dumps(payload, ensure_ascii=sys.stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2)
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+    asked = caller()
+    stdout = asked.stdout if asked else sys.stdout
+    text = json.dumps(payload, ensure_ascii=stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2)
+    stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
 def _print_passage(passage: Passage, several: bool) -> None:
@@ -325,8 +328,14 @@ class _Output(Console):
 
 def output() -> Console:
     """Return where everything is printed: as wide as the terminal, or as no terminal limits."""
-    console = _Output(highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else _Output(highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
+    console = _Output(**_place(), highlight=False, markup=False, emoji=False)
+    return console if console.is_terminal else _Output(**_place(), highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
+
+
+def _place(stderr: bool = False) -> dict[str, Any]:
+    """Return for a console where it prints: on this process's streams, or on those of a command that this one answers."""
+    asked = caller()
+    return {"file": asked.stderr if stderr else asked.stdout, "_environ": asked.environment} if asked else {"stderr": stderr}
 
 
 def print_line(text: str, style: str = "") -> None:
