@@ -36,7 +36,7 @@ def caller() -> Caller | None:
     return _CALLER.get()
 
 
-def answer_for(asking: Caller, work: Callable[[], int]) -> int:
+def answer_for(asking: Caller, work: Callable[[], int | None]) -> int | None:
     """Work for a command of another process: what it prints, and from where it sees paths, is that command's."""
     before = _CALLER.set(asking)
     try:

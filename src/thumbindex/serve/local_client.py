@@ -72,10 +72,10 @@ def may_be_asked(arguments: Sequence[str]) -> bool:
 
 
 def socket_folders(around: Mapping[str, str]) -> tuple[str, ...]:
-    """Return where servers of this user listen: the runtime directory, and one below the user's cache, where there is none of the first."""
-    cache = around.get("XDG_CACHE_HOME") or os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")  # noqa: PTH111
-    places = (around.get("XDG_RUNTIME_DIR", ""), f"{cache}/thumbindex")
-    return tuple(f"{each}/thumbindex" if number == 0 else f"{each}/run" for number, each in enumerate(places) if each.startswith("/"))
+    """Return where a server of this user may listen: below the runtime directory where there is one, else below the user's cache."""
+    runtime, cache = (each if each.startswith("/") else "" for each in (around.get("XDG_RUNTIME_DIR", ""), around.get("XDG_CACHE_HOME", "")))
+    cache = cache or os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")  # noqa: PTH111
+    return (*((f"{runtime}/thumbindex",) if runtime else ()), f"{cache}/thumbindex/run")
 
 
 def is_private(folder: str) -> bool:

@@ -44,7 +44,7 @@ REQUEST_SECONDS = 0.5
 _WAITING = 4
 """Clients that may wait; each of them waits for a tenth of a second only."""
 
-DECIDING = ("HOME", "TZ", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE")
+DECIDING = ("HOME", "TZ", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE")
 """Variables that decide which files are read, or which day it is; a server answers where they are as its own."""
 
 
@@ -117,6 +117,8 @@ class LocalSocket:
         self._closed = True
         with suppress(OSError):
             os.unlink(self.path)  # noqa: PTH108
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # else the thread would wait on
         self._socket.close()
 
     def _listen(self) -> None:
@@ -197,6 +199,8 @@ class _Printed(io.TextIOWrapper):
 
 
 class _Frames(io.RawIOBase):
+    name = "a command's stream"
+
     def __init__(self, frames: list[bytes], kind: int, is_terminal: bool) -> None:
         self._frames, self._kind, self._is_terminal = frames, kind, is_terminal
 
@@ -214,8 +218,8 @@ class _Frames(io.RawIOBase):
 def listen(library: Library, warnings: Warnings) -> LocalSocket | None:
     """Listen for commands; None where the platform has no such sockets, or no directory is the user's own."""
     try:
-        return LocalSocket(library, warnings)
-    except (OSError, AttributeError):
+        return LocalSocket(library, warnings) if hasattr(socket, "AF_UNIX") else None
+    except OSError:
         return None
 
 

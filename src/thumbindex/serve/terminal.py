@@ -54,7 +54,7 @@ class ProgressDisplay:
     """Shows how far a run is; call it with each Progress, inside a `with`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = Console(**_place(stderr=True), soft_wrap=True, highlight=False)
+        self._console = Console(**streams(stderr=True), soft_wrap=True, highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bars = Progress(*columns, console=self._console, transient=True) if self._console.is_terminal else None
         self._tasks: dict[str, TaskID] = {}
@@ -328,11 +328,11 @@ class _Output(Console):
 
 def output() -> Console:
     """Return where everything is printed: as wide as the terminal, or as no terminal limits."""
-    console = _Output(**_place(), highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else _Output(**_place(), highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
+    console = _Output(**streams(), highlight=False, markup=False, emoji=False)
+    return console if console.is_terminal else _Output(**streams(), highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
 
 
-def _place(stderr: bool = False) -> dict[str, Any]:
+def streams(stderr: bool = False) -> dict[str, Any]:
     """Return for a console where it prints: on this process's streams, or on those of a command that this one answers."""
     asked = caller()
     return {"file": asked.stderr if stderr else asked.stdout, "_environ": asked.environment} if asked else {"stderr": stderr}
