@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import Any
@@ -46,6 +46,10 @@ _WAITING = 4
 
 DECIDING = ("HOME", "TZ", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE")
 """Variables that decide which files are read, or which day it is; a server answers where they are as its own."""
+
+
+_OPENING = ("--folder", "--index", "--config", "--set")
+"""The options that name what is opened."""
 
 
 class Declined(BaseException):
@@ -139,12 +143,11 @@ class LocalSocket:
         if not self._is_as_here(asked):
             return
         connection.settimeout(REQUEST_SECONDS)
-        connection.sendall(frame(TAKEN))
         printed: list[bytes] = []
         stdout, stderr = (_Printed(printed, kind, *facts) for kind, facts in zip((STDOUT, STDERR), asked["streams"], strict=True))
         asking = Caller(asked["folder"], asked["environment"], stdout, stderr)
         before = self._warnings.count
-        code = answer_for(asking, partial(self._run, list(map(str, asked["arguments"]))))
+        code = answer_for(asking, partial(self._run, list(map(str, asked["arguments"])), lambda: connection.sendall(frame(TAKEN))))
         if code is not None and self._warnings.count == before:
             connection.sendall(b"".join((*printed, frame(END, bytes([code])))))
 
@@ -160,13 +163,22 @@ class LocalSocket:
             and not self._warnings.count
         )
 
-    def _run(self, arguments: list[str]) -> int | None:
+    def _run(self, arguments: list[str], take: Callable[[], object]) -> int | None:
         """Run a command over the open library and return its exit code; None where the command is to open the index itself."""
         try:
-            _commands().main(arguments, "thumbindex", standalone_mode=False, obj=self._lend)
+            opening = _opening_in(arguments)
+            lent = self._lend(opening)
+            take()  # who serves other folders says so without the command line's modules
+
+            def open_it(asked: Opening) -> Library:
+                if asked != opening:
+                    raise Declined
+                return lent
+
+            _commands().main(arguments, "thumbindex", standalone_mode=False, obj=open_it)
         except SystemExit as ended:
             return ended.code if isinstance(ended.code, int) and ended.code != FAILURE else None
-        except (Declined, Exception):  # what is wrong with its options the command says itself
+        except (Declined, Exception):  # what is wrong the command says itself
             return None
         return None
 
@@ -180,6 +192,13 @@ class LocalSocket:
         if lent.opened != wanted.opened or lent.config != wanted.config:
             raise Declined
         return lent
+
+
+def _opening_in(arguments: Sequence[str]) -> Opening:
+    """Read what a command is to open; the command line's own parser must come to the same."""
+    pairs = zip(arguments, (*arguments[1:], ""), strict=True)
+    named = [each if "=" in each else f"{each}={value}" for each, value in pairs if each.partition("=")[0] in _OPENING]
+    return Opening.from_arguments(named)
 
 
 @cache
