@@ -1,3 +1,4 @@
+# ruff: noqa: PTH100, PTH109, PTH111, PTH112, PTH116, PTH119, PTH120, PTH208 - pathlib takes longer to import than all that is done here
 """Ask a server of this user that has the index open: what a command does before it opens anything, of the standard library alone."""
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def may_be_asked(arguments: Sequence[str]) -> bool:
 def socket_folders(around: Mapping[str, str]) -> tuple[str, ...]:
     """Return where a server of this user may listen: below the runtime directory where there is one, else below the user's cache."""
     runtime, cache = (each if each.startswith("/") else "" for each in (around.get("XDG_RUNTIME_DIR", ""), around.get("XDG_CACHE_HOME", "")))
-    cache = cache or os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")  # noqa: PTH111
+    cache = cache or os.path.expanduser("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
     return (*((f"{runtime}/thumbindex",) if runtime else ()), f"{cache}/thumbindex/run")
 
 
@@ -90,7 +91,7 @@ def is_private(folder: str) -> bool:
 def sockets_in(folder: str) -> list[str]:
     """Return the sockets of servers in a directory that is this user's own."""
     try:
-        names = sorted(os.listdir(folder)) if is_private(folder) else []  # noqa: PTH208 (pathlib takes longer to import than this takes)
+        names = sorted(os.listdir(folder)) if is_private(folder) else []
     except OSError:
         return []
     return [f"{folder}/{name}" for name in names if name.endswith(".sock")]
@@ -117,8 +118,8 @@ def is_own(connection: socket.socket) -> bool:
 
 def write_request(arguments: Sequence[str], around: Mapping[str, str]) -> bytes:
     """Write a command with all that decides what it prints. Raises ValueError for one that no server answers, OSError without a current directory."""
-    folder = os.getcwd()  # noqa: PTH109
-    here = os.stat(folder)  # noqa: PTH116
+    folder = os.getcwd()
+    here = os.stat(folder)
     streams = [[each.encoding, each.isatty()] for each in (sys.stdout, sys.stderr)]
     if around.get("TERM", "").lower() in {"dumb", "unknown"} and any(is_terminal for _, is_terminal in streams):
         raise ValueError("a terminal that says nothing about itself")
@@ -139,9 +140,9 @@ def write_request(arguments: Sequence[str], around: Mapping[str, str]) -> bytes:
 
 def program() -> list[object]:
     """Return by what two processes are told apart that run other code: the interpreter, our own files, and what is installed beside them."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    packages = [each for each in sys.path if os.path.basename(each) in {"site-packages", "dist-packages"}]  # noqa: PTH119
-    facts = [*_files(root), *sorted((each, os.stat(each).st_mtime_ns) for each in packages if os.path.isdir(each))]  # noqa: PTH112, PTH116
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    packages = [each for each in sys.path if os.path.basename(each) in {"site-packages", "dist-packages"}]
+    facts = [*_files(root), *sorted((each, os.stat(each).st_mtime_ns) for each in packages if os.path.isdir(each))]
     return [root, sys.version, sys.getfilesystemencoding(), zlib.crc32(repr(facts).encode("utf-8", "backslashreplace"))]
 
 

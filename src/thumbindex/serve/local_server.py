@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -120,7 +121,7 @@ class LocalSocket:
         """Take nobody any longer."""
         self._closed = True
         with suppress(OSError):
-            os.unlink(self.path)  # noqa: PTH108
+            Path(self.path).unlink()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # else the thread would wait on
         self._socket.close()
@@ -153,7 +154,7 @@ class LocalSocket:
 
     def _is_as_here(self, asked: Mapping[str, Any]) -> bool:
         """Tell whether a command runs the same code in the same surroundings, with the same rights."""
-        around, here = asked["environment"], os.stat(asked["folder"])  # noqa: PTH116
+        around, here = asked["environment"], Path(asked["folder"]).stat()
         return (
             may_be_asked(asked["arguments"])
             and asked["program"] == self._program
@@ -249,7 +250,7 @@ def _bind(around: Mapping[str, str]) -> tuple[str, socket.socket]:
         if len(os.fsencode(path)) > LONGEST_PATH:
             continue
         with suppress(OSError):
-            os.makedirs(folder, 0o700, exist_ok=True)  # noqa: PTH103
+            Path(folder).mkdir(0o700, parents=True, exist_ok=True)
         if not is_private(folder):
             continue
         _remove_dead(folder)
@@ -260,14 +261,13 @@ def _bind(around: Mapping[str, str]) -> tuple[str, socket.socket]:
 def _bind_at(path: str) -> socket.socket:
     """Listen under another name first: nobody finds a socket that does not listen yet."""
     made = socket.socket(socket.AF_UNIX)
-    new = path.removesuffix(".sock") + ".new"
+    new = Path(path).with_suffix(".new")
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(new)  # noqa: PTH108
-        made.bind(new)
-        os.chmod(new, 0o600)  # noqa: PTH101
+        new.unlink(missing_ok=True)
+        made.bind(str(new))
+        new.chmod(0o600)
         made.listen(_WAITING)
-        os.rename(new, path)  # noqa: PTH104
+        new.rename(path)
     except OSError:
         made.close()
         raise
@@ -282,4 +282,4 @@ def _remove_dead(folder: str) -> None:
             try:
                 tried.connect(path)
             except ConnectionRefusedError:
-                os.unlink(path)  # noqa: PTH108
+                Path(path).unlink()
