@@ -42,6 +42,7 @@ SLOW = (
     "serve/http/test_clients.py",
     "serve/http/test_serving.py",
     "serve/test_live.py",
+    "serve/test_local_processes.py",
     "serve/test_processes.py",
     "serve/test_stdio.py",
     "serve/test_tune.py",

@@ -131,6 +131,18 @@ def test_the_environment_is_read_in_one_place():
     assert {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if reads.search(path.read_text(encoding="utf-8"))} == {"process.py"}
 
 
+def test_a_command_prints_and_sees_paths_where_it_is_typed():
+    """A server answers it in a process of its own: nothing on that road may take the process's directory or streams for the command's."""
+    elsewhere = {
+        r"\.cwd\(|getcwd\(": {"process.py", "serve/local_client.py"},
+        r"\.absolute\(\)": {"encode/models.py", "index/database.py", "serve/clients/doctor.py", "serve/clients/install.py"},
+        r"\bConsole\((?!\*\*streams\()": set(),
+    }
+    for found, allowed in elsewhere.items():
+        pattern = re.compile(found)
+        assert {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if pattern.search(path.read_text(encoding="utf-8"))} == allowed
+
+
 def test_names_say_what_a_thing_is():
     vague = re.compile(r"manager|util|helper|common|orchestrator|coordinator|handler|service|processor", re.I)
     names = [

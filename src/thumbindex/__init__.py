@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False
+"""As `typing` has it, which takes longer to import than Python takes to start: a command that a server answers does without."""
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from thumbindex.library import Library
 
 __all__ = ["Library"]

@@ -12,9 +12,15 @@ STAYING = "serve"
 
 def main() -> None:
     """Run the command line."""
-    collect_rarely()
     stays = sys.argv[1:2] == [STAYING]
     try:
+        if not stays:
+            # Imported here: a server asks nobody.
+            from thumbindex.serve.local_client import ask_servers
+
+            if (code := ask_servers(sys.argv[1:])) is not None:
+                sys.exit(code)
+        collect_rarely()
         # Imported here: an interruption while modules are being read is one, too; and a server does without the other commands.
         if stays:
             from thumbindex.serve.server import server_app as app

@@ -20,6 +20,7 @@ from unicodedata import normalize
 from platformdirs import user_config_path
 
 from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.process import current_folder
 from thumbindex.settings import STAGE_NAMES, Config
 from thumbindex.text import one_line
 
@@ -204,7 +205,7 @@ def resolve_folders(
     for a folder that is not there, unless it `is_known`: a drive that is not mounted just now comes back.
     """
     configured = configured_roots(config)
-    wanted = list(names) or list(configured) or [Path.cwd()]
+    wanted = list(names) or list(configured) or [Path(current_folder())]
     found: dict[str, Path] = {}
     for each in wanted:
         root = configured.get(str(each)) or real_folder(each)
@@ -222,12 +223,18 @@ def configured_roots(config: Config) -> dict[str, Path]:
     return {name: real_folder(path) for name, path in config.folders.items()}
 
 
+def absolute(path: str | Path) -> Path:
+    """Return a path as the user who wrote it sees it: from the current directory of the command, which may be another process."""
+    written = Path(path).expanduser()
+    return written if written.is_absolute() else Path(current_folder(), written)
+
+
 def real_folder(path: str | Path) -> Path:
     """Return a folder's absolute path, links followed; where upper and lower case are one (macOS), it is spelled as on disk.
 
     Else one folder would have two indexes, and two sets of rights.
     """
-    real = Path(path).expanduser().resolve()
+    real = absolute(path).resolve()
     try:
         if not real.samefile(str(real).swapcase()):
             return real

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from io import TextIOWrapper
 
 
 def offline() -> bool:
@@ -14,8 +16,39 @@ def offline() -> bool:
 
 
 def environment() -> Mapping[str, str]:
-    """Return the environment as it is: where other programs keep their files depends on it."""
-    return dict(os.environ)
+    """Return the environment as it is, of the caller where there is one: where other programs keep their files depends on it."""
+    asked = caller()
+    return asked.environment if asked else dict(os.environ)
+
+
+class Caller:
+    """A command of another process that this one answers: where it runs, its environment, and where what it prints goes."""
+
+    def __init__(self, folder: str, environment: Mapping[str, str], stdout: TextIOWrapper, stderr: TextIOWrapper) -> None:
+        self.folder, self.environment, self.stdout, self.stderr = folder, environment, stdout, stderr
+
+
+_CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
+
+
+def caller() -> Caller | None:
+    """Return for which command of another process the present thread works; None where it works for its own."""
+    return _CALLER.get()
+
+
+def answer_for(asking: Caller, work: Callable[[], int | None]) -> int | None:
+    """Work for a command of another process: what it prints, and from where it sees paths, is that command's."""
+    before = _CALLER.set(asking)
+    try:
+        return work()
+    finally:
+        _CALLER.reset(before)
+
+
+def current_folder() -> str:
+    """Return the current directory, of the caller where there is one."""
+    asked = caller()
+    return asked.folder if asked else os.getcwd()  # noqa: PTH109 (the client of a server does without pathlib)
 
 
 def forbid_telemetry() -> None:

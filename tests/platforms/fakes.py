@@ -105,12 +105,15 @@ def show_windows(patch: Patch) -> None:
     """Let our own modules see the flags and functions that Windows has, and no others; the standard library keeps what it needs."""
     import select
     import signal
+    import socket
 
     flags = frozenset({"O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_DIRECTORY", "sched_getaffinity", "register_at_fork", "fork", "getuid", "sysconf"})
+    flags |= {"geteuid", "getegid", "getgroups"}
     seen = {
         "os": Module(os, flags, supports_dir_fd=set(), supports_fd=set()),
         "sys": Module(sys, frozenset(), platform="win32"),
         "select": Module(select, frozenset({"poll", "epoll", "kqueue"}), select=_no_pipes),
+        "socket": Module(socket, frozenset({"AF_UNIX", "SO_PEERCRED"})),
         "signal": Module(signal, frozenset({"SIGHUP", "SIGKILL", "SIGUSR1", "SIGCHLD", "pthread_sigmask"})),
     }
     import_it = builtins.__import__

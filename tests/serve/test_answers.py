@@ -13,7 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from thumbindex.library import Library
-from thumbindex.serve.answers import file_address
+from thumbindex.serve.terminal import file_address
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
 

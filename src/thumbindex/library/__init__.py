@@ -25,7 +25,7 @@ from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_j
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
-from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, index_folders, open_directories
+from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, index_folders, is_up_to_date, open_directories
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
@@ -360,6 +360,10 @@ class Library:
     def notes(self) -> tuple[Note, ...]:
         """Return what the indexed notes say of each other: titles, headings, descriptions and links."""
         return read_notes(self.opened)
+
+    def up_to_date(self) -> bool:
+        """Tell whether `index` would find nothing to do for the words of any folder; nothing is written. Raises StorageError, UnknownFolderError."""
+        return all(is_up_to_date(reader.folder) for reader in self._readers)
 
     def away(self) -> tuple[str, ...]:
         """Name the folders that have an index and are not there now, or hold nothing, as the place of a drive that is not mounted does."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from thumbindex.config import with_folder_file
-from thumbindex.corpus.git import Days, find_repository, find_work_tree, has_no_commit, read_days, read_tracked
+from thumbindex.corpus.git import Days, Repository, find_repository, find_work_tree, has_no_commit, read_days, read_tracked
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
@@ -252,8 +252,7 @@ def index_dates(folder: Folder, run: Run) -> None:
     """Keep the days on which git has each note, read again when another commit is checked out or somebody's note was not looked for."""
     repository, own = find_repository(folder.root), folder.places.made / "git"
     commit = repository.commit if repository else ""
-    with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
-        is_known, undated, failure = store.meta("commit") == commit, store.undated() if repository else frozenset(), store.meta(GIT_FAILURE)
+    is_known, undated, failure = _known_dates(folder, repository)
     if is_known and not undated:
         return
     days: Days | None = {}
@@ -271,6 +270,27 @@ def index_dates(folder: Folder, run: Run) -> None:
         days, failure = None, str(error)
     with open_writer(folder, run) as writer:
         writer.keep_commits(days, commit, failure if repository else "")
+
+
+def _known_dates(folder: Folder, repository: Repository | None) -> tuple[bool, frozenset[str], str]:
+    """Return whether the days of the present commit are known, the notes that nobody has looked for, and what went wrong the last time."""
+    with closing(Store(folder.places.store, read_only=True)) as store, store.reading():
+        is_known = store.meta("commit") == (repository.commit if repository else "")
+        return is_known, store.undated() if repository else frozenset(), store.meta(GIT_FAILURE)
+
+
+def is_up_to_date(folder: Folder) -> bool:
+    """Tell whether a run over a folder would find nothing to do for its words and dates; nothing is written.
+
+    Raises StorageError where the index cannot be read, UnknownFolderError where the folder is gone.
+    """
+    if count_unchanged(folder, cutting(folder)) is None:
+        known = read_known(folder.places)
+        comparison, listing, _ = compare(folder, Run(), known)
+        if known.corpus != cutting(folder) or not _is_done(comparison, listing, known):
+            return False
+    is_known, undated, _ = _known_dates(folder, find_repository(folder.root))
+    return is_known and not undated
 
 
 def problem_of_dates(folder: Folder, store: Store) -> str:
@@ -359,12 +379,15 @@ def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report:
     return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)
 
 
-def compare(folder: Folder, run: Run) -> tuple[FolderChanges, Listing, Known]:
-    """Walk the folder and find out what differs from the index; files are read only where their facts differ."""
+def compare(folder: Folder, run: Run, known: Known | None = None) -> tuple[FolderChanges, Listing, Known]:
+    """Walk the folder and find out what differs from the index; files are read only where their facts differ.
+
+    Without `known`, what the index knows is read; where it cannot be read, it is mended.
+    """
     now = time.time_ns()
     walked, store = walk(folder.root, folder.config.corpus, now), store_facts(folder.places)
     states, problems = walked.files, walked.problems
-    known = _known(folder, run)
+    known = known or _known(folder, run)
     private = known.withheld.of(states)
     comparison = find_changes(
         {**known.manifest, **private}, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath, PureWindowsPath
-from urllib.parse import quote
+from pathlib import Path
 
 from rich.console import Console
-from rich.segment import Segment, Segments
-from rich.style import Style
 from rich.text import Text
 
 from thumbindex.model import Answer, Explanation, Passage, Step
 from thumbindex.serve.budget import match_lines
 from thumbindex.serve.opening import say_error
-from thumbindex.serve.terminal import WARNING, output, plain, print_line, table
+from thumbindex.serve.terminal import WARNING, output, path_here, place_text, plain, print_line, print_row, table
 from thumbindex.serve.wording import (
     ModelState,
     beside,
@@ -36,8 +31,8 @@ from thumbindex.serve.wording import (
 )
 from thumbindex.text import bare_name, line_range, one_line
 
-PATH, LINE, MARK, SURE, DOUBT = "magenta", "green", "bold red", "bold green", "bold red"
-"""The colors of `grep` for a path, a line number and a match: each is read on a light and on a dark background."""
+MARK, SURE, DOUBT = "bold red", "bold green", "bold red"
+"""The color of `grep` for a match, and those of an answer's confidence: each is read on a light and on a dark background."""
 
 MOST_ROWS = 40
 """Of a screen that an answer takes, where it has five passages: whoever asked sees the first one without scrolling back."""
@@ -83,7 +78,7 @@ def print_answer(
         rows = _share_rows(len(answer.passages), room - _rows_beside(answer, found, width))
         for passage, lead, count in zip(answer.passages, found, rows, strict=True):
             for row in (*lead.above, *snippet(passage, width, count), *lead.below):
-                _print_row(console, row)
+                print_row(console, row)
             console.print()
             _print_explanation(passage.explanation)
     if explain:
@@ -94,7 +89,7 @@ def print_answer(
 def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
     """Print the path of each note with a passage, best first, as a program takes it; how far to trust them goes to standard error."""
     console = output()
-    for path in dict.fromkeys(_path_here(each, roots) for each in answer.passages):
+    for path in dict.fromkeys(path_here(roots[each.folder] / each.path) for each in answer.passages):
         console.print(Text(plain(path) if console.is_terminal else path), soft_wrap=True)
     if answer.confidence_level == "low" or not answer.answerable:
         say_error(confidence_words(answer))
@@ -258,12 +253,12 @@ def _cut(text: Text, width: int) -> Text:
 def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], width: int) -> None:
     """Print a passage's section as it is written; on a terminal its lines end between words, and rows of tables are cut."""
     for head in _above(passage, roots, width, f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})"):
-        _print_row(console, head)
+        print_row(console, head)
     warnings = (*passage_flags(passage), *disagreement_words(passage))
     said = [Text(plain(one_line(each)), style=WARNING if each in warnings else "") for each in (*passage_flags(passage), *beside(passage))]
     for indent, line in (*(("", each) for each in _lines_of(passage)), *((_INDENT, each) for each in said)):
         for row in _wrap(line, width - len(indent)) if console.is_terminal else [line]:
-            _print_row(console, Text(indent) + row)
+            print_row(console, Text(indent) + row)
     console.print()
 
 
@@ -271,38 +266,8 @@ def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], 
 
 
 def _place(passage: Passage, roots: Mapping[str, Path], line: int) -> Text:
-    """Return a passage's rank and its place as `path:line`, which is a link to the file."""
-    rank, path = f"{passage.rank}. ", _path_here(passage, roots)
-    place = Text.assemble(rank, (plain(one_line(path)), PATH), (f":{line}", LINE))
-    place.stylize(Style(meta={"address": file_address(roots[passage.folder] / passage.path)}), len(rank))
-    return place
-
-
-def _print_row(console: Console, row: Text) -> None:
-    """Print a row; what has an address is a link on a terminal. Rich would number the link by lot: the same answer is the same bytes here."""
-    linked = next(((each.start, each.end, each.style.meta["address"]) for each in row.spans if isinstance(each.style, Style)), None)
-    if linked is None or not console.is_terminal or console.is_dumb_terminal or console.legacy_windows:
-        console.print(row, soft_wrap=True)
-        return
-    start, end, address = linked
-    before, link, behind = (list(part.render(console)) for part in row.divide([start, end]))
-    opened, closed = (Segment(f"\x1b]8;;{each}\x1b\\") for each in (address, ""))
-    console.print(Segments([*before, opened, *link, closed, *behind, Segment.line()]), soft_wrap=True)
-
-
-def _path_here(passage: Passage, roots: Mapping[str, Path]) -> str:
-    """Return the path of a passage's note as it is opened from the current directory: whole where it lies outside of that."""
-    path = roots[passage.folder] / passage.path
-    here = Path.cwd()
-    near = str(path.relative_to(here)) if here in path.parents else str(path)
-    return f".{os.sep}{near}" if near.startswith("-") else near
-
-
-def file_address(path: PurePath) -> str:
-    """Return a file's address with the name of its machine: a terminal that shows another machine's screen must not open a file of its own."""
-    if isinstance(path, PureWindowsPath):  # a name there would mean a share
-        return path.as_uri()
-    return f"file://{quote(platform.node())}{quote(os.fsencode(path))}"
+    """Return a passage's rank and its place as `path:line`."""
+    return Text(f"{passage.rank}. ") + place_text(roots[passage.folder] / passage.path, line)
 
 
 def _headings(passage: Passage) -> list[str]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError, UsageError
@@ -25,6 +25,7 @@ from thumbindex.serve.opening import Opening, open_library
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
+    from thumbindex.serve.local_server import LocalSocket
 
 # ------------------------------------------------------------------ what is new in the indexes
 
@@ -261,6 +262,23 @@ def never() -> bool:
     return False
 
 
+class Warnings:
+    """Counts what our log has said: a command that opened the index itself would have printed it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._make = logging.getLogRecordFactory()
+
+    def listen(self) -> None:
+        """Count from now on; what is logged goes where it went."""
+        logging.setLogRecordFactory(self._note)
+
+    def _note(self, *arguments: Any, **more: Any) -> logging.LogRecord:
+        record = self._make(*arguments, **more)
+        self.count += record.levelno >= logging.WARNING and record.name.partition(".")[0] == "thumbindex"
+        return record
+
+
 class Background:
     """Starts when first needed; everything heavy is imported, opened and loaded off the way of the protocol."""
 
@@ -270,6 +288,7 @@ class Background:
         open_it: Callable[[Opening], Library] = open_library,
         command: Sequence[str] | None = None,
         takes_roots: bool = False,
+        takes_commands: bool = False,
     ) -> None:
         self.follower = Follower()
         self.listen = self.follower.listen
@@ -281,7 +300,8 @@ class Background:
         self._model_note = ""
         self._model_until = float("inf")
         self._root_notes: tuple[str, ...] = ()
-        self.takes_roots = takes_roots
+        self.takes_roots, self._takes_commands = takes_roots, takes_commands
+        self._local: LocalSocket | None = None
         self._settled = threading.Event()  # which folders are served
         if not takes_roots:
             self._settled.set()
@@ -422,6 +442,8 @@ class Background:
         with self._lock:
             if self._child is not None:
                 self._child.stop()
+            if self._local is not None:
+                self._local.close()
 
     def _run(self) -> None:
         self._settled.wait(2 * ROOTS_SECONDS)  # a client that shakes hands and then says nothing more gets the current folder
@@ -430,6 +452,9 @@ class Background:
             # The current folder is often the very one that was refused.
             self._library.set_exception(UsageError(" ".join(("No folder is served.", *self._root_notes))))
             return
+        warnings = Warnings()
+        if self._takes_commands:
+            warnings.listen()
         library = self._opened()
         if library is None:
             return
@@ -447,6 +472,12 @@ class Background:
             self._model_note = f"{error} Answers go on without it."
         except ThumbindexError as error:
             self._model_note = str(error)
+        if self._takes_commands and library.config.serve.local and library.models_ready:
+            # Imported here: the handshake does without.
+            from thumbindex.serve.local_server import listen
+
+            with self._lock:
+                self._local = None if self._stopping.is_set() else listen(library, warnings)
 
     def _opened(self) -> Library | None:
         """Open the library; a folder that is away just now may come back, of any other error whoever asks is told each time."""

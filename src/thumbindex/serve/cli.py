@@ -112,7 +112,7 @@ def _swapped(library: Library, path: str, text: str) -> UsageError | None:
 def _load_models(library: Library) -> None:
     """Load the models where there are vectors to search."""
     try:
-        if any(each.state.vectors for each in library.status()):
+        if any(state.vectors for state in library.states().values()):
             library.load_models()
     except ModelError as error:
         say_error(f"{error} Going on without it.")

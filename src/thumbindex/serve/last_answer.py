@@ -21,6 +21,7 @@ from urllib.parse import quote
 import typer
 from platformdirs import user_state_path
 
+from thumbindex.config import absolute
 from thumbindex.errors import StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
 from thumbindex.process import environment
@@ -44,7 +45,7 @@ class LastAnswer:
 def remember_answer(answer: Answer, folders: Sequence[tuple[str, Path]], opening: Opening) -> None:
     """Keep where the passages of an answer stand, for `open`; where that cannot be written, the answer before is gone all the same."""
     roots = {name: str(root) for name, root in folders}
-    index, config = (each and each.expanduser().absolute() for each in (opening.index, opening.config))
+    index, config = (each and absolute(each) for each in (opening.index, opening.config))
     asked = Opening(tuple(roots.values()), index, config, opening.overrides).arguments()
     places = [(roots[each.folder], each.path, best_line(each)) for each in answer.passages]
     path = _file()

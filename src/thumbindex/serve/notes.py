@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
 import typer
-from rich.text import Text
 
+from thumbindex.config import absolute
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
 from thumbindex.serve.as_json import broken_payload, excerpt_payload, list_payload, outline_payload, related_payload
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported, say_error
 from thumbindex.serve.options import GlobOption, JsonOption, TagOption, check_limit, filters_from_options, open_for, takes_opening
-from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_list
+from thumbindex.serve.terminal import ProgressDisplay, output, place_text, plain, print_json, print_line, print_list, print_row
 from thumbindex.serve.tools import read_lines
 from thumbindex.serve.wording import SIMILAR, filter_lines, flagged, outline_lines, related_groups
 from thumbindex.text import line_range, one_line, plural, split_citation
@@ -128,7 +126,7 @@ def broken(
         print_json(broken_payload(found))
         return FOUND if found.links else NOT_FOUND
     for each in found.links:
-        output().print(place_text(roots[each.folder] / each.path, each.line).append(f"  {plain(one_line(each.written))}"), soft_wrap=True)
+        print_row(output(), place_text(roots[each.folder] / each.path, each.line).append(f"  {plain(one_line(each.written))}"))
     for line in filter_lines((), found.unmet, 0):
         print_line(line, "bold")
     notes = len({(each.folder, each.path) for each in found.links})
@@ -179,19 +177,10 @@ def place_here(given: str, library: Library) -> tuple[str, str | None]:
 def named_here(path: str, library: Library) -> str:
     """Return a path as it was given, or the whole of it where it names a folder's file from the current directory only."""
     file, mark, heading = path.partition("#")
-    here = Path(file).absolute()
+    here = absolute(file)
     held = any((root / each).exists() for _, root in library.folders for each in (path, file))
     inside = any(root in (here.parent.resolve() / here.name).parents for _, root in library.folders)
     return f"{here}{mark}{heading}" if inside and here.exists() and not held else path
-
-
-def place_text(path: Path, line: int) -> Text:
-    """Return a place as `path:line`, from the current directory where the path lies in it; on a terminal a link."""
-    here = Path.cwd()
-    name = path.relative_to(here) if here in path.parents else path
-    address = path.as_uri() if os.name == "nt" else f"file://{platform.node()}{quote(os.fsencode(path))}"
-    link = f" link {address}" if output().is_terminal else ""
-    return Text.assemble((plain(one_line(str(name))), f"magenta{link}"), (f":{line}", f"green{link}"))  # the colors of grep
 
 
 def index_words(library: Library, vectors: bool = False) -> None:

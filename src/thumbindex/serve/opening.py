@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from thumbindex.config import load_config, resolve_folders, with_folder_file
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UsageError
+from thumbindex.process import caller
 from thumbindex.settings import Config, QuerySettings
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def reported(command: Callable[..., int]) -> Callable[..., None]:
 
 def outcome(command: Callable[[], int]) -> int:
     """Return a command's exit code, with an error reported in one line on stderr."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr) if caller() is None else ():
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a path may hold bytes that are no UTF-8
     try:
@@ -145,7 +146,8 @@ def say_error(message: str) -> None:
     # Imported here: the child of a server does without (`test_a_child_that_waits_has_loaded_little…`).
     import typer
 
-    typer.secho(" ".join(message.split("\n")), fg=typer.colors.RED, err=True)
+    asked = caller()
+    typer.secho(" ".join(message.split("\n")), asked.stderr if asked else None, fg=typer.colors.RED, err=True)
 
 
 def unforeseen(error: Exception) -> str:

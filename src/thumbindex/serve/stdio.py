@@ -28,7 +28,7 @@ def serve_stdio(opening: Opening) -> int:
     may_name = names_allowed(opening, folders)
     takes_roots = not opening.folder and not opening.load().folders
     greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots)
-    background = Background(opening, takes_roots=takes_roots)
+    background = Background(opening, takes_roots=takes_roots, takes_commands=True)
     ahead = EarlyLines(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
     give_memory_back()
     ahead.await_call()

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePath, PureWindowsPath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.segment import Segment, Segments
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from thumbindex import model
 from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteList, Problem, Why
+from thumbindex.process import caller, current_folder
 from thumbindex.serve.opening import library_class
 from thumbindex.serve.wording import (
     doing,
@@ -45,7 +52,7 @@ class ProgressDisplay:
     """Shows how far a run is; call it with each Progress, inside a `with`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = Console(stderr=True, soft_wrap=True, highlight=False)
+        self._console = Console(**streams(stderr=True), soft_wrap=True, highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bars = Progress(*columns, console=self._console, transient=True) if self._console.is_terminal else None
         self._tasks: dict[str, TaskID] = {}
@@ -53,12 +60,10 @@ class ProgressDisplay:
         self._clock = clock
 
     def __enter__(self) -> ProgressDisplay:
-        if self._bars:
-            self._bars.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bars:
+        if self._bars and self._tasks:
             self._bars.stop()
 
     def __call__(self, progress: model.Progress) -> None:
@@ -73,6 +78,8 @@ class ProgressDisplay:
                     whom = f"another process (pid {progress.pid}) that is indexing this folder{far}; Ctrl-C ends the waiting and nothing else"
                 self._console.print(f"{name} for {whom}", markup=False)
         elif self._bars:
+            if not self._tasks:  # where nothing is to be shown, nothing moves the cursor
+                self._bars.start()
             if name not in self._tasks:
                 self._tasks[name] = self._bars.add_task(f"{progress.folder}: {doing(progress.phase)}", total=progress.total)
             self._bars.update(self._tasks[name], completed=progress.done, total=progress.total)
@@ -187,8 +194,10 @@ def print_tables(tables: Sequence[ReportTable]) -> None:
 
 def print_json(payload: Mapping[str, Any]) -> None:
     """Print JSON: UTF-8 as it is, any other encoding as ASCII; a file name that is not UTF-8 comes out escaped, not as an error."""
-    text = json.dumps(payload, ensure_ascii=sys.stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2)
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+    asked = caller()
+    stdout = asked.stdout if asked else sys.stdout
+    text = json.dumps(payload, ensure_ascii=stdout.encoding.lower() not in {"utf-8", "utf8"}, indent=2)
+    stdout.write(text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
 
 
 def print_why(found: Why, several: bool = False) -> None:
@@ -257,8 +266,14 @@ class _Output(Console):
 
 def output() -> Console:
     """Return where everything is printed: as wide as the terminal, or as no terminal limits."""
-    console = _Output(highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else _Output(highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
+    console = _Output(**streams(), highlight=False, markup=False, emoji=False)
+    return console if console.is_terminal else _Output(**streams(), highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
+
+
+def streams(stderr: bool = False) -> dict[str, Any]:
+    """Return for a console where it prints: on this process's streams, or on those of a command that this one answers."""
+    asked = caller()
+    return {"file": asked.stderr if stderr else asked.stdout, "_environ": asked.environment} if asked else {"stderr": stderr}
 
 
 def print_line(text: str, style: str = "") -> None:
@@ -269,3 +284,42 @@ def print_line(text: str, style: str = "") -> None:
 def plain(text: str) -> str:
     """Return a text without what could move a terminal's cursor."""
     return _CONTROL.sub("", text.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+
+# ------------------------------------------------------------------ a place, which is a link
+
+PATH, LINE = "magenta", "green"
+"""The colors of `grep` for a path and a line number: both are read on a light and on a dark background."""
+
+
+def place_text(path: Path, line: int) -> Text:
+    """Return a place as `path:line`, which is a link to the file where a terminal prints it by `print_row`."""
+    place = Text.assemble((plain(one_line(path_here(path))), PATH), (f":{line}", LINE))
+    place.stylize(Style(meta={"address": file_address(path)}))
+    return place
+
+
+def print_row(console: Console, row: Text) -> None:
+    """Print a row; what has an address is a link on a terminal. Rich would number the link by lot: the same answer is the same bytes here."""
+    linked = next(((each.start, each.end, each.style.meta["address"]) for each in row.spans if isinstance(each.style, Style)), None)
+    if linked is None or not console.is_terminal or console.is_dumb_terminal or console.legacy_windows:
+        console.print(row, soft_wrap=True)
+        return
+    start, end, address = linked
+    before, link, behind = (list(part.render(console)) for part in row.divide([start, end]))
+    opened, closed = (Segment(f"\x1b]8;;{each}\x1b\\") for each in (address, ""))
+    console.print(Segments([*before, opened, *link, closed, *behind, Segment.line()]), soft_wrap=True)
+
+
+def path_here(path: Path) -> str:
+    """Return a path as it is opened from the current directory: whole where it lies outside of that."""
+    here = Path(current_folder())
+    near = str(path.relative_to(here)) if here in path.parents else str(path)
+    return f".{os.sep}{near}" if near.startswith("-") else near
+
+
+def file_address(path: PurePath) -> str:
+    """Return a file's address with the name of its machine: a terminal that shows another machine's screen must not open a file of its own."""
+    if isinstance(path, PureWindowsPath):  # a name there would mean a share
+        return path.as_uri()
+    return f"file://{quote(platform.node())}{quote(os.fsencode(path))}"

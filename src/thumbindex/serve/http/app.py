@@ -298,7 +298,7 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     config = opening.load()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
     folders = named_folders(opening)
-    background = Background(opening)
+    background = Background(opening, takes_commands=True)
     site = Site(background, folders, config, names_allowed(opening, folders))
     for warning in site.warnings():
         say_error(warning)
