@@ -21,6 +21,7 @@ from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
+from thumbindex.serve.folders import add, folders, remove
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import (
@@ -250,6 +251,9 @@ def list_command(
 
 app.command()(serve)  # help lists the commands in this order: what a newcomer needs stands first
 app.command("install")(install)
+app.command()(add)
+app.command()(folders)
+app.command()(remove)
 
 
 @app.command()
