@@ -169,7 +169,7 @@ def test_folders_are_named_and_paths_or_the_current_one(tmp_path: Path, monkeypa
         (tmp_path / name).mkdir(parents=True)
     config = load_config(user_file=written(tmp_path, "[folders]\nmine = 'own'"))
     assert resolve_folders(config, ["mine", tmp_path / "own"]) == (("mine", tmp_path / "own"),)
-    assert resolve_folders(config, [tmp_path / "a/docs", tmp_path / "b/docs"]) == (("docs", tmp_path / "a/docs"), ("docs-2", tmp_path / "b/docs"))
+    assert resolve_folders(config, [tmp_path / "a/docs", tmp_path / "b/docs"]) == (("a/docs", tmp_path / "a/docs"), ("b/docs", tmp_path / "b/docs"))
     monkeypatch.chdir(tmp_path / "own")
     assert resolve_folders(Config()) == (("own", tmp_path / "own"),)
 

@@ -7,12 +7,11 @@ import re
 import stat
 import sys
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache, reduce
-from itertools import count
 from pathlib import Path
 from typing import Any, NewType, get_type_hints
 from unicodedata import normalize
@@ -42,6 +41,9 @@ MOST_DOTS = 1_000_000
 MOST_STRINGS, LONGEST_STRING = 1_000, 500
 """How many globs or tags a list of a folder's own file may hold, and how many characters each: all of them are asked of each note."""
 
+LONGEST_ABOUT = 300
+"""Characters of what is said about a folder: a client's model reads it with every greeting."""
+
 _ON_PRIVACY = re.compile("priv|glob|tag", re.I)
 """What stands in a file that keeps notes private, or means to."""
 
@@ -59,8 +61,8 @@ _ORDERED = (
 Key = NewType("Key", str)
 """A setting's dotted name, as in `query.fuse.k`."""
 
-_FOLDER_KEYS = ("name", "path", "tokens")
-_FOLDERS, _GRANTED, _TOKEN_FILE = Key("folders"), Key("granted"), Key("serve.http.token_file")
+_FOLDER_KEYS = ("name", "path", "about", "tokens")
+_FOLDERS, _ABOUT, _GRANTED, _TOKEN_FILE = Key("folders"), Key("about"), Key("granted"), Key("serve.http.token_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ def load_config(
             _check_rights_kept(before, pinned[_FOLDERS], pinned[_GRANTED], f"{config_file}")
     for override in overrides:
         pinned |= _read_override(override)
-    config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), written=frozenset({**values, **pinned}) - {_GRANTED})
+    written = frozenset({**values, **pinned}) - {_ABOUT, _GRANTED}
+    config: Config = replace(_apply(Config(), {**values, **pinned}), pinned=frozenset(pinned), written=written)
     _check_together(config)
     return config if folder is None else with_folder_file(config, folder)
 
@@ -201,21 +204,28 @@ def resolve_folders(
 ) -> tuple[tuple[str, Path], ...]:
     """Return (name, absolute root) of each folder: configured names or paths; none gives the configured ones, else the current folder.
 
-    A folder is known by its configured name, else by its directory's; two of one name are told apart by a number. Raises UnknownFolderError
-    for a folder that is not there, unless it `is_known`: a drive that is not mounted just now comes back.
+    Raises UnknownFolderError for a folder that is not there, unless it `is_known`: a drive that is not mounted just now comes back.
     """
     configured = configured_roots(config)
-    wanted = list(names) or list(configured) or [Path(current_folder())]
-    found: dict[str, Path] = {}
-    for each in wanted:
+    found: list[Path] = []
+    for each in list(names) or list(configured) or [Path(current_folder())]:
         root = configured.get(str(each)) or real_folder(each)
         if not root.is_dir() and not is_known(root):
             raise UnknownFolderError(_no_folder(str(each), root, sorted(configured)))
-        if root not in found.values():
-            name = next((name for name, path in configured.items() if path == root), root.name or "root")
-            free = (name if number == 1 else f"{name}-{number}" for number in count(1))
-            found[next(each for each in free if each not in found)] = root
-    return tuple(sorted(found.items()))
+        found.append(root)
+    return tuple(sorted(folder_names(configured, found).items()))
+
+
+def folder_names(configured: Mapping[str, Path], roots: Iterable[Path]) -> dict[str, Path]:
+    """Return folders by name: the configured one, else the directory's, with those above it where that name alone means several folders."""
+    own = {root: next((name for name, path in configured.items() if path == root), "") for root in roots}
+    names = {name: root for root, name in own.items() if name}
+    others = [root for root, name in own.items() if not name]
+    for root in others:
+        tails = ("/".join(root.parts[-length:]) for length in range(1, len(root.parts)))
+        is_taken = {"/".join(each.parts[-length:]) for each in others if each != root for length in range(1, len(each.parts))} | set(configured)
+        names[next((tail for tail in tails if tail not in is_taken), str(root) if root.name in is_taken else root.name or "root")] = root
+    return names
 
 
 def configured_roots(config: Config) -> dict[str, Path]:
@@ -306,10 +316,9 @@ def _read_layer(path: Path) -> dict[Key, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: the configuration cannot be read ({error.strerror}): name another file with --config.") from error
     document = _parse(path, source)
-    values: dict[Key, Any] = {_GRANTED: {}} if _FOLDERS in document else {}
-    tables = document.get(_FOLDERS)
-    if isinstance(tables, list) and all(isinstance(each, dict) for each in tables):
-        document[_FOLDERS], values[_GRANTED] = _read_folder_tables(tables, path, source)
+    values: dict[Key, Any] = {_ABOUT: {}, _GRANTED: {}} if _FOLDERS in document else {}
+    if tables := _folder_tables(document.get(_FOLDERS), path, source):
+        document[_FOLDERS], values[_ABOUT], values[_GRANTED] = _read_folder_tables(tables, path)
     for key, value in _flatten(document, ""):
         values[key] = _taken(key, value, lambda key=key: _place(path, source, key))  # type: ignore[misc]
     if values.get(_TOKEN_FILE):
@@ -504,14 +513,28 @@ def _no_folder(given: str, root: Path, configured: Sequence[str]) -> str:
     return f"{given}: there is no folder {root}: {known}"
 
 
-def _read_folder_tables(tables: Sequence[Mapping[str, Any]], path: Path, source: str) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return the folders' paths, and the tokens that are named to see them, by folder name; raise ConfigError with file and line."""
-    lines = [number for number, line in enumerate(source.splitlines(), start=1) if re.match(r"\s*\[\[\s*folders\s*\]\]", line)]
+def _folder_tables(folders: Any, path: Path, source: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the place and the keys of each folder that is written as a table, `[[folders]]` or `[folders.NAME]`, and of those beside it."""
+    if isinstance(folders, list) and all(isinstance(each, dict) for each in folders):
+        lines = [number for number, line in enumerate(source.splitlines(), start=1) if re.match(r"\s*\[\[\s*folders\s*\]\]", line)]
+        return [(f"{path}:{lines[n]}" if len(lines) == len(folders) else str(path), each) for n, each in enumerate(folders)]
+    if not isinstance(folders, dict) or not any(isinstance(each, dict) for each in folders.values()):
+        return []
+    places = {name: _place(path, source, f"folders.{name}") for name in folders}
+    if wrong := next((name for name, each in folders.items() if isinstance(each, dict) and "name" in each), None):
+        raise ConfigError(f"{places[wrong]}: the name of a folder stands in its header, [folders.{wrong}]: take the key `name` out.")
+    return [(places[name], {"name": name, **(each if isinstance(each, dict) else {"path": each})}) for name, each in folders.items()]
+
+
+def _read_folder_tables(
+    tables: Sequence[tuple[str, Mapping[str, Any]]], path: Path
+) -> tuple[dict[str, str], dict[str, str], dict[str, tuple[str, ...]]]:
+    """Return the folders' paths, what they are about, and the tokens that are named to see them, by name; raise ConfigError with file and line."""
     folders: dict[str, str] = {}
+    about: dict[str, str] = {}
     granted: dict[str, tuple[str, ...]] = {}
     roots: dict[str, Path] = {}
-    for n, table in enumerate(tables):
-        where = f"{path}:{lines[n]}" if len(lines) == len(tables) else str(path)
+    for where, table in tables:
         name, to, tokens = _read_folder_table(table, where)
         if name in folders:
             raise ConfigError(f"{where}: there are two folders of the name {name!r}: call one of them otherwise.")
@@ -519,9 +542,11 @@ def _read_folder_tables(tables: Sequence[Mapping[str, Any]], path: Path, source:
         if other := next((each for each, known in roots.items() if known == root), None):
             raise ConfigError(f"{where}: {name!r} is the folder that {other!r} is, {root}: leave one of them out, with the tokens of both.")
         folders[name], roots[name] = to, root
+        if table.get("about"):
+            about[name] = one_line(table["about"])[:LONGEST_ABOUT]
         if tokens is not None:
             granted[name] = tokens
-    return folders, granted
+    return folders, about, granted
 
 
 def _check_rights_kept(before: Mapping[str, str], folders: Mapping[str, str], granted: Collection[str], where: str) -> None:
@@ -540,10 +565,12 @@ def _check_rights_kept(before: Mapping[str, str], folders: Mapping[str, str], gr
 def _read_folder_table(table: Mapping[str, Any], where: str) -> tuple[str, str, tuple[str, ...] | None]:
     for key in table.keys() - set(_FOLDER_KEYS):
         near = [f"did you mean `{each}`?" for each in get_close_matches(key, _FOLDER_KEYS, n=1)]
-        raise ConfigError(f"{where}: unknown key `folders.{key}`: {near[0] if near else 'a folder has name, path and tokens.'}")
+        raise ConfigError(f"{where}: unknown key `folders.{key}`: {near[0] if near else 'a folder has name, path, about and tokens.'}")
     for key in _FOLDER_KEYS[:2]:
         if not isinstance(table.get(key), str) or not table[key].strip():
             raise ConfigError(f"{where}: a folder needs `{key}`, a string.")
+    if not isinstance(table.get("about", ""), str):
+        raise ConfigError(f"{where}: `about` must be a string: a sentence on what the folder holds.")
     tokens = table.get("tokens")
     if tokens is not None and not (isinstance(tokens, list) and all(isinstance(each, str) and each.strip() for each in tokens)):
         raise ConfigError(f'{where}: `tokens` must be a list of token names, as ["alice", "bob"], or ["*"] for every token.')

@@ -386,6 +386,7 @@ class Config:
     index: IndexSettings = field(default_factory=IndexSettings)
     query: QuerySettings = field(default_factory=QuerySettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
+    about: Mapping[str, str] = field(default_factory=dict)  # by folder, what it holds, in the owner's words
     granted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by folder, the tokens that `[[folders]]` names
     pinned: frozenset[str] = frozenset()  # keys given with --config or --set: a folder's own file does not change them
     problem: str = field(default="", compare=False)  # what is wrong with the folder's own file, in a sentence

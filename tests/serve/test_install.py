@@ -174,3 +174,41 @@ def test_a_folder_whose_name_is_no_text_is_refused(install: Install, home: Path)
     os.mkdir(folder)  # noqa: PTH102 - a path of bytes
     result = install("claude-code", "--folder", os.fsdecode(folder))
     assert (result.exit_code, files(home)) == (2, set())
+
+
+def test_without_a_client_those_on_this_machine_are_listed_with_their_commands(install: Install, home: Path) -> None:
+    none = install()
+    (home / ".codex").mkdir()
+    (home / ".cursor").mkdir()
+    found = install()
+    assert (none.exit_code, none.stdout.splitlines()[0]) == (0, "No client that this command knows was found on this machine.")
+    assert found.stdout.splitlines()[:3] == [
+        "Found on this machine:",
+        "  Cursor  thumbindex install cursor --folder DIR",
+        "  Codex   thumbindex install codex --folder DIR",
+    ]
+    assert [each["name"] for each in json.loads(install("--json").stdout)["clients"] if each["found"]] == ["cursor", "codex"]
+
+
+@pytest.mark.parametrize(
+    ("client", "file", "keys", "folder"),
+    [
+        ((), ".mcp.json", "mcpServers", "docs"),
+        (("vscode",), ".vscode/mcp.json", "servers", "${workspaceFolder}/docs"),
+        (("cursor",), ".cursor/mcp.json", "mcpServers", "${workspaceFolder}/docs"),
+    ],
+)
+def test_a_projects_file_names_nothing_of_this_machine(
+    install: Install, home: Path, client: tuple[str, ...], file: str, keys: str, folder: str
+) -> None:
+    (home / "notes/docs").mkdir()
+    assert install(*client, "--project", "--folder", "docs").exit_code == 0
+    entry = json.loads((home / "notes" / file).read_text(encoding="utf-8"))[keys]["thumbindex"]
+    assert (entry["command"], entry["args"], files(home)) == ("thumbindex", ["serve", "--folder", folder], {f"notes/{file}"})
+    assert (install(*client, "--project", "--uninstall").exit_code, files(home)) == (0, set())
+
+
+def test_a_project_takes_folders_of_its_own_only(install: Install, home: Path) -> None:
+    refused = [install("--project", "--folder", ".."), install("--project", "--index", "x"), install("zed", "--project")]
+    assert [(each.exit_code, files(home)) for each in refused] == 3 * [(2, set())]
+    assert "inside the project" in refused[0].stderr

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from thumbindex.config import configured_roots, resolve_folders, with_folder_file, with_tuned
+from thumbindex.config import configured_roots, folder_names, resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError
 from thumbindex.index.editions import indexed_root
 from thumbindex.index.files import Places, index_location, index_parent, refuse_network_drive, write_whole, writing
@@ -117,9 +117,7 @@ def opened_folder(name: str, root: Path, directory: str, config: Config) -> Fold
 def find_indexes(directory: str, config: Config) -> tuple[Folder, ...]:
     """Return the folders whose indexes lie in the index directory, by name, whether the folders are still there or not."""
     parent = index_parent(directory)
-    found = []
-    for place in sorted(parent.iterdir()) if parent.is_dir() else ():
-        root = indexed_root(Places(place))
-        if root is not None:
-            found.append(Folder(root.name or "root", root, Places(place), config))
-    return tuple(sorted(found, key=lambda folder: (folder.name, folder.root)))
+    places = [Places(place) for place in sorted(parent.iterdir())] if parent.is_dir() else []
+    found = {root: each for each in places if (root := indexed_root(each)) is not None}
+    names = folder_names(configured_roots(config), found)
+    return tuple(Folder(name, root, found[root], config) for name, root in sorted(names.items()))

@@ -145,13 +145,14 @@ def _stem(file: str) -> str:
 
 
 def _claims(document: Document, name: str, parts: Sequence[str]) -> Iterator[Claim]:
-    own = (document.folder, *document.path.split("/"))
+    path = document.path.split("/")
+    own = (*document.folder.split("/"), *path)
     files = own[-1], _stem(own[-1])
-    if 0 < len(parts) <= len(own) and (len(parts) > 1 or len(own) == 2):
+    if 0 < len(parts) <= len(own) and (len(parts) > 1 or len(path) == 1):
         above = [spelled(typed, part) for typed, part in zip(parts[:-1], own[-len(parts) : -1], strict=True)]
         for last in (spelled(parts[-1], file) for file in files):
             if last is not None and None not in above:
-                yield Claim(max((last, *(each or 0 for each in above))), 0, max(0, len(own) - 1 - len(parts)), NameKind.PATH)
+                yield Claim(max((last, *(each or 0 for each in above))), 0, max(0, len(path) - len(parts)), NameKind.PATH)
     called = [(NameKind.FILE, each) for each in files if len(parts) == 1]
     called += [(NameKind.TITLE, document.title), *((NameKind.ALIAS, each) for each in document.aliases)]
     for kind, each in called:

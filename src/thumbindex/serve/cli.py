@@ -22,6 +22,7 @@ from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
+from thumbindex.serve.folders import add, folders, remove
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.last_answer import erase_answer, open_result, remember_answer
 from thumbindex.serve.notes import broken, index_words, named_here, orphans, outline, read, related
@@ -259,6 +260,9 @@ app.command(epilog="Example: `thumbindex broken --path 'Ideas/**'`")(broken)
 app.command(epilog="Example: `thumbindex orphans --tag project`")(orphans)
 app.command()(serve)  # help lists the commands in this order: what a newcomer needs stands first
 app.command("install")(install)
+app.command()(add)
+app.command()(folders)
+app.command()(remove)
 
 
 @app.command()

@@ -37,7 +37,7 @@ from thumbindex.serve.local_client import (
     socket_folders,
     sockets_in,
 )
-from thumbindex.serve.opening import FAILURE, Opening, open_library
+from thumbindex.serve.opening import FAILURE, Opening, enclosing, open_library
 
 REQUEST_SECONDS = 0.5
 """The longest that one client may take to send a request or to take an answer: the next one waits meanwhile."""
@@ -167,7 +167,7 @@ class LocalSocket:
     def _run(self, arguments: list[str], take: Callable[[], object]) -> int | None:
         """Run a command over the open library and return its exit code; None where the command is to open the index itself."""
         try:
-            opening = _opening_in(arguments)
+            opening, _ = enclosing(_opening_in(arguments))
             lent = self._lend(opening)
             take()  # who serves other folders says so without the command line's modules
 

@@ -194,9 +194,12 @@ class NotesServer(Server[Subscribers]):
 
 
 def build_server(
-    background: Background | BackgroundView, folders: Sequence[tuple[str, Path]], may_name: MayName | None = None
+    background: Background | BackgroundView,
+    folders: Sequence[tuple[str, Path]],
+    may_name: MayName | None = None,
+    about: Mapping[str, str] | None = None,
 ) -> Server[Subscribers]:
-    """Return the server; listing what it can do touches neither index nor model. `may_name` says which directories its instructions name."""
+    """Return the server; listing what it can do touches neither index nor model. `may_name` and `about` are for its instructions."""
     requests = _Requests(background)
     names = [name for name, _ in folders]
 
@@ -207,7 +210,7 @@ def build_server(
         SERVER_NAME,
         version=version("thumbindex"),
         title=SERVER_NAME,
-        instructions=instructions(folders, may_name),
+        instructions=instructions(folders, may_name, about),
         lifespan=lifespan,
         on_list_tools=requests.list_tools,
         on_call_tool=requests.call_tool,
@@ -386,9 +389,9 @@ def _subscriber(ctx: Any) -> Subscriber:
     return subscribers.of(ctx.session)
 
 
-def serve_client(background: Background, folders: Sequence[tuple[str, Path]], may_name: MayName, lines: EarlyLines) -> None:
+def serve_client(background: Background, folders: Sequence[tuple[str, Path]], may_name: MayName, about: Mapping[str, str], lines: EarlyLines) -> None:
     """Serve until there are no more lines."""
-    server = build_server(background, folders, may_name)
+    server = build_server(background, folders, may_name, about)
 
     async def serve() -> None:
         stream: Any = anyio.wrap_file(cast(Any, lines))

@@ -8,14 +8,16 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thumbindex.config import load_config, resolve_folders, with_folder_file
+from thumbindex.config import configured_roots, load_config, real_folder, resolve_folders, with_folder_file
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.process import caller
 from thumbindex.settings import Config, QuerySettings
+from thumbindex.text import one_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -73,6 +75,24 @@ def library_class() -> type[Library]:
 def open_library(opening: Opening) -> Library:
     """Open the library that an opening describes."""
     return library_class().open(opening.folder, index=opening.index, config=opening.load(), wait_for_models=False)
+
+
+def enclosing(opening: Opening) -> tuple[Opening, str]:
+    """Return the opening of the folder around the current directory, the nearest that is configured or indexed, and a sentence that says so.
+
+    Where folders are named, or there is none around, it is the same opening, and nothing is said.
+    """
+    if opening.folder:
+        return opening, ""
+    config, library, current = opening.load(), library_class(), real_folder(".")
+    configured = configured_roots(config)
+    for root in (current, *current.parents):
+        with suppress(UsageError):  # an index on a network drive is nobody's
+            if root in configured.values() or library.place_of(str(opening.index or config.index.directory), root).store.exists():
+                name = next((name for name, each in configured.items() if each == root), root.name or "root")
+                said = f"Using the index of {one_line(name)} ({root}): the current directory is part of it; --folder names another one."
+                return replace(opening, folder=(str(root),)), said if root != current or configured else ""
+    return opening, ""
 
 
 def open_models(opening: Opening) -> Library:
@@ -141,13 +161,13 @@ def outcome(command: Callable[[], int]) -> int:
         return FAILURE
 
 
-def say_error(message: str) -> None:
+def say_error(message: str, color: str | None = "red") -> None:
     """Print one line on stderr."""
     # Imported here: the child of a server does without (`test_a_child_that_waits_has_loaded_little…`).
     import typer
 
     asked = caller()
-    typer.secho(" ".join(message.split("\n")), asked.stderr if asked else None, fg=typer.colors.RED, err=True)
+    typer.secho(" ".join(message.split("\n")), asked.stderr if asked else None, fg=color, err=True)
 
 
 def unforeseen(error: Exception) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from thumbindex.errors import UsageError
 from thumbindex.model import Filters
-from thumbindex.serve.opening import Opening, open_library
+from thumbindex.serve.opening import Opening, enclosing, open_library, say_error
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -52,9 +52,12 @@ def takes_opening(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_for(ctx: typer.Context, opening: Opening) -> Library:
-    """Open with what the caller of the program brought along (a test brings models of its own)."""
+    """Open the folders that are named, else the one around the current directory, with what the program's caller brought (a test brings models)."""
     opener: Callable[[Opening], Library] = ctx.obj or open_library
-    return opener(opening)
+    chosen, said = enclosing(opening)
+    if said:
+        say_error(said, color=None)
+    return opener(chosen)
 
 
 SinceOption = Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only notes of this date (YYYY-MM-DD) or later.")]

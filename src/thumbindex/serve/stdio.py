@@ -26,8 +26,9 @@ def serve_stdio(opening: Opening) -> int:
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = names_allowed(opening, folders)
-    takes_roots = not opening.folder and not opening.load().folders
-    greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots)
+    config = opening.load()
+    takes_roots = not opening.folder and not config.folders
+    greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots, about=config.about)
     background = Background(opening, takes_roots=takes_roots, takes_commands=True)
     ahead = EarlyLines(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
     give_memory_back()
@@ -35,7 +36,7 @@ def serve_stdio(opening: Opening) -> int:
     # Imported here: no client waits for the protocol's package with its first requests (`test_a_server_is_started_without_the_other_commands`).
     from thumbindex.serve.mcp import serve_client
 
-    serve_client(background, folders, may_name, ahead)
+    serve_client(background, folders, may_name, config.about, ahead)
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)

@@ -431,7 +431,7 @@ def put_table(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
     # JSON's strings and lists are TOML's, but for one control character that JSON leaves as it is.
     written = {key: f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}".replace("\x7f", "\\u007f") for key, value in entry.items()}
     if now is None:
-        put = _with_empty_line(text, newline) + f"[{'.'.join(keys)}]{newline}" + "".join(written.values())
+        put = _with_empty_line(text, newline) + f"[{'.'.join(map(_key, keys))}]{newline}" + "".join(written.values())
     elif not isinstance(now, dict):
         raise _by_hand(keys)
     else:
@@ -444,6 +444,10 @@ def put_table(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
             if ours is None:
                 put += "".join(line for key, line in changed.items() if key not in there)
     return _read_again(text, put, keys, {**(now or {}), **entry})
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def take_table(text: str, keys: Sequence[str]) -> str:
@@ -463,6 +467,47 @@ def take_table(text: str, keys: Sequence[str]) -> str:
                 kept.pop()
             remarks, is_first = [], False
     return _read_again(text, "".join(part.text for part in kept), keys, None)
+
+
+def put_item(text: str, name: str, entry: Mapping[str, Any]) -> str:
+    """Return the text with an entry as the last one of an array of tables. Raises Malformed."""
+    newline = _newline(text)
+    lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}" for key, value in entry.items())
+    put = _with_empty_line(text, newline) + f"[[{name}]]{newline}{lines}"
+    return _read_as(put, (name,), {**tomllib.loads(text), name: [*(read_table(text, (name,)) or ()), dict(entry)]})
+
+
+def take_item(text: str, name: str, at: int) -> str:
+    """Return the text without one entry of an array of tables, counted from 0. Raises Malformed."""
+    kept, number = list[str](), -1
+    for part in _parts_around(text, (name,)):
+        number += part.keys is None and part.table == (name,)
+        is_other = part.table[:1] != (name,) or number != at
+        if is_other or part.is_remark:
+            kept.append(part.text)
+    held, expected = read_table(text, (name,)), tomllib.loads(text)
+    expected[name] = [*held[:at], *held[at + 1 :]] or {}
+    return _read_as("".join(kept), (name,), expected)
+
+
+def take_value(text: str, keys: Sequence[str]) -> str:
+    """Return the text without the statement that sets a key of a table. Raises Malformed."""
+    *table, key = keys
+    kept = [part.text for part in _parts_around(text, table) if (part.table, part.keys) != (tuple(table), frozenset({key}))]
+    expected: Any = tomllib.loads(text)
+    found = expected
+    for each in table:
+        found = found[each]
+    found.pop(key, None)
+    return _read_as("".join(kept), keys, expected)
+
+
+def _read_as(new: str, keys: Sequence[str], expected: Mapping[str, Any]) -> str:
+    """Return the new text where it says what is expected. Raises Malformed."""
+    with contextlib.suppress(tomllib.TOMLDecodeError):
+        if _without_empty(tomllib.loads(new)) == _without_empty(dict(expected)):
+            return new
+    raise _by_hand(keys)
 
 
 def _parts_around(text: str, keys: Sequence[str]) -> list[_Part]:
@@ -500,10 +545,7 @@ def _read_again(old: str, new: str, keys: Sequence[str], entry: Mapping[str, Any
         parent.pop(keys[-1], None)
     elif isinstance(parent, dict):
         parent[keys[-1]] = dict(entry)
-    with contextlib.suppress(tomllib.TOMLDecodeError):
-        if _without_empty(tomllib.loads(new)) == _without_empty(expected):
-            return new
-    raise _by_hand(keys)
+    return _read_as(new, keys, expected)
 
 
 def _by_hand(keys: Sequence[str]) -> Malformed:

@@ -197,26 +197,40 @@ _CLIENT_HELP = f"One of {', '.join(each.name for each in CLIENTS)}."
 def install(
     ctx: typer.Context,
     opening: Opening,
-    client: Annotated[str, typer.Argument(metavar="CLIENT", help=_CLIENT_HELP)],
+    client: Annotated[str | None, typer.Argument(metavar="CLIENT", help=_CLIENT_HELP)] = None,
+    project: Annotated[
+        bool, typer.Option("--project", help="Write the file of the project in the current directory, for all who work on it, not your own.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change and write nothing.")] = False,
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Take out what this command put in.")] = False,
     no_instructions: Annotated[bool, typer.Option("--no-instructions", help="Leave CLAUDE.md, AGENTS.md or the like alone.")] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Have an MCP client start the server for --folder (without it: the configured folders, else the current one)."""
-    chosen, around = _find_client(client), surroundings()
-    spots = [entry_spot(chosen, around)]
-    if not no_instructions and (lasting := instructions_spot(chosen, around)):
+    """Have an MCP client start the server for --folder (without it: the configured folders, else the current one).
+
+    Without CLIENT, list those that are found on this machine; with --project, it is Claude Code.
+    """
+    if client is None and not project:
+        return _list_clients(surroundings(), as_json)
+    chosen, around = _find_client(client or _TEAM), surroundings()
+    spots = [project_spot(chosen, Path.cwd()) if project else entry_spot(chosen, around)]
+    if not no_instructions and not project and (lasting := instructions_spot(chosen, around)):
         spots.append(lasting)
     gone, folders = list[str](), tuple[tuple[str, Path], ...]()
     if uninstall:
         changes = [uninstall_at(each) for each in spots]
     else:
         there = options_of(command_of(read_entry(spots[0])), "--folder")
-        folders = _served(opening)
-        kept_roots = {real_folder(root) for _, root in folders or opening.load().folders.items()}
-        gone = [each for each in there if real_folder(each) not in kept_roots]
-        entries = (entry_of(chosen, around, _serve_command(opening, folders)), advice(folders))
+        if project:
+            command = project_command(chosen, opening, Path.cwd())
+            kept_folders = set(options_of(command, "--folder"))
+            gone = [each for each in there if each not in kept_folders]
+            entries = (chosen.entry(command), "")
+        else:
+            folders = _served(opening)
+            kept_roots = {real_folder(root) for _, root in folders or opening.load().folders.items()}
+            gone = [each for each in there if real_folder(each) not in kept_roots]
+            entries = (entry_of(chosen, around, _serve_command(opening, folders)), advice(folders))
         changes = [install_at(spot, entry) for spot, entry in zip(spots, entries, strict=False)]
     kept = [None if dry_run else each.write() for each in changes]
     if as_json:
@@ -231,15 +245,59 @@ def install(
     for backup in filter(None, kept):
         typer.echo(f"What was there is kept in {backup}")
     if not all(change.is_none for change in changes):
-        done = "no longer starts thumbindex. If it is running, restart it." if uninstall else f"starts thumbindex. {chosen.restart}"
+        whose = f"starts thumbindex for whoever opens this project and has thumbindex installed. {chosen.restart}"
+        put_in = whose if project else f"starts thumbindex. {chosen.restart}"
+        done = "no longer starts thumbindex. If it is running, restart it." if uninstall else put_in
         typer.echo("Nothing was written: this was --dry-run." if dry_run else f"{chosen.title} {done}")
     if gone:
         both = " ".join(f"--folder {shlex.quote(each)}" for each in gone)
         typer.echo(f"The entry named other folders until now, which it serves no more. To keep them, run this again with {both} as well.")
-    if not uninstall and not no_instructions and chosen.instructions is None:
+    if not uninstall and not no_instructions and not project and chosen.instructions is None:
         typer.echo(f"{chosen.title} reads no file of lasting instructions. If it does not use the tools by itself, add this to its settings:")
         typer.echo(f"  {advice(folders)}")
     return FOUND
+
+
+_TEAM = "claude-code"
+"""The client that `--project` means where none is named: others read its file, `.mcp.json`, too."""
+
+
+def _list_clients(around: Surroundings, as_json: bool) -> int:
+    """List the clients that are found on this machine, each with its command."""
+    found = [each for each in CLIENTS if each.is_here(around)]
+    if as_json:
+        facts = [{"name": each.name, "title": each.title, "found": each in found, "path": str(each.file(around))} for each in CLIENTS]
+        print_json({"clients": facts})
+        return FOUND
+    typer.echo("Found on this machine:" if found else "No client that this command knows was found on this machine.")
+    width = max((len(each.title) for each in found), default=0)
+    for each in found:
+        typer.echo(f"  {each.title:{width}}  thumbindex install {each.name} --folder DIR")
+    others = ", ".join(each.name for each in CLIENTS if each not in found)
+    typer.echo(f"{'The others' if found else 'Those'} that it knows are {others}; docs/clients.md helps with more.")
+    return FOUND
+
+
+def project_spot(client: Client, project: Path) -> Spot:
+    """Return where a project's own file names our server. Raises UsageError for a client that reads none."""
+    if not client.project:
+        known = ", ".join(each.name for each in CLIENTS if each.project)
+        raise UsageError(f"{client.title} reads no file of a project that this command knows: --project is for {known}.")
+    return Spot(project.joinpath(*client.project), JSON, (*client.keys, ENTRY))
+
+
+def project_command(client: Client, opening: Opening, project: Path) -> list[str]:
+    """Return the command line of a server for all who work on a project: by name, with folders inside the project. Raises UsageError."""
+    if opening.index or opening.config or opening.overrides:
+        raise UsageError("--project takes --folder alone: --index, --config and --set name what is on this machine only.")
+    command = ["thumbindex", "serve"]
+    for each in opening.folder or (".",):
+        root = real_folder(each)
+        if not root.is_dir() or not root.is_relative_to(real_folder(project)):
+            raise UsageError(f"{each}: there is no such folder inside the project {project}: --project names folders of the project alone.")
+        inside = root.relative_to(real_folder(project)).as_posix()
+        command += ["--folder", "/".join([client.workspace, *([inside] if inside != "." else [])]) if client.workspace else inside]
+    return command
 
 
 def _find_client(name: str) -> Client:

@@ -53,6 +53,8 @@ class Client:
     entry: Callable[[Sequence[str]], dict[str, Any]] = _plain  # of a command line
     instructions: Callable[[Surroundings], Path] | None = None  # read with every question; None where there is no such file
     restart: str = "Start a new session."  # the sentence that says what makes it see a change
+    project: tuple[str, ...] = ()  # the parts of the path of a project's own file, from the project's folder on; empty where there is no such file
+    workspace: str = ""  # how that file writes the project's folder; empty where it is the server's current directory
 
     @property
     def is_toml(self) -> bool:
@@ -63,6 +65,12 @@ class Client:
         """Return its file."""
         places = self.files(around)
         return next((each for each in places if each.exists()), places[-1])
+
+    def is_here(self, around: Surroundings) -> bool:
+        """Tell whether it has been used on this machine: its file is there, or a folder of its own."""
+        file = self.file(around)
+        own = [each.parent for each in (file, *([self.instructions(around)] if self.instructions else ())) if each.parent != around.home]
+        return file.exists() or any(each.is_dir() for each in own)
 
 
 def _claude_desktop(around: Surroundings) -> Sequence[Path]:
@@ -105,8 +113,16 @@ CLIENTS: tuple[Client, ...] = (
         lambda around: (around.folder("CLAUDE_CONFIG_DIR") / ".claude.json",),
         entry=_typed,
         instructions=lambda around: around.folder("CLAUDE_CONFIG_DIR", ".claude") / "CLAUDE.md",
+        project=(".mcp.json",),
     ),
-    Client("cursor", "Cursor", lambda around: (around.home / ".cursor" / "mcp.json",), restart="Switch the server on under Settings, MCP."),
+    Client(
+        "cursor",
+        "Cursor",
+        lambda around: (around.home / ".cursor" / "mcp.json",),
+        restart="Switch the server on under Settings, MCP.",
+        project=(".cursor", "mcp.json"),
+        workspace="${workspaceFolder}",
+    ),
     Client(
         "vscode",
         "VS Code",
@@ -114,6 +130,8 @@ CLIENTS: tuple[Client, ...] = (
         keys=("servers",),
         entry=_typed,
         restart="Run `MCP: List Servers` and start it there.",
+        project=(".vscode", "mcp.json"),
+        workspace="${workspaceFolder}",
     ),
     Client(
         "windsurf",

@@ -212,7 +212,7 @@ class Site:
     """All that is behind one address: the protocol, health and metrics."""
 
     def __init__(self, background: Background, folders: Folders, config: Config, may_name: MayName | None = None) -> None:
-        self._background, self._folders, self._may_name = background, folders, may_name
+        self._background, self._folders, self._may_name, self._about = background, folders, may_name, config.about
         self._settings = config.serve.http
         self._admission = admission(config, folders)
         self._sessions = ByScope(self._admission.rights, self._sessions_over)
@@ -228,7 +228,7 @@ class Site:
         """Return the protocol's sessions over some folders: their server knows of no others."""
         http, folders = self._settings, [each for each in self._folders if each[0] in names]
         behind = self._background if len(folders) == len(self._folders) else BackgroundView(self._background, names)
-        server = build_server(behind, folders, self._may_name)
+        server = build_server(behind, folders, self._may_name, self._about)
         server.middleware.append(Calls(self.metrics, http.request_seconds))
         return Sessions(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
 

@@ -1,0 +1,200 @@
+"""Folders by name: the commands that write, list and take out what stands under `[folders]` in the user's configuration."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from thumbindex.config import LONGEST_ABOUT, configured_roots, real_folder, user_config_file
+from thumbindex.errors import UsageError
+from thumbindex.model import FolderStatus
+from thumbindex.serve.clients.edit import (
+    TOML,
+    Malformed,
+    line_and_column,
+    put_item,
+    read_table,
+    read_text,
+    take_item,
+    take_value,
+    without_mark,
+    write_text,
+)
+from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
+from thumbindex.serve.options import JsonOption, takes_opening
+from thumbindex.serve.terminal import print_json, print_line
+from thumbindex.settings import Config
+from thumbindex.text import one_line, plural
+
+_TABLE = "folders"
+
+_NAME = re.compile(r"\w[\w .-]{0,63}")
+"""A folder's name stands in citations, before a colon, and in addresses."""
+
+ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The configuration file that is meant, not the user's own.")]
+
+
+@reported
+def add(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder with the notes.")],
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What to call it; else as its directory is called.")] = None,
+    about: Annotated[str | None, typer.Option("--about", metavar="TEXT", help="What it holds, in a sentence: the client's model reads it.")] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Give a folder a name: commands and servers take it when they are given no --folder."""
+    path, present, root = _file(config), Opening(config=config).load(), real_folder(directory)
+    if not root.is_dir():
+        raise UsageError(f"{directory}: there is no folder {root}: check the path.")
+    chosen = root.name if name is None else name
+    if not _NAME.fullmatch(chosen):
+        given = "Its directory's name will not do" if name is None else f"The name {one_line(name)!r} will not do"
+        raise UsageError(f"{given}: give --name with letters, digits, spaces, dots, dashes and underscores, at most 64 of them.")
+    if about is not None and len(about) > LONGEST_ABOUT:
+        raise UsageError(f"--about has {len(about):,} characters: at most {LONGEST_ABOUT} are read.")
+    roots = configured_roots(present)
+    _refuse_double(chosen, root, roots)
+    library_class().place_of(present.index.directory, root)
+    entry = {"path": _shortest(root), **({"about": one_line(about)} if about else {})}
+    _change(path, lambda text: _with_folder(text, chosen, entry))
+    if as_json:
+        print_json({"name": chosen, "path": str(root), "about": entry.get("about", ""), "config": str(path)})
+        return FOUND
+    print_line(f"{chosen} is {root}. It stands in {path}.")
+    for other, outer in roots.items():
+        if root != outer and (root.is_relative_to(outer) or outer.is_relative_to(root)):
+            inner, around = (chosen, other) if root.is_relative_to(outer) else (other, chosen)
+            print_line(f"{inner} lies inside {around}: its notes are in both indexes.")
+    print_line(f"Next: `thumbindex index` takes its notes in, `thumbindex query --folder {shlex.quote(chosen)} …` asks them.")
+    return FOUND
+
+
+@reported
+@takes_opening
+def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -> int:
+    """List the folders that have a name: where each is, what it is about, and how far its index is."""
+    config = opening.load()
+    roots = configured_roots(config)
+    indexed = _indexed(opening, roots)
+    listed = [_facts(name, root, config, indexed.get(root)) for name, root in sorted(roots.items())]
+    if as_json:
+        print_json({"folders": listed})
+    else:
+        for each in listed:
+            state = "is not there" if not each["there"] else _state(indexed.get(roots[each["name"]]))
+            print_line(f"{each['name']}: {each['path']}, {state}")
+            if each["about"]:
+                print_line(f"  {each['about']}")
+        if not listed:
+            print_line("No folder has a name yet: `thumbindex add DIR` gives one.")
+    return FOUND if listed else NOT_FOUND
+
+
+@reported
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The folder's name, or its path.")],
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Take a folder's name out of the configuration; notes and index stay."""
+    path, roots = _file(config), configured_roots(Opening(config=config).load())
+    found = name if name in roots else next((each for each, root in roots.items() if root == real_folder(name)), None)
+    if found is None:
+        near = get_close_matches(name, roots, n=1)
+        known = f"did you mean {near[0]}?" if near else f"the folders are {', '.join(sorted(roots))}." if roots else "no folder has one."
+        raise UsageError(f"No folder has the name {one_line(name)!r}: {known}")
+    _change(path, lambda text: _without_folder(text, found))
+    if as_json:
+        print_json({"name": found, "path": str(roots[found]), "config": str(path)})
+        return FOUND
+    print_line(f"{found} is no longer in {path}. Its notes are untouched.")
+    print_line(f"Its index stays: `thumbindex forget --folder {shlex.quote(str(roots[found]))}` deletes it.")
+    return FOUND
+
+
+# ------------------------------------------------------------------ what the list says
+
+
+def _indexed(opening: Opening, roots: Mapping[str, Path]) -> dict[Path, FolderStatus]:
+    """Return the state of each of the folders that has an index."""
+    library = library_class()
+    directory = str(opening.index or opening.load().index.directory)
+    there = [name for name, root in roots.items() if library.place_of(directory, root).store.exists()]
+    if not there:
+        return {}
+    with library.open(there, index=opening.index, config=opening.load()) as opened:
+        return {Path(each.root): each for each in opened.status()}
+
+
+def _facts(name: str, root: Path, config: Config, status: FolderStatus | None) -> dict[str, Any]:
+    documents = status.state.documents if status else None
+    return {
+        "name": name,
+        "path": str(root),
+        "about": config.about.get(name, ""),
+        "there": root.is_dir(),
+        "indexed": status is not None,
+        "documents": documents,
+        "updated": status.updated if status else None,
+    }
+
+
+def _state(status: FolderStatus | None) -> str:
+    if status is None:
+        return "not indexed yet"
+    return f"{plural(status.state.documents, 'note')} in its index"
+
+
+# ------------------------------------------------------------------ what is written
+
+
+def _file(config: Path | None) -> Path:
+    return config.expanduser() if config else user_config_file()
+
+
+def _shortest(root: Path) -> str:
+    """Return a path as one writes it: from the home folder on where it lies there."""
+    home = Path.home().resolve()
+    return f"~/{root.relative_to(home).as_posix()}" if root != home and root.is_relative_to(home) else str(root)
+
+
+def _refuse_double(name: str, root: Path, roots: Mapping[str, Path]) -> None:
+    if known := next((each for each, other in roots.items() if other == root), None):
+        raise UsageError(f"{root} has a name already: {known}. To give it another one, `thumbindex remove {shlex.quote(known)}` first.")
+    if name in roots:
+        raise UsageError(f"{name} is the name of {roots[name]}: give this one another name with --name.")
+
+
+def _with_folder(text: str, name: str, entry: Mapping[str, str]) -> str:
+    if isinstance(read_table(text, (_TABLE,)), list):
+        return put_item(text, _TABLE, {"name": name, **entry})
+    return TOML.put(text, (_TABLE, name), entry)
+
+
+def _without_folder(text: str, name: str) -> str:
+    held = read_table(text, (_TABLE,))
+    if isinstance(held, list):
+        at = next((n for n, each in enumerate(held) if each.get("name") == name), None)
+        return text if at is None else take_item(text, _TABLE, at)
+    if isinstance((held or {}).get(name), dict):
+        return TOML.take(text, (_TABLE, name), "")
+    return take_value(text, (_TABLE, name)) if name in (held or {}) else text
+
+
+def _change(path: Path, edit: Any) -> None:
+    """Write what an edit makes of a file, which is created where there is none; all else in it stays as it is."""
+    before = read_text(path)
+    mark, text = without_mark(before or "")
+    try:
+        after = mark + edit(text)
+    except Malformed as error:
+        raise UsageError(f"{path}:{line_and_column(text, error.offset)}: {error.what}. Nothing was changed: edit it by hand.") from error
+    if after == (before or ""):
+        raise UsageError(f"{path} does not name that folder itself, so nothing was changed: another configuration does (--config).")
+    write_text(path, after, before)
