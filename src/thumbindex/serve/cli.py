@@ -226,7 +226,8 @@ def query(
             print_files(answer, roots)
         else:
             narrowed = [f"--{name}" for name in narrowing]
-            print_answer(library.marked(answer), roots, full, explain, narrowed, library.models_ready)
+            answer = library.marked(answer)
+            print_answer(answer, roots, full, explain, narrowed, library.models_ready)
     return FOUND if answer.answerable else NOT_FOUND
 
 
