@@ -83,6 +83,16 @@ def test_five_passages_and_the_prompt_are_on_the_screen_together(
     assert [line[:3] for line in shown if re.match(r"\d\. ", line)] == [f"{n}. " for n in range(1, 6)]
 
 
+def test_on_a_low_screen_with_long_paths_and_copies_passages_stand_without_empty_rows(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # all paths are whole, and longer than a row
+    shown = seen(ask("keeper lanterns", **TERMINAL | {"COLUMNS": "60", "LINES": "24"}).stdout)
+    rows = sum(1 + max(0, len(line) - 1) // 60 for line in shown)
+    assert rows + 1 <= 24
+    assert shown.count("") == 3
+
+
 def test_in_a_pipe_five_passages_take_forty_rows_and_no_escape(ask: Ask) -> None:
     printed = ask("who lights the lanterns").stdout
     assert len(printed.splitlines()) <= 40

@@ -75,11 +75,14 @@ def print_answer(
     else:
         found = [_lead(passage, roots, width) for passage in answer.passages]
         room = min(MOST_ROWS, console.height - _PROMPT_ROWS) if console.is_terminal else MOST_ROWS
-        rows = _share_rows(len(answer.passages), room - _rows_beside(answer, found, width))
+        room -= _rows_around(answer) + sum(each.rows(width) for each in found)
+        is_spaced = room >= 2 * len(found)  # a row of text and an empty one for each
+        rows = _share_rows(len(found), room - len(found) * is_spaced)
         for passage, lead, count in zip(answer.passages, found, rows, strict=True):
             for row in (*lead.above, *snippet(passage, width, count), *lead.below):
                 print_row(console, row)
-            console.print()
+            if is_spaced or lead is found[-1]:
+                console.print()
             _print_explanation(passage.explanation)
     if explain:
         print_trace(answer.trace)
@@ -120,10 +123,10 @@ def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool) -> 
         print_line(lacking, WARNING)
 
 
-def _rows_beside(answer: Answer, leads: Sequence[Lead], width: int) -> int:
-    """Count the rows of a short answer that are not a passage's text: with a sentence at the head and one at the foot that need two."""
-    around = 4 + bool(answer.corrected) + bool(answer.index.pending) + len(filter_lines(answer.filters, answer.unmet, answer.undated))
-    return around + sum(each.rows(width) + 1 for each in leads)
+def _rows_around(answer: Answer) -> int:
+    """Count the rows above and below the passages: confidence, an empty one at either end, and what may have to be said."""
+    said = (answer.corrected, answer.index.pending, answer.freshness)
+    return 3 + sum(map(bool, said)) + len(filter_lines(answer.filters, answer.unmet, answer.undated))
 
 
 def _share_rows(passages: int, room: int) -> list[int]:

@@ -36,6 +36,7 @@ from thumbindex.serve.options import (
     check_limit,
     filters_from_options,
     open_for,
+    open_named,
     takes_opening,
 )
 from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
@@ -321,7 +322,7 @@ app.command("token")(token)
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
     """Open what is to be forgotten; the index of a folder that is gone is found by the folder's old path or name."""
     try:
-        return open_for(ctx, opening)
+        return open_named(ctx, opening)
     except UnknownFolderError:
         library = open_everywhere(opening)
         if not library.folders:

@@ -14,7 +14,7 @@ from rich.table import Table
 from thumbindex.config import changed
 from thumbindex.errors import UsageError
 from thumbindex.model import Tuned
-from thumbindex.serve.opening import FOUND, NOT_FOUND, WITH_VOCABULARY, Opening, named_folders, reported, say_error
+from thumbindex.serve.opening import FOUND, NOT_FOUND, WITH_VOCABULARY, Opening, enclosing, named_folders, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_tables
 from thumbindex.serve.wording import as_written
@@ -68,7 +68,7 @@ def evaluate_queries(
             check_baseline(earlier, sets)
 
     check(sets)  # before anything is opened: an index may have to be made
-    with _sources(sets, opening, lambda which: open_for(ctx, which), with_vocabulary=ablate) as sources:
+    with _sources(sets, enclosing(opening)[0], lambda which: open_for(ctx, which), with_vocabulary=ablate) as sources:
         if from_links:
             check([QuerySet(each.name, each.queries) for each in sources])
         if keep:

@@ -52,12 +52,17 @@ def takes_opening(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_for(ctx: typer.Context, opening: Opening) -> Library:
-    """Open the folders that are named, else the one around the current directory, with what the program's caller brought (a test brings models)."""
-    opener: Callable[[Opening], Library] = ctx.obj or open_library
+    """Open the folders that are named, else the one around the current directory, and say which that is."""
     chosen, said = enclosing(opening)
     if said:
         say_error(said, color=None)
-    return opener(chosen)
+    return open_named(ctx, chosen)
+
+
+def open_named(ctx: typer.Context, opening: Opening) -> Library:
+    """Open just what an opening names, with what the caller of the program brought along (a test brings models of its own)."""
+    opener: Callable[[Opening], Library] = ctx.obj or open_library
+    return opener(opening)
 
 
 SinceOption = Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only notes of this date (YYYY-MM-DD) or later.")]

@@ -154,7 +154,7 @@ def stood_on(state: IndexState) -> str:
 def without_vectors(state: IndexState) -> str:
     """Say, where no server is asked, what makes vectors; empty where none is missing."""
     missing = f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
-    return f"To find {missing} by meaning, too, run `thumbindex index`: `query` makes no vectors." if state.pending else ""
+    return f"To find {missing} by meaning, too, run `thumbindex index`." if state.pending else ""
 
 
 ModelState = Literal["loading", "none", "loaded"]
