@@ -388,8 +388,17 @@ def test_only_paths_in_the_index_are_read(library, path):
 
 def test_an_unknown_path_is_answered_with_the_nearest_names(library):
     library.index()
-    with pytest.raises(UnknownPathError, match=r"fruit/Pears\.md"):
-        library.read("pears")
+    for path in ("fruit/Pear.md", "paers", "paers.md"):
+        with pytest.raises(UnknownPathError, match=r"fruit/Pears\.md"):
+            library.read(path)
+
+
+def test_a_note_is_read_by_its_name_but_not_where_the_path_has_to_be_exact(library):
+    library.index()
+    assert library.read("pears").path == "fruit/Pears.md"
+    for path in ("pears", "fruit/Pears.md (line 1)", "fruit/Pears.md:1"):
+        with pytest.raises(UnknownPathError, match=r"fruit/Pears\.md"):
+            library.read(path, exact=True)
 
 
 def test_a_name_is_read_as_a_citation_writes_it(vault, tmp_path):

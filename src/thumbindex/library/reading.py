@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
-from itertools import groupby, islice
+from itertools import islice
 from unicodedata import normalize
 
 import numpy as np
@@ -248,11 +248,23 @@ def _nearest(path: str, documents: Sequence[Document], readers: Sequence[Reader]
     same_name = [each for each in documents if each.path.rpartition("/")[2].casefold().removesuffix(".md") == name.removesuffix(".md")]
     if named := list(islice((each.path for each in shown(same_name, readers)), _NAMED)):
         return named
+    for form, cutoff in ((str, 0.5), (_stem, 0.7)):  # of whole paths, else of the files' names alone
+        close = islice(shown(_alike(form, path, documents, cutoff), readers), _LOOKED_AT)
+        if named := list(dict.fromkeys(each.path for each in close))[:_NAMED]:
+            return named
+    return []
+
+
+def _alike(form: Callable[[str], str], path: str, documents: Sequence[Document], cutoff: float) -> Iterator[Document]:
+    """Yield the documents whose paths look most like one in some form."""
     folded: dict[str, list[Document]] = defaultdict(list)
     for each in documents:
-        folded[each.path.casefold()].append(each)
-    close = (each for form in get_close_matches(path.casefold(), folded, n=_LOOKED_AT, cutoff=0.5) for each in folded[form])
-    return list(islice((each for each, _ in groupby(each.path for each in shown(close, readers))), _NAMED))
+        folded[form(each.path).casefold()].append(each)
+    return (each for name in get_close_matches(form(path).casefold(), folded, n=_LOOKED_AT, cutoff=cutoff) for each in folded[name])
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].rpartition(".")[0] or path.rpartition("/")[2]
 
 
 def hidden_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) -> frozenset[tuple[str, str]]:
