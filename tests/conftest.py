@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # before anything imports huggingface_hub: no test goes to the network, or sees the models of whoever runs it
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HOME"] = str(CACHE / "no-models")
+# nor do its servers take commands from whoever runs it; the path is short, as the addresses of sockets are
+_RUNTIME = tempfile.TemporaryDirectory(prefix="ti")
+os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
 
 # nor does a query of a test take the place of the last answer of whoever runs it
 os.environ["XDG_STATE_HOME"] = str(CACHE / "state")

@@ -337,7 +337,17 @@ def reply(request: bytes, path: str) -> bytes:
 
 @pytest.mark.parametrize(
     "request_bytes",
-    [b"", b"\0", b"\xff" * 100, frame(TAKEN, b"{}"), frame(TAKEN, b"[]"), frame(TAKEN, b"nothing"), struct.pack(">BI", TAKEN, LONGEST_REQUEST + 1)],
+    [
+        b"",
+        b"\0",
+        b"\xff" * 100,
+        frame(TAKEN, b"{}"),
+        frame(TAKEN, b"[]"),
+        frame(TAKEN, b"nothing"),
+        frame(TAKEN, b'{"environment": 1, "folder": "/"}'),
+        frame(TAKEN, b"[" * 100_000),
+        struct.pack(">BI", TAKEN, LONGEST_REQUEST + 1),
+    ],
 )
 def test_a_request_that_is_none_is_not_answered_and_the_next_one_is(request_bytes: bytes, served: LocalSocket, vault: Path, indexes: Path):
     assert reply(request_bytes, served.path) == b""

@@ -133,7 +133,7 @@ class LocalSocket:
             except OSError:
                 time.sleep(REQUEST_SECONDS)  # closed, or there are too many open files
                 continue
-            with connection, suppress(OSError, ValueError, EOFError, TypeError, LookupError):
+            with connection, suppress(Exception):  # whatever a client sends, the next one is answered
                 if is_own(connection):
                     self._answer(connection)
 
@@ -144,13 +144,13 @@ class LocalSocket:
         if not self._is_as_here(asked):
             return
         connection.settimeout(REQUEST_SECONDS)
-        printed: list[bytes] = []
+        printed: list[tuple[int, bytearray]] = []
         stdout, stderr = (_Printed(printed, kind, *facts) for kind, facts in zip((STDOUT, STDERR), asked["streams"], strict=True))
         asking = Caller(asked["folder"], asked["environment"], stdout, stderr)
         before = self._warnings.count
         code = answer_for(asking, partial(self._run, list(map(str, asked["arguments"])), lambda: connection.sendall(frame(TAKEN))))
         if code is not None and self._warnings.count == before:
-            connection.sendall(b"".join((*printed, frame(END, bytes([code])))))
+            connection.sendall(b"".join((*(frame(kind, bytes(text)) for kind, text in printed), frame(END, bytes([code])))))
 
     def _is_as_here(self, asked: Mapping[str, Any]) -> bool:
         """Tell whether a command runs the same code in the same surroundings, with the same rights."""
@@ -192,6 +192,7 @@ class LocalSocket:
         lent = LentLibrary(self._library if len(names) == len(self._library.opened) else self._library.only(names))
         if lent.opened != wanted.opened or lent.config != wanted.config:
             raise Declined
+        lent.refresh()  # a server may show the last snapshot for a moment; a command opens the present one
         return lent
 
 
@@ -212,17 +213,17 @@ def _commands() -> Any:
 
 
 class _Printed(io.TextIOWrapper):
-    """What a command prints on one of its streams, in frames."""
+    """One of a command's streams; `printed` holds what is printed on all of them, in its order."""
 
-    def __init__(self, frames: list[bytes], kind: int, encoding: str, is_terminal: bool) -> None:
-        super().__init__(_Frames(frames, kind, is_terminal), encoding, "backslashreplace", write_through=True)
+    def __init__(self, printed: list[tuple[int, bytearray]], kind: int, encoding: str, is_terminal: bool) -> None:
+        super().__init__(_Bytes(printed, kind, is_terminal), encoding, "backslashreplace", write_through=True)
 
 
-class _Frames(io.RawIOBase):
+class _Bytes(io.RawIOBase):
     name = "a command's stream"
 
-    def __init__(self, frames: list[bytes], kind: int, is_terminal: bool) -> None:
-        self._frames, self._kind, self._is_terminal = frames, kind, is_terminal
+    def __init__(self, printed: list[tuple[int, bytearray]], kind: int, is_terminal: bool) -> None:
+        self._printed, self._kind, self._is_terminal = printed, kind, is_terminal
 
     def writable(self) -> bool:
         return True
@@ -231,7 +232,9 @@ class _Frames(io.RawIOBase):
         return self._is_terminal
 
     def write(self, data: Any) -> int:
-        self._frames.append(frame(self._kind, bytes(data)))
+        if not self._printed or self._printed[-1][0] != self._kind:
+            self._printed.append((self._kind, bytearray()))
+        self._printed[-1][1].extend(data)
         return len(data)
 
 
