@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thumbindex.config import real_folder
+from thumbindex.config import absolute, real_folder
 from thumbindex.errors import UsageError
 from thumbindex.process import environment
 from thumbindex.serve.clients.edit import (
@@ -213,7 +213,7 @@ def install(
     if client is None and not project:
         return _list_clients(surroundings(), as_json)
     chosen, around = _find_client(client or _TEAM), surroundings()
-    spots = [project_spot(chosen, Path.cwd()) if project else entry_spot(chosen, around)]
+    spots = [project_spot(chosen, absolute(".")) if project else entry_spot(chosen, around)]
     if not no_instructions and not project and (lasting := instructions_spot(chosen, around)):
         spots.append(lasting)
     gone, folders = list[str](), tuple[tuple[str, Path], ...]()
@@ -222,7 +222,7 @@ def install(
     else:
         there = options_of(command_of(read_entry(spots[0])), "--folder")
         if project:
-            command = project_command(chosen, opening, Path.cwd())
+            command = project_command(chosen, opening, absolute("."))
             kept_folders = set(options_of(command, "--folder"))
             gone = [each for each in there if each not in kept_folders]
             entries = (chosen.entry(command), "")
