@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
@@ -34,9 +33,10 @@ from thumbindex.serve.options import (
     open_for,
     takes_opening,
 )
-from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
+from thumbindex.serve.server import ABOUT, HELP_NAMES, SERVE_EXAMPLES, serve
 from thumbindex.serve.terminal import ProgressDisplay, print_answer, print_forgotten, print_json, print_list, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
+from thumbindex.serve.usage import PROGRAM, Command, Program, shown_examples
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -124,14 +124,9 @@ def named_here(path: str, library: Library) -> str:
     return f"{here}{mark}{heading}" if inside and here.exists() and not held else path
 
 
-app = typer.Typer(
-    name="thumbindex",
-    help=ABOUT,
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=HELP_NAMES,
-    pretty_exceptions_enable=False,
-)
+FIRST_STEPS = ('query "how do I sync two devices?" --folder notes', "install cursor --folder notes", "query --help")
+
+app = Program(name=PROGRAM, help=ABOUT, no_args_is_help=True, context_settings=HELP_NAMES, epilog=shown_examples(FIRST_STEPS))
 
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
@@ -152,7 +147,7 @@ def _program(
     """Answer questions from folders of Markdown with the right passages, cited to the line."""
 
 
-@app.command()
+@app.command(examples=("index --folder notes", "index --folder notes --words-only"))
 @reported
 @takes_opening
 def index(
@@ -173,7 +168,7 @@ def index(
     return FOUND
 
 
-class QueryCommand(TyperCommand):
+class QueryCommand(Command):
     """Says how a word behind a dash is typed, which a command line takes for an option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -187,7 +182,14 @@ class QueryCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-@app.command(cls=QueryCommand)
+@app.command(
+    cls=QueryCommand,
+    examples=(
+        'query "how do I sync two devices?" --folder notes',
+        'query "pancakes tag:recipe -sugar" --limit 3',
+        'query "what changed in the plan" --since 2026-01-01 --json',
+    ),
+)
 @reported
 @takes_opening
 def query(
@@ -222,7 +224,7 @@ def query(
     return FOUND if answer.answerable else NOT_FOUND
 
 
-@app.command("list")
+@app.command("list", examples=("list --folder notes --tag recipe", "list --since 2026-01-01 --limit 20"))
 @reported
 @takes_opening
 def list_command(
@@ -248,11 +250,11 @@ def list_command(
     return FOUND if found.notes else NOT_FOUND
 
 
-app.command()(serve)  # help lists the commands in this order: what a newcomer needs stands first
-app.command("install")(install)
+app.command(examples=SERVE_EXAMPLES)(serve)  # help lists the commands in this order: what a newcomer needs stands first
+app.command("install", examples=("install cursor --folder notes", "install claude-code --dry-run", "install cursor --uninstall"))(install)
 
 
-@app.command()
+@app.command(examples=("status", "status --folder notes --json"))
 @reported
 @takes_opening
 def status(
@@ -272,7 +274,7 @@ def status(
     return FOUND
 
 
-@app.command()
+@app.command(examples=("forget --folder notes", "forget --folder old-notes --index elsewhere"))
 @reported
 @takes_opening
 def forget(
@@ -296,12 +298,12 @@ def forget(
     return FOUND
 
 
-app.command("why")(why_note)
-app.command("doctor")(doctor)
-app.add_typer(duplicates, name="duplicates")
-app.command("tune")(tune_folder)
-app.command("eval")(evaluate_queries)
-app.command("token")(token)
+app.command("why", examples=("why plans.md who decides about the budget", 'why "plans.md#Budget" "who decides?" --limit 10'))(why_note)
+app.command("doctor", examples=("doctor", "doctor --folder notes --json"))(doctor)
+app.add_typer(duplicates, name="duplicates", epilog=shown_examples(("duplicates --folder notes", "duplicates --grey", "duplicates review")))
+app.command("tune", examples=("tune --folder notes", "tune --folder notes --undo"))(tune_folder)
+app.command("eval", examples=("eval --from-links --folder notes", "eval queries.jsonl --folder notes --report results"))(evaluate_queries)
+app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)
 
 
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
