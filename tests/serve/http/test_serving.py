@@ -20,7 +20,7 @@ import httpx2
 import pytest
 
 from thumbindex.errors import UsageError
-from thumbindex.serve.http.app import Listening, ServerLog
+from thumbindex.serve.http.app import Listening, ServerLog, how_to_connect
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.settings import HttpSettings
 
@@ -33,7 +33,7 @@ META = {
 
 
 @contextmanager
-def process(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def process(tmp_path: Path, *arguments: str, new_session: bool = False) -> Iterator[subprocess.Popen[str]]:
     """Start the server on a note of its own."""
     (tmp_path / "notes").mkdir(exist_ok=True)
     (tmp_path / "notes" / "apples.md").write_text("# Apples\n\nKeep apples in a cool cellar.\n", encoding="utf-8")
@@ -52,7 +52,9 @@ def process(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     ]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "OMP_"))}
     environment = {**inherited, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    running = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    running = subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=new_session
+    )
     try:
         yield running
     finally:
@@ -230,11 +232,43 @@ def test_the_log_says_a_line_once_in_a_while() -> None:
     assert written.getvalue() == "a folder is gone\nanother\n" * 2
 
 
-def test_a_port_that_is_taken_is_said_so(open_running: Any) -> None:
+def test_a_port_that_is_taken_is_said_so_in_one_line(open_running: Any, caplog: pytest.LogCaptureFixture) -> None:
     settings = HttpSettings(port=int(open_running.base.rpartition(":")[2]))
-    with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1, port {settings.port}: give another"):
+    with pytest.raises(UsageError, match=rf"^Port {settings.port} is taken at 127.0.0.1: choose another one with --port \(0 takes a free one\)\.$"):
         Listening(open_running.site.app, settings, print, print).run()
+    assert caplog.text == ""
     assert open_running.ask("/health").status_code == 200
+
+
+def test_an_address_that_is_not_this_machines_is_said_with_the_reason(open_running: Any) -> None:
+    with pytest.raises(UsageError, match=r"cannot listen at 192\.0\.2\.1, port 0 \(.+\): choose others with --host and --port\."):
+        Listening(open_running.site.app, HttpSettings(host="192.0.2.1", port=0), print, print).run()
+
+
+def test_in_a_terminal_it_says_what_a_client_is_given_and_elsewhere_the_address_alone(tmp_path: Path) -> None:
+    with process(tmp_path) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        url = running.stdout.readline().strip()
+        running.send_signal(signal.SIGTERM)
+        assert running.stderr.read() == ""
+    open_to_all, asking = how_to_connect(url, asks=False), how_to_connect(url, asks=True)
+    assert json.loads(open_to_all.splitlines()[1]) == {"mcpServers": {"thumbindex": {"url": url}}}
+    assert json.loads(asking.splitlines()[1])["mcpServers"]["thumbindex"]["headers"] == {"Authorization": "Bearer TOKEN"}
+    assert ("thumbindex token NAME" in open_to_all, "thumbindex token NAME" in asking) == (False, True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_ends_it_without_a_word_about_indexing(tmp_path: Path) -> None:
+    """A terminal sends it to every process of the group: the server's child, which may still be importing, too."""
+    for seconds in (0.0, 0.3):
+        with process(tmp_path, new_session=True) as running:
+            assert running.stdout is not None
+            assert running.stderr is not None
+            running.stdout.readline()
+            time.sleep(seconds)
+            os.killpg(running.pid, signal.SIGINT)
+            assert (running.stderr.read(), running.wait(20)) == ("", 0)
 
 
 def test_its_options_are_for_http_alone(tmp_path: Path) -> None:
