@@ -18,6 +18,7 @@ from thumbindex.model import Answer
 from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
+from thumbindex.serve.completion import completion
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.http.tokens import add_token
@@ -304,6 +305,7 @@ app.add_typer(duplicates, name="duplicates", epilog=shown_examples(("duplicates 
 app.command("tune", examples=("tune --folder notes", "tune --folder notes --undo"))(tune_folder)
 app.command("eval", examples=("eval --from-links --folder notes", "eval queries.jsonl --folder notes --report results"))(evaluate_queries)
 app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)
+app.command("completion", examples=("completion bash", "completion fish"))(completion)
 
 
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
