@@ -21,7 +21,7 @@ from thumbindex.serve.clients.install import install
 from thumbindex.serve.completion import completion
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
-from thumbindex.serve.http.tokens import add_token
+from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import (
     GlobOption,
@@ -49,20 +49,22 @@ def token(
     ctx: typer.Context,
     opening: Opening,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, as in `tokens` of a folder.")],
-    token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Where its hash is written.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="Where its hash is written; without it, into your configuration.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Make a token for a client of `serve --http` and print it, this once: the file keeps its hash alone."""
     configured = opening.load().serve.http.token_file
-    if token_file is None and not configured:
-        raise UsageError("No token file is named: give --token-file FILE, or set `serve.http.token_file`.")
-    path = (token_file or Path(configured)).expanduser()
+    path = (token_file or (Path(configured) if configured else default_token_file())).expanduser()
     made = add_token(path, name)
     if as_json:
         print_json({"name": name, "token": made, "token_file": str(path)})
     else:
         typer.echo(made)
         say_error(f"Its hash is in {path}; the token itself is kept nowhere. A client sends it as `Authorization: Bearer`.")
+        if path == default_token_file():
+            say_error("From its next start on, `thumbindex serve --http` asks for a token of this file.")
     return FOUND
 
 

@@ -18,10 +18,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from typer.testing import CliRunner
 
 from thumbindex.errors import UsageError
+from thumbindex.serve.cli import app
 from thumbindex.serve.http.app import Listening, ServerLog, how_to_connect
-from thumbindex.serve.http.tokens import add_token
+from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.settings import HttpSettings
 
 JSON = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "query"}
@@ -136,7 +138,7 @@ def test_other_addresses_need_a_token(tmp_path: Path) -> None:
     with process(tmp_path, "--host", "0.0.0.0") as refused:
         out, err = refused.communicate(timeout=60)
     assert (refused.returncode, out) == (2, "")
-    assert err.startswith("Others can reach 0.0.0.0, and no token is asked for: make one with `thumbindex token NAME --token-file FILE`")
+    assert err.startswith("Others can reach 0.0.0.0, and no token is asked for: make one with `thumbindex token NAME`")
     token = add_token(tmp_path / "tokens", "alice")
     with process(tmp_path, "--host", "0.0.0.0", "--token-file", str(tmp_path / "tokens")) as running:
         assert running.stdout is not None
@@ -269,6 +271,19 @@ def test_ctrl_c_ends_it_without_a_word_about_indexing(tmp_path: Path) -> None:
             time.sleep(seconds)
             os.killpg(running.pid, signal.SIGINT)
             assert (running.stderr.read(), running.wait(20)) == ("", 0)
+
+
+def test_a_token_that_was_made_without_naming_a_file_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    made = CliRunner().invoke(app, ["token", "alice"])
+    file = default_token_file()
+    assert (file.is_relative_to(tmp_path), "From its next start on" in made.stderr) == (True, True)
+    assert os.name == "nt" or file.stat().st_mode & 0o777 == 0o600
+    with process(tmp_path) as running:
+        assert running.stdout is not None
+        url = running.stdout.readline().strip()
+        with_token = {"Authorization": f"Bearer {made.stdout.strip()}"}
+        assert [ask(url, {"query": "apples"}).status_code, ask(url, {"query": "apples"}, **with_token).status_code] == [401, 200]
 
 
 def test_its_options_are_for_http_alone(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ from thumbindex.process import compute_on_one_thread, give_memory_back, take_sho
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
 from thumbindex.serve.http.limits import CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal
+from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
 from thumbindex.serve.stdio import claim_output
@@ -331,6 +332,9 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     take_short_turns()
     config = opening.load()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+    if not config.serve.http.token_file and not config.serve.http.issuer and default_token_file().is_file():
+        http = replace(config.serve.http, token_file=str(default_token_file()))
+        config = replace(config, serve=replace(config.serve, http=http))
     folders = named_folders(opening)
     background = Background(opening)
     site = Site(background, folders, config, names_allowed(opening, folders))
