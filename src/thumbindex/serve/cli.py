@@ -115,7 +115,7 @@ def _load_models(library: Library) -> None:
         if any(each.state.vectors for each in library.status()):
             library.load_models()
     except ModelError as error:
-        say_error(f"{error} Going on without it.")
+        say_error(f"{error} Answers come from words alone.")
 
 
 def named_here(path: str, library: Library) -> str:
@@ -337,7 +337,7 @@ def _make_ready(library: Library, wait: bool) -> None:
     try:
         _index_words(library, wait)
     except ModelError as error:
-        say_error(f"{error} Going on without it.")
+        say_error(f"{error} Answers come from words alone.")
         return
     _load_models(library)
 
