@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,6 +25,8 @@ _RANGES = ((re.compile(r"\b(\d+)<=x<=(\d+)"), r"\1 to \2"), (re.compile(r"\bx>=(
 """How typer writes bounds, and what a reader is told."""
 
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
 _LONGEST_LINE = 300
 """Characters of what a list of commands says of one: all of its sentence."""
 
@@ -36,7 +38,9 @@ class Program(typer.Typer):
         # Plain help and errors: in boxes stand the names of types.
         super().__init__(cls=Group, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **given)
 
-    def command(self, name: str | None = None, *, examples: Sequence[str] = (), cls: type[TyperCommand] | None = None, **given: Any) -> Any:
+    def command(
+        self, name: str | None = None, *, examples: Sequence[str] = (), cls: type[TyperCommand] | None = None, **given: Any
+    ) -> Callable[[_Command], _Command]:
         """Add a command. Each example is what is typed behind `thumbindex`."""
         return super().command(name, cls=cls or Command, epilog=shown_examples(examples), **given)
 
