@@ -85,6 +85,13 @@ def test_what_is_no_front_matter_is_left_to_the_body(text: str) -> None:
     assert read_front_matter("a.md", text) == FrontMatter()
 
 
+@pytest.mark.parametrize("text", ["---\ntitle: x\n\n# Text\n", '+++\ntitle = "x"\n'])
+def test_front_matter_that_never_ends_is_text_and_reported_with_its_line(text: str) -> None:
+    front = read_front_matter("a.md", text)
+    reason = f"front matter: no line `{text[:3]}` ends it, so that it was read as text: add one after the last key"
+    assert (front.size, [(each.line, each.reason) for each in front.problems]) == (0, [(1, reason)])
+
+
 @pytest.mark.parametrize("block", ["Just a sentence.", "- a\n- b", "A sentence: with a colon is fine\n\nbut *this is not", "*emphasis*"])
 def test_text_between_two_rules_is_text_or_reported(block: str) -> None:
     front = read(block)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -116,6 +117,23 @@ def test_closing_the_clients_stdin_ends_the_server_within_two_seconds(command: l
         assert process.stdin
         process.stdin.close()
         assert process.wait(2) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a terminal of POSIX")
+def test_in_a_terminal_a_server_says_what_it_waits_for_and_to_a_client_nothing(command: list[str], environment: dict[str, str], vault: Path) -> None:
+    leader, follower = os.openpty()
+    with subprocess.Popen(command, env=environment, text=True, stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        said = "".join(process.stderr.readline() for _ in range(4))
+        process.kill()
+        assert process.stdout.read() == ""
+    for each in (leader, follower):
+        os.close(each)
+    assert re.search(r"for vault waits for messages of an MCP client.*thumbindex install CLIENT.*thumbindex query .*Ctrl-C ends", said, re.DOTALL)
+    assert f"--folder {vault}" in said
+    piped = subprocess.run(command, env=environment, text=True, input="", capture_output=True, check=False)
+    assert (piped.stdout, piped.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -86,6 +86,12 @@ def test_a_users_own_queries_decide_too(run: Callable[..., Result], tmp_path: Pa
     assert checked(run("tune", "--queries", str(tmp_path / "q.jsonl"), "--json"), "tune")["kinds"]["given"]["n"] == 1
 
 
+def test_tuning_says_first_what_it_will_take(run: Callable[..., Result]) -> None:
+    said = run("tune", "--json").stderr.splitlines()
+    first = next(n for n, line in enumerate(said) if line.startswith("Asking 32 questions from the notes with 13 settings each: less than a minute"))
+    assert all("setting" not in line for line in said[:first])
+
+
 def test_a_tuning_that_is_cut_off_keeps_what_was_found_before(run: Callable[..., Result], vault: Path) -> None:
     class CutOff(Library):
         def query(self, text: str, **given: Any) -> Answer:

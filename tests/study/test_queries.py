@@ -33,7 +33,7 @@ def test_a_set_is_named_by_its_file_and_belongs_to_the_folder_before_the_first_d
         ('{"id": 1, "query": 5, "relevant": []}', "query is 5, and has to be text"),
         ('{"id": true, "query": "a", "relevant": []}', "id is true, and has to be text or a number"),
         ('{"id": 1, "query": "a", "relevant": {"a.md": 1}}', 'relevant is {"a.md": 1}, and has to be a list'),
-        ('{"id": 1, "query": "a", "relevant": [{"path": "a.md"}, "b.md"]}', "relevant 2: not a place: write it as "),
+        ('{"id": 1, "query": "a", "relevant": [{"path": "a.md"}, 3]}', "relevant 2: not a place: write it as "),
         ('{"id": 1, "query": "a", "relevant": [{"path": "a.md", "grade": "x"}]}', 'relevant 1: grade is "x", and has to be a number'),
         ('{"id": 1, "query": "", "relevant": []}', "no relevant place"),
         ('{"id": 1, "query": " ", "relevant": [{"path": "a.md"}]}', "no text"),
@@ -56,3 +56,8 @@ def test_a_digest_knows_queries_and_labels_in_any_order() -> None:
     relabeled = replace(SECOND, relevant=(Label("b.md", None, 1),))
     assert set_digest([FIRST, SECOND]) == set_digest([SECOND, FIRST])
     assert len({set_digest([FIRST]), set_digest([SECOND]), set_digest([relabeled]), set_digest([replace(FIRST, query="blue")])}) == 4
+
+
+def test_a_path_alone_is_a_place_that_answers(tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"id": 1, "query": "a", "relevant": ["a.md", {"path": "b.md", "grade": 2}]}', encoding="utf-8")
+    assert load_queries(tmp_path / "q.jsonl")[0].relevant == (Label("a.md", None, 1), Label("b.md", None, 2))

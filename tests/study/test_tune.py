@@ -14,7 +14,7 @@ from thumbindex.library import Library
 from thumbindex.model import Progress
 from thumbindex.settings import Config, FuseSettings, QuerySettings
 from thumbindex.study.queries import Label, LabeledQuery
-from thumbindex.study.tune import GRID, Measure, decide_tuning, joint_values, open_axes, settings_of, tune
+from thumbindex.study.tune import GRID, Estimate, Measure, decide_tuning, joint_values, open_axes, settings_of, tune
 from thumbindex.testing import FakeEmbedder
 
 NAMES = tuple(LabeledQuery(f"n{n}", "name", "title", (Label(f"{n}.md", None, 2),)) for n in range(20))
@@ -38,7 +38,9 @@ def decided(names: dict[str, float], **gains: float):
 def test_what_gains_on_all_kinds_is_taken_and_says_by_how_much() -> None:
     found = decided({}, link=0.05, description=0.05)
     assert found.settings == {"query.fuse.method": "rrf", "query.fuse.k": 30}
-    assert found.reason.startswith("reciprocal ranks, k 30: +0.049 [+0.045, +0.052] nDCG@10, cross-validated on 80 queries")
+    assert found.reason.startswith(
+        "Better for these notes: reciprocal ranks, k 30 (nDCG@10, a score from 0 to 1, changes by +0.049 [+0.045, +0.052], cross-validated on 80"
+    )
     assert found.gain is not None
     assert found.gain.low > 0.04
 
@@ -46,7 +48,7 @@ def test_what_gains_on_all_kinds_is_taken_and_says_by_how_much() -> None:
 def test_where_nothing_gains_the_defaults_stay() -> None:
     found = decided({})
     assert (found.settings, found.choices) == ({}, ())
-    assert found.reason.startswith("No setting was clearly better than the defaults")
+    assert found.reason.startswith("The defaults stay: of the settings tried, none is clearly better for these notes (nDCG@10")
 
 
 def test_what_one_kind_loses_is_not_outweighed_by_another() -> None:
@@ -101,11 +103,14 @@ def library(tmp_path: Path):
 
 def test_a_vault_is_tuned_by_its_own_notes_and_each_question_is_counted(library: Library) -> None:
     steps: list[Progress] = []
-    found = tune(library, Config(), progress=steps.append)
+    expected: list[Estimate] = []
+    found = tune(library, Config(), progress=steps.append, announce=expected.append)
     assert (found.queries, found.documents, len(found.tried)) == (32, 16, sum(map(len, GRID)))
     assert found.model == "fake"
-    deciding = [step for step in steps if step.total >= 13 * 32]
-    assert [step.done for step in deciding[: 13 * 32]] == list(range(1, 13 * 32 + 1))
+    assert [(each.queries, each.settings) for each in expected] == [(32, 13)]
+    alone, together = ([step for step in steps if step.phase == phase] for phase in ("each setting by itself", "settings together"))
+    assert [(step.done, step.total) for step in alone] == [(n, 13 * 32) for n in range(1, 13 * 32 + 1)]
+    assert [(step.done, step.total) for step in together] == [(n, 36) for n in range(1, 37)]
 
 
 def test_too_few_queries_ask_nothing(library: Library) -> None:

@@ -219,8 +219,12 @@ def read_front_matter(path: str, text: str) -> FrontMatter:
     """Read the block at the head of a text; one that is broken is reported and read as far as its plain lines go."""
     opening = _OPEN.match(text)
     closing = _CLOSE[opening[1]].search(text, opening.end()) if opening else None
-    if opening is None or closing is None:
+    if opening is None:
         return FrontMatter()
+    if closing is None:  # a rule, or front matter that never ends
+        begins = (_KEY if opening[1] == "---" else _TOML_KEY).match(text, opening.end())
+        said = f"front matter: no line `{opening[1]}` ends it, so that it was read as text: add one after the last key"
+        return FrontMatter(problems=(Problem(path, 1, said),) if begins else ())
     block, size = text[opening.end() : closing.start()], min(closing.end() + 1, len(text))
     lines = text.count("\n", 0, size)
     problems: tuple[Problem, ...] = ()

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
@@ -20,10 +19,11 @@ from thumbindex.serve.answers import print_answer, print_files
 from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
+from thumbindex.serve.completion import completion
 from thumbindex.serve.duplicates import duplicates
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.folders import add, folders, remove
-from thumbindex.serve.http.tokens import add_token
+from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.serve.last_answer import erase_answer, open_result, remember_answer
 from thumbindex.serve.notes import broken, index_words, named_here, orphans, outline, read, related
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
@@ -39,9 +39,10 @@ from thumbindex.serve.options import (
     open_named,
     takes_opening,
 )
-from thumbindex.serve.server import ABOUT, HELP_NAMES, serve
+from thumbindex.serve.server import ABOUT, HELP_NAMES, SERVE_EXAMPLES, serve
 from thumbindex.serve.terminal import ProgressDisplay, print_forgotten, print_json, print_list, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
+from thumbindex.serve.usage import PROGRAM, Command, Program, shown_examples
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -53,20 +54,22 @@ def token(
     ctx: typer.Context,
     opening: Opening,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, as in `tokens` of a folder.")],
-    token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Where its hash is written.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="Where its hash is written; without it, into your configuration.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Make a token for a client of `serve --http` and print it, this once: the file keeps its hash alone."""
     configured = opening.load().serve.http.token_file
-    if token_file is None and not configured:
-        raise UsageError("No token file is named: give --token-file FILE, or set `serve.http.token_file`.")
-    path = (token_file or Path(configured)).expanduser()
+    path = (token_file or (Path(configured) if configured else default_token_file())).expanduser()
     made = add_token(path, name)
     if as_json:
         print_json({"name": name, "token": made, "token_file": str(path)})
     else:
         typer.echo(made)
         say_error(f"Its hash is in {path}; the token itself is kept nowhere. A client sends it as `Authorization: Bearer`.")
+        if path == default_token_file():
+            say_error("From its next start on, `thumbindex serve --http` asks for a token of this file.")
     return FOUND
 
 
@@ -117,17 +120,12 @@ def _load_models(library: Library) -> None:
         if any(state.vectors for state in library.states().values()):
             library.load_models()
     except ModelError as error:
-        say_error(f"{error} Going on without it.")
+        say_error(f"{error} Answers come from words alone.")
 
 
-app = typer.Typer(
-    name="thumbindex",
-    help=ABOUT,
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=HELP_NAMES,
-    pretty_exceptions_enable=False,
-)
+FIRST_STEPS = ('query "how do I sync two devices?" --folder notes', "install cursor --folder notes", "query --help")
+
+app = Program(name=PROGRAM, help=ABOUT, no_args_is_help=True, context_settings=HELP_NAMES, epilog=shown_examples(FIRST_STEPS))
 
 _WAIT_FRESH = (
     "Say whether the answer knows all that is on disk. What changed before is always indexed first; "
@@ -148,7 +146,7 @@ def _program(
     """Answer questions from folders of Markdown with the right passages, cited to the line."""
 
 
-@app.command()
+@app.command(examples=("index --folder notes", "index --folder notes --words-only"))
 @reported
 @takes_opening
 def index(
@@ -169,7 +167,7 @@ def index(
     return FOUND
 
 
-class QueryCommand(TyperCommand):
+class QueryCommand(Command):
     """Says how a word behind a dash is typed, which a command line takes for an option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -183,7 +181,14 @@ class QueryCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-@app.command(cls=QueryCommand)
+@app.command(
+    cls=QueryCommand,
+    examples=(
+        'query "how do I sync two devices?" --folder notes',
+        'query "pancakes tag:recipe -sugar" --limit 3',
+        'query "what changed in the plan" --since 2026-01-01 --json',
+    ),
+)
 @reported
 @takes_opening
 def query(
@@ -227,7 +232,7 @@ def query(
     return FOUND if answer.answerable else NOT_FOUND
 
 
-@app.command("list")
+@app.command("list", examples=("list --folder notes --tag recipe", "list --since 2026-01-01 --limit 20"))
 @reported
 @takes_opening
 def list_command(
@@ -253,20 +258,22 @@ def list_command(
     return FOUND if found.notes else NOT_FOUND
 
 
-app.command(epilog='Example: `thumbindex read "Ideas/tea.md (lines 11-14)"`')(read)
-app.command("open", epilog="Example: `thumbindex open 2`")(open_result)
-app.command(epilog="Example: `thumbindex outline Ideas`")(outline)
-app.command(epilog="Example: `thumbindex related Ideas/tea.md`")(related)
-app.command(epilog="Example: `thumbindex broken --path 'Ideas/**'`")(broken)
-app.command(epilog="Example: `thumbindex orphans --tag project`")(orphans)
-app.command()(serve)  # help lists the commands in this order: what a newcomer needs stands first
-app.command("install")(install)
-app.command()(add)
-app.command()(folders)
-app.command()(remove)
+app.command(examples=('read "Ideas/tea.md (lines 11-14)"', "read Ideas/tea.md --heading Brewing"))(read)
+app.command("open", examples=("open 2", "open --with obsidian"))(open_result)
+app.command(examples=("outline Ideas", "outline Ideas/tea.md"))(outline)
+app.command(examples=("related Ideas/tea.md", "related Ideas/tea.md --limit 3"))(related)
+app.command(examples=("broken", "broken --path 'Ideas/**'"))(broken)
+app.command(examples=("orphans", "orphans --tag project"))(orphans)
+app.command(examples=SERVE_EXAMPLES)(serve)  # help lists the commands in this order: what a newcomer needs stands first
+app.command("install", examples=("install", "install cursor --folder notes", "install claude-code --dry-run", "install --project --folder docs"))(
+    install
+)
+app.command(examples=("add notes", 'add notes --name journal --about "What I did, day by day."'))(add)
+app.command(examples=("folders", "folders --json"))(folders)
+app.command(examples=("remove notes",))(remove)
 
 
-@app.command()
+@app.command(examples=("status", "status --folder notes --json"))
 @reported
 @takes_opening
 def status(
@@ -286,7 +293,7 @@ def status(
     return FOUND
 
 
-@app.command()
+@app.command(examples=("forget --folder notes", "forget --folder old-notes --index elsewhere"))
 @reported
 @takes_opening
 def forget(
@@ -311,12 +318,13 @@ def forget(
     return FOUND
 
 
-app.command("why")(why_note)
-app.command("doctor")(doctor)
-app.add_typer(duplicates, name="duplicates")
-app.command("tune")(tune_folder)
-app.command("eval")(evaluate_queries)
-app.command("token")(token)
+app.command("why", examples=("why plans.md who decides about the budget", 'why "plans.md#Budget" "who decides?" --limit 10'))(why_note)
+app.command("doctor", examples=("doctor", "doctor --folder notes --json"))(doctor)
+app.add_typer(duplicates, name="duplicates", epilog=shown_examples(("duplicates --folder notes", "duplicates --grey", "duplicates review")))
+app.command("tune", examples=("tune --folder notes", "tune --folder notes --undo"))(tune_folder)
+app.command("eval", examples=("eval --from-links --folder notes", "eval queries.jsonl --folder notes --report results"))(evaluate_queries)
+app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)
+app.command("completion", examples=("completion bash", "completion fish"))(completion)
 
 
 def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
@@ -346,6 +354,6 @@ def _make_ready(library: Library, wait: bool) -> None:
     try:
         index_words(library, wait)
     except ModelError as error:
-        say_error(f"{error} Going on without it.")
+        say_error(f"{error} Answers come from words alone.")
         return
     _load_models(library)

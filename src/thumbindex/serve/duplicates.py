@@ -21,6 +21,7 @@ from thumbindex.serve.as_json import as_json
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_models, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line
+from thumbindex.serve.usage import Program
 from thumbindex.text import plural
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _shortened(text: str) -> str:
     return "\n".join(lines[:_LINES_SHOWN]) + (f"\n… and {plural(len(lines) - _LINES_SHOWN, 'line')} more" if len(lines) > _LINES_SHOWN else "")
 
 
-duplicates = typer.Typer(help="List what says the same, and decide what is to come once.", add_completion=False)
+duplicates = Program(help="List what says the same, and decide what is to come once.")
 
 ClusterArgument = Annotated[str, typer.Argument(metavar="CLUSTER", help="A cluster's id, or its first digits.")]
 GreyOption = Annotated[bool, typer.Option("--grey", help="Also what is alike and not merged: for you to decide.")]
@@ -150,7 +151,7 @@ def _list(ctx: typer.Context, opening: Opening, grey: bool, as_json: bool) -> in
     return FOUND if found.clusters else NOT_FOUND
 
 
-@duplicates.command("decide")
+@duplicates.command("decide", examples=("duplicates decide 3f2a same --folder notes", 'duplicates decide 3f2a apart --note "two releases"'))
 @reported
 @takes_opening
 def decide_cluster(
@@ -170,7 +171,7 @@ def decide_cluster(
     return FOUND
 
 
-@duplicates.command()
+@duplicates.command(examples=("duplicates undo 3f2a --folder notes",))
 @reported
 @takes_opening
 def undo(
@@ -185,7 +186,7 @@ def undo(
     return FOUND
 
 
-@duplicates.command("export")
+@duplicates.command("export", examples=("duplicates export decisions.json --folder notes",))
 @reported
 @takes_opening
 def export_decisions(
@@ -204,7 +205,7 @@ def export_decisions(
     return FOUND
 
 
-@duplicates.command("import")
+@duplicates.command("import", examples=("duplicates import decisions.json --folder notes",))
 @reported
 @takes_opening
 def import_decisions(
@@ -223,7 +224,7 @@ def import_decisions(
     return FOUND
 
 
-@duplicates.command()
+@duplicates.command(examples=("duplicates review --folder notes",))
 @reported
 @takes_opening
 def review(
@@ -240,7 +241,7 @@ def review(
     return FOUND
 
 
-@duplicates.command("judge")
+@duplicates.command("judge", examples=("duplicates judge pairs.jsonl --out decisions.jsonl",))
 @reported
 @takes_opening
 def judge_pairs(

@@ -24,10 +24,11 @@ from thumbindex.study.from_links import check_source, held_queries, write_querie
 from thumbindex.study.measures import check_ids, write_run
 from thumbindex.study.queries import QuerySet, load_queries, load_set
 from thumbindex.study.report import Findings, draw, record, tables, write_report
+from thumbindex.text import plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Folder, Library
-    from thumbindex.study.tune import Tuning
+    from thumbindex.study.tune import Estimate, Tuning
 
 _OF_INTEREST = ("corpus.", "encode.embed.model", "encode.rerank.", "query.")
 """Settings that change answers: a report names those, and not where things lie on the machine of whoever made it."""
@@ -189,7 +190,7 @@ def tune_folder(
     with open_for(ctx, untuned.over(WITH_VOCABULARY)) as library:
         _make_ready(library)
         with ProgressDisplay() as show:
-            found = tune(library, folder.config, given, show)
+            found = tune(library, folder.config, given, show, announce)
         payload = tuning_payload(found)
         if found.tried:  # else nothing was decided, and what was found before holds
             made = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -199,6 +200,14 @@ def tune_folder(
     else:
         print_tuning(found, folder)
     return FOUND
+
+
+def announce(expected: Estimate) -> None:
+    """Say on stderr what tuning will take."""
+    minutes = max(1, round(expected.seconds / 60))
+    asked = f"{plural(expected.queries, 'question')} from the notes with {plural(expected.settings, 'setting')} each"
+    long = "less than a minute" if expected.seconds < 60 else f"about {plural(minutes, 'minute')}"
+    typer.echo(f"Asking {asked}: {long}, and longer where several settings are worth being tried together. Ctrl-C changes nothing.", err=True)
 
 
 def tuning_payload(found: Tuning) -> dict[str, Any]:

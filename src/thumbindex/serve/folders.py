@@ -60,6 +60,9 @@ def add(
         raise UsageError(f"--about has {len(about):,} characters: at most {LONGEST_ABOUT} are read.")
     roots = configured_roots(present)
     _refuse_double(chosen, root, roots)
+    nested = [other for other, outer in roots.items() if root.is_relative_to(outer) or outer.is_relative_to(root)]
+    if guarded := next((each for each in nested if each in present.granted), None):
+        raise UsageError(f"{guarded} names the tokens that may see it, and {root} is a part of it, or around it: write both by hand, with tokens.")
     library_class().place_of(present.index.directory, root)
     entry = {"path": _shortest(root), **({"about": one_line(about)} if about else {})}
     _change(path, lambda text: _with_folder(text, chosen, entry))
@@ -67,10 +70,9 @@ def add(
         print_json({"name": chosen, "path": str(root), "about": entry.get("about", ""), "config": str(path)})
         return FOUND
     print_line(f"{chosen} is {root}. It stands in {path}.")
-    for other, outer in roots.items():
-        if root != outer and (root.is_relative_to(outer) or outer.is_relative_to(root)):
-            inner, around = (chosen, other) if root.is_relative_to(outer) else (other, chosen)
-            print_line(f"{inner} lies inside {around}: its notes are in both indexes.")
+    for other in nested:
+        inner, around = (chosen, other) if root.is_relative_to(roots[other]) else (other, chosen)
+        print_line(f"{inner} lies inside {around}: its notes are in both indexes.")
     print_line(f"Next: `thumbindex index` takes its notes in, `thumbindex query --folder {shlex.quote(chosen)} …` asks them.")
     return FOUND
 

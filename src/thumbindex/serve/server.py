@@ -11,6 +11,7 @@ from thumbindex.errors import UsageError
 from thumbindex.serve.opening import Opening, reported
 from thumbindex.serve.options import takes_opening
 from thumbindex.serve.stdio import serve_stdio
+from thumbindex.serve.usage import PROGRAM, Program
 
 ABOUT = "Answer questions from folders of Markdown with the right passages, cited to the line."
 
@@ -41,10 +42,12 @@ def serve(
     return serve_stdio(opening)
 
 
-server_app = typer.Typer(name="thumbindex", help=ABOUT, add_completion=False, context_settings=HELP_NAMES, pretty_exceptions_enable=False)
+SERVE_EXAMPLES = ("serve --folder notes", "serve --http --port 8080 --folder notes")
+
+server_app = Program(name=PROGRAM, help=ABOUT, context_settings=HELP_NAMES)
 """The program with this command alone."""
 
-server_app.command()(serve)
+server_app.command(examples=SERVE_EXAMPLES)(serve)
 
 
 @server_app.callback()

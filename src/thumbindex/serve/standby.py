@@ -6,6 +6,7 @@ It imports nothing but what waiting takes: each server has a child, and of those
 from __future__ import annotations
 
 import select
+import signal
 import sys
 from collections.abc import Sequence
 from typing import IO
@@ -54,12 +55,11 @@ def _is_held(lock: str) -> bool:
 
 
 if __name__ == "__main__":
+    # Ctrl-C in a terminal reaches the server's child as well: the server ends it, by closing its input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     at = sys.argv.index(REST)
-    try:
-        if not await_office(sys.argv[1:at], sys.stdin):
-            sys.exit(0)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    if not await_office(sys.argv[1:at], sys.stdin):
+        sys.exit(0)
     # Imported here: it is what waiting does without (`test_a_child_that_waits_has_loaded_little…`).
     from thumbindex.serve.child import index_for_server
 

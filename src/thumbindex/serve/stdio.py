@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
@@ -22,6 +24,8 @@ def serve_stdio(opening: Opening) -> int:
     compute_on_one_thread()  # the child that indexes, too
     take_short_turns()
     folders = named_folders(opening)
+    if sys.stdin.isatty():
+        say_what_is_awaited(folders)
     # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
@@ -40,6 +44,19 @@ def serve_stdio(opening: Opening) -> int:
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)
+
+
+def say_what_is_awaited(folders: Sequence[tuple[str, Path]]) -> None:
+    """Tell who started this in a terminal what the server waits for, and how to try it; on stderr, as stdout is the protocol's."""
+    named = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in folders)
+    lines = (
+        f"The MCP server for {', '.join(name for name, _ in folders)} waits for messages of an MCP client: a client starts this command itself.",
+        f"To set up a client:  thumbindex install CLIENT {named}",
+        f'To ask right here:   thumbindex query "your question" {named}',
+        "Ctrl-C ends the server.",
+    )
+    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.flush()
 
 
 def answer_call(background: Background, asked: Mapping[str, Any], greeting: Mapping[str, Any]) -> Mapping[str, Any] | None:

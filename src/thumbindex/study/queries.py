@@ -126,8 +126,12 @@ def _read_query(line: str, where: str) -> LabeledQuery:
 
 
 def _read_label(label: Any, where: str) -> Label:
+    if isinstance(label, str) and label.strip():
+        return Label(label, None, 1)
     if not isinstance(label, dict) or "path" not in label:
-        raise UsageError(f'{where}: not a place: write it as {{"path": "plans.md"}}, with heading and grade (1 in part, 2 fully) where you like.')
+        raise UsageError(
+            f'{where}: not a place: write it as "plans.md" or {{"path": "plans.md"}}, with heading and grade (1 in part, 2 fully) where you like.'
+        )
     given = {"heading": "text"} if label.get("heading") is not None else {}
     grade = {"grade": "a number"} if "grade" in label else {}
     _check_kinds(label, where, {"path": "text", **given, **grade})

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +128,13 @@ def deal(groups: Groups, folds: int = FOLDS) -> Groups:
     return fold_of[groups]
 
 
-def choose(axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups, rows: npt.NDArray[np.bool_]) -> tuple[Choice, ...]:
+Step = Callable[[], object]
+"""Told of each axis that was decided: of all of them `FOLDS` times, and once more with all queries."""
+
+
+def choose(
+    axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups, rows: npt.NDArray[np.bool_], step: Step = lambda: None
+) -> tuple[Choice, ...]:
     """Take on each axis in turn the best choice, where its gain over what is taken so far is more than one standard error (Breiman et al. 1984)."""
     taken: tuple[Choice, ...] = ()
     for axis in axes:
@@ -136,15 +143,16 @@ def choose(axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups, r
         best = max(axis, key=lambda choice: float(gains[choice.name].mean()), default=None)
         if best is not None and gains[best.name].mean() > max(standard_error(gains[best.name], groups[rows]), LEAST_GAIN):
             taken = (*taken, best)
+        step()
     return taken
 
 
-def cross_validate(axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups) -> Scores:
+def cross_validate(axes: Sequence[Sequence[Choice]], measure: Measure, groups: Groups, step: Step = lambda: None) -> Scores:
     """Return each query's gain over the defaults by what was chosen without it and all other queries about its documents."""
     folds, gains = deal(groups), np.zeros(len(groups))
     for fold in range(FOLDS):
         held_out = folds == fold
-        taken = choose(axes, measure, groups, ~held_out)
+        taken = choose(axes, measure, groups, ~held_out, step)
         gains[held_out] = (measure(joint_values(taken)) - measure({}))[held_out]
     return gains
 
@@ -235,10 +243,9 @@ class Tuning:
 class Asker:
     """Asks queries with some values of the grid, each only once."""
 
-    def __init__(self, library: Library, config: Config, queries: Sequence[LabeledQuery], tell: Callable[[Progress], None]) -> None:
+    def __init__(self, library: Library, config: Config, queries: Sequence[LabeledQuery], tell: Callable[[int], object] = lambda _: None) -> None:
         self._library, self._config, self._queries, self._tell = library, config, queries, tell
         self._known: dict[frozenset[tuple[str, Any]], Scores] = {}
-        self.rounds = 1  # as many as are expected
 
     def __call__(self, values: Values) -> Scores:
         """Return nDCG@10 of each query."""
@@ -249,20 +256,46 @@ class Asker:
 
     def _ask(self, values: Values) -> Scores:
         asked = self._library.answering_with(settings_of(self._config, values))
-        began = len(self._known) * len(self._queries)
-        self.rounds = max(self.rounds, len(self._known) + 1)
+        before = len(self._known) * len(self._queries)
         scores = []
         for number, query in enumerate(self._queries, start=1):
             scores.append(score_query(query, ask_unseen(asked, query, _RANKED))["nDCG@10"])
-            self._tell(Progress(self._library.folders[0][0], "tuning", began + number, self.rounds * len(self._queries)))
+            self._tell(before + number)
         return np.array(scores)
 
 
-def tune(library: Library, config: Config, given: Sequence[LabeledQuery] = (), progress: Callable[[Progress], None] = lambda _: None) -> Tuning:
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What tuning will take: every query is asked once with each setting, the defaults among them, and some with several settings together."""
+
+    queries: int
+    settings: int
+    seconds: float  # for each setting by itself
+
+
+def estimate_time(library: Library, config: Config, queries: Sequence[LabeledQuery], clock: Callable[[], float] = perf_counter) -> Estimate:
+    """Ask two queries with each setting, and take the second ones' time for that of all: with the first ones the models are loaded."""
+    tried = [{}, *(choice.values for axis in open_axes(config) for choice in axis)]
+    seconds = 0.0
+    for query in queries[:2]:
+        began = clock()
+        for values in tried:
+            ask_unseen(library.answering_with(settings_of(config, values)), query, _RANKED)
+        seconds = clock() - began
+    return Estimate(len(queries), len(tried), seconds * len(queries))
+
+
+def tune(
+    library: Library,
+    config: Config,
+    given: Sequence[LabeledQuery] = (),
+    progress: Callable[[Progress], None] = lambda _: None,
+    announce: Callable[[Estimate], object] = lambda _: None,
+) -> Tuning:
     """Choose among the grid by the folder's own queries and those `given`; `config` is what holds without tuning. Writes nothing.
 
     The library is of one folder and has its vectors, vocabulary and models ready. A choice is taken where its cross-validated gain lies above
-    zero with its whole interval, and no kind of query loses by it.
+    zero with its whole interval, and no kind of query loses by it. What it will take is announced before it begins.
     """
     began = perf_counter()
     notes = library.notes()
@@ -273,9 +306,20 @@ def tune(library: Library, config: Config, given: Sequence[LabeledQuery] = (), p
         return Tuning({}, reason, len(deciding), len(set(group_by_document(deciding).tolist())), model, seconds=perf_counter() - began)
     patient = library.answering_with(library.config.query.with_stages("rerank")).remembering()
     names = queries_from_links(notes, MOST_NAMES, tuple(kind for kind in LINK_KINDS if kind not in TELLING))
-    measure, watch = (Asker(patient, config, queries, progress) for queries in (deciding, names))
-    measure.rounds = 1 + sum(map(len, open_axes(config)))
-    return replace(decide_tuning(measure, watch, config, deciding, names), model=model, seconds=perf_counter() - began)
+    expected = estimate_time(patient, config, deciding)
+    announce(expected)
+    folder, questions, steps = library.folders[0][0], expected.queries * expected.settings, (FOLDS + 1) * len(open_axes(config))
+    decided = count(1)
+
+    def tell(asked: int) -> None:
+        if asked <= questions:
+            progress(Progress(folder, "each setting by itself", asked, questions))
+
+    def step() -> None:
+        progress(Progress(folder, "settings together", next(decided), steps))
+
+    measure, watch = Asker(patient, config, deciding, tell), Asker(patient, config, names)
+    return replace(decide_tuning(measure, watch, config, deciding, names, step), model=model, seconds=perf_counter() - began)
 
 
 def _nothing_to_tune(config: Config, deciding: Sequence[LabeledQuery]) -> str:
@@ -290,12 +334,19 @@ def _nothing_to_tune(config: Config, deciding: Sequence[LabeledQuery]) -> str:
     return "" if any(open_axes(config)) else "The configuration itself states all that the grid would change: nothing is left to tune."
 
 
-def decide_tuning(measure: Measure, watch: Measure, config: Config, deciding: Sequence[LabeledQuery], names: Sequence[LabeledQuery]) -> Tuning:
+def decide_tuning(
+    measure: Measure,
+    watch: Measure,
+    config: Config,
+    deciding: Sequence[LabeledQuery],
+    names: Sequence[LabeledQuery],
+    step: Step = lambda: None,
+) -> Tuning:
     """Choose by what `measure` says of the queries that decide; `watch` is asked of names only where there is something to take."""
     axes, groups = open_axes(config), group_by_document(deciding)
     tried = tuple(Tried(choice, interval(measure(choice.values) - measure({}), groups)) for axis in axes for choice in axis)
-    gain = interval(cross_validate(axes, measure, groups), groups)
-    chosen = choose(axes, measure, groups, np.ones(len(groups), dtype=np.bool_))
+    gain = interval(cross_validate(axes, measure, groups, step), groups)
+    chosen = choose(axes, measure, groups, np.ones(len(groups), dtype=np.bool_), step)
     values, choices = joint_values(chosen), tuple(choice.name for choice in chosen)
     kinds = _by_kind(deciding, measure({}), measure(values), decides=True)
     better = bool(chosen) and gain.low > 0
@@ -315,10 +366,12 @@ def _by_kind(queries: Sequence[LabeledQuery], before: Scores, after: Scores, *, 
 
 
 def _reason(choices: Sequence[str], gain: Interval, losing: Mapping[str, OfKind], better: bool, queries: int) -> str:
-    measured = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] nDCG@10, cross-validated on {queries:,} queries"
+    measured = (
+        f"nDCG@10, a score from 0 to 1, changes by {gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], cross-validated on {queries:,} queries"
+    )
     if not better:
-        return f"No setting was clearly better than the defaults ({measured}): the defaults stay."
+        return f"The defaults stay: of the settings tried, none is clearly better for these notes ({measured})."
     if losing:
         lost = ", ".join(f"{kind} {each.before:.3f} to {each.after:.3f}" for kind, each in losing.items())
-        return f"{'; '.join(choices)} would gain ({measured}), but some kinds lose ({lost}): the defaults stay."
-    return f"{'; '.join(choices)}: {measured}."
+        return f"The defaults stay: {'; '.join(choices)} would help most queries ({measured}), but some kinds lose ({lost})."
+    return f"Better for these notes: {'; '.join(choices)} ({measured})."

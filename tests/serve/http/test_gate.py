@@ -148,7 +148,14 @@ def test_a_request_that_says_it_is_too_large_is_refused_before_it_is_sent(serve:
         assert asking.recv(4096).startswith(b"HTTP/1.1 413 ")
 
 
-@pytest.mark.parametrize("path", ["/", "/nowhere", "/mcp/", "/mcp/x", "/metrics/.."])
+def test_a_browser_on_this_machine_is_told_what_is_here_and_a_stranger_is_not(open_running: Any, running: Any) -> None:
+    shown, refused = open_running.ask("/"), running.ask("/")
+    assert (shown.status_code, shown.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert shown.text == "This is thumbindex, a server for MCP clients: give them this address with the path /mcp.\n"
+    assert (refused.status_code, refused.json()["error"]["message"]) == (404, "Not Found")
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/mcp/", "/mcp/x", "/metrics/../x"])
 def test_errors_are_json(open_running: Any, path: str) -> None:
     refused = open_running.ask(path)
     assert (refused.status_code, refused.json()["error"]["message"]) == (404, "Not Found")

@@ -233,8 +233,8 @@ def test_a_folder_inside_another_one_is_warned_of() -> None:
     ("given", "says"),
     [
         ({"host": "0.0.0.0"}, "Others can reach 0.0.0.0, and no token"),
-        ({"host": "192.168.1.2"}, "--token-file"),
-        ({"host": "::"}, "--token-file"),
+        ({"host": "192.168.1.2"}, "thumbindex token NAME"),
+        ({"host": "::"}, "thumbindex token NAME"),
         ({"hosts": ("notes.example.org",)}, "`serve.http.hosts` lets others in"),
         ({"proxies": ("127.0.0.1",)}, "`serve.http.proxies` lets others in"),
         ({"issuer": "http://login.example.org", "url": "https://n.example.org/mcp"}, "must begin with https"),

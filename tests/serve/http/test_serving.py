@@ -18,10 +18,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from typer.testing import CliRunner
 
 from thumbindex.errors import UsageError
-from thumbindex.serve.http.app import Listening, ServerLog
-from thumbindex.serve.http.tokens import add_token
+from thumbindex.serve.cli import app
+from thumbindex.serve.http.app import Listening, ServerLog, how_to_connect
+from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.settings import HttpSettings
 
 JSON = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "query"}
@@ -33,7 +35,7 @@ META = {
 
 
 @contextmanager
-def process(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def process(tmp_path: Path, *arguments: str, new_session: bool = False) -> Iterator[subprocess.Popen[str]]:
     """Start the server on a note of its own."""
     (tmp_path / "notes").mkdir(exist_ok=True)
     (tmp_path / "notes" / "apples.md").write_text("# Apples\n\nKeep apples in a cool cellar.\n", encoding="utf-8")
@@ -52,7 +54,9 @@ def process(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     ]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "OMP_"))}
     environment = {**inherited, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    running = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    running = subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=new_session
+    )
     try:
         yield running
     finally:
@@ -134,7 +138,7 @@ def test_other_addresses_need_a_token(tmp_path: Path) -> None:
     with process(tmp_path, "--host", "0.0.0.0") as refused:
         out, err = refused.communicate(timeout=60)
     assert (refused.returncode, out) == (2, "")
-    assert err.startswith("Others can reach 0.0.0.0, and no token is asked for: make one with `thumbindex token NAME --token-file FILE`")
+    assert err.startswith("Others can reach 0.0.0.0, and no token is asked for: make one with `thumbindex token NAME`")
     token = add_token(tmp_path / "tokens", "alice")
     with process(tmp_path, "--host", "0.0.0.0", "--token-file", str(tmp_path / "tokens")) as running:
         assert running.stdout is not None
@@ -230,11 +234,56 @@ def test_the_log_says_a_line_once_in_a_while() -> None:
     assert written.getvalue() == "a folder is gone\nanother\n" * 2
 
 
-def test_a_port_that_is_taken_is_said_so(open_running: Any) -> None:
+def test_a_port_that_is_taken_is_said_so_in_one_line(open_running: Any, caplog: pytest.LogCaptureFixture) -> None:
     settings = HttpSettings(port=int(open_running.base.rpartition(":")[2]))
-    with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1, port {settings.port}: give another"):
+    with pytest.raises(UsageError, match=rf"^Port {settings.port} is taken at 127.0.0.1: choose another one with --port \(0 takes a free one\)\.$"):
         Listening(open_running.site.app, settings, print, print).run()
+    assert caplog.text == ""
     assert open_running.ask("/health").status_code == 200
+
+
+def test_an_address_that_is_not_this_machines_is_said_with_the_reason(open_running: Any) -> None:
+    with pytest.raises(UsageError, match=r"cannot listen at 192\.0\.2\.1, port 0 \(.+\): choose others with --host and --port\."):
+        Listening(open_running.site.app, HttpSettings(host="192.0.2.1", port=0), print, print).run()
+
+
+def test_in_a_terminal_it_says_what_a_client_is_given_and_elsewhere_the_address_alone(tmp_path: Path) -> None:
+    with process(tmp_path) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        url = running.stdout.readline().strip()
+        running.send_signal(signal.SIGTERM)
+        assert running.stderr.read() == ""
+    open_to_all, asking = how_to_connect(url, asks=False), how_to_connect(url, asks=True)
+    assert json.loads(open_to_all.splitlines()[1]) == {"mcpServers": {"thumbindex": {"url": url}}}
+    assert json.loads(asking.splitlines()[1])["mcpServers"]["thumbindex"]["headers"] == {"Authorization": "Bearer TOKEN"}
+    assert ("thumbindex token NAME" in open_to_all, "thumbindex token NAME" in asking) == (False, True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_ends_it_without_a_word_about_indexing(tmp_path: Path) -> None:
+    """A terminal sends it to every process of the group: the server's child, which may still be importing, too."""
+    for seconds in (0.0, 0.3):
+        with process(tmp_path, new_session=True) as running:
+            assert running.stdout is not None
+            assert running.stderr is not None
+            running.stdout.readline()
+            time.sleep(seconds)
+            os.killpg(running.pid, signal.SIGINT)
+            assert (running.stderr.read(), running.wait(20)) == ("", 0)
+
+
+def test_a_token_that_was_made_without_naming_a_file_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    made = CliRunner().invoke(app, ["token", "alice"])
+    file = default_token_file()
+    assert (file.is_relative_to(tmp_path), "From its next start on" in made.stderr) == (True, True)
+    assert os.name == "nt" or file.stat().st_mode & 0o777 == 0o600
+    with process(tmp_path) as running:
+        assert running.stdout is not None
+        url = running.stdout.readline().strip()
+        with_token = {"Authorization": f"Bearer {made.stdout.strip()}"}
+        assert [ask(url, {"query": "apples"}).status_code, ask(url, {"query": "apples"}, **with_token).status_code] == [401, 200]
 
 
 def test_its_options_are_for_http_alone(tmp_path: Path) -> None:

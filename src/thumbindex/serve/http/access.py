@@ -144,8 +144,7 @@ def admission(config: Config, folders: Folders) -> Admission:
     if not verifiers and (named or not is_loopback(settings.host)):
         reached = f"`serve.http.{named}` lets others in" if is_loopback(settings.host) else f"Others can reach {settings.host}"
         raise ConfigError(
-            f"{reached}, and no token is asked for: make one with `thumbindex token NAME --token-file FILE` and give --token-file FILE, "
-            "or set `serve.http.issuer`."
+            f"{reached}, and no token is asked for: make one with `thumbindex token NAME` and start this again, or set `serve.http.issuer`."
         )
     rights = checked_rights(
         folders,

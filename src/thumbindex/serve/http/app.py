@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -32,7 +33,7 @@ from starlette.applications import Starlette
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -42,6 +43,7 @@ from thumbindex.process import compute_on_one_thread, give_memory_back, take_sho
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
 from thumbindex.serve.http.limits import CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal
+from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
 from thumbindex.serve.stdio import claim_output
@@ -72,11 +74,18 @@ class Listening(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         """Listen, and say where. Raises UsageError where that cannot be."""
+        log = logging.getLogger("uvicorn.error")
+        log.disabled = True  # what cannot be is said below
         try:
             await super().startup(sockets)
-        except SystemExit as error:  # uvicorn has logged why
-            host, port = self._settings.host, self._settings.port
-            raise UsageError(f"The server cannot listen at {host}, port {port}: give another --host or --port, or end who listens there.") from error
+        except SystemExit as error:
+            host, port, why = self._settings.host, self._settings.port, error.__context__
+            if isinstance(why, OSError) and why.errno == errno.EADDRINUSE:
+                raise UsageError(f"Port {port} is taken at {host}: choose another one with --port (0 takes a free one).") from error
+            said = f" ({why.strerror})" if isinstance(why, OSError) and why.strerror else ""
+            raise UsageError(f"The server cannot listen at {host}, port {port}{said}: choose others with --host and --port.") from error
+        finally:
+            log.disabled = False
         port = self.servers[0].sockets[0].getsockname()[1]
         self._begun(f"http://{f'[{self._settings.host}]' if ':' in self._settings.host else self._settings.host}:{port}/mcp")
 
@@ -220,6 +229,11 @@ class Site:
         self.gate = Gate(self._sessions, self._settings, self._admission.verifier)
         self.app = self._layers()
 
+    @property
+    def asks(self) -> bool:
+        """Tell whether a token is asked for."""
+        return self._admission.verifier is not None
+
     def warnings(self) -> list[str]:
         """Say what is allowed and perhaps not meant."""
         return nested(self._folders, self._admission.rights)
@@ -240,7 +254,10 @@ class Site:
         if verifier is not None:
             metadata_url = build_resource_metadata_url(AnyHttpUrl(settings.url)) if settings.issuer else None
             gate, metrics = (RequireAuthMiddleware(each, list(settings.scopes), metadata_url) for each in (gate, request_response(metrics)))
+        # Without tokens only this machine asks, and may be told what is here; strangers find nothing at the root.
+        front = [Route("/", self._front, methods=["GET"])] if verifier is None else []
         routes = [
+            *front,
             Route("/health", self._health),
             Route("/ready", self._ready),
             Route("/metrics", metrics, methods=["GET"]),
@@ -268,6 +285,10 @@ class Site:
         async with self._sessions.open():
             yield
 
+    async def _front(self, request: Request) -> Response:
+        """Say to whoever opens the address in a browser what is here."""
+        return PlainTextResponse("This is thumbindex, a server for MCP clients: give them this address with the path /mcp.\n")
+
     async def _health(self, request: Request) -> Response:
         """Say that the process answers."""
         return JSONResponse({"status": "ok"})
@@ -286,6 +307,20 @@ class Site:
         return Response(self.metrics.text(held, self.gate.streams), media_type=CONTENT_TYPE)
 
 
+def how_to_connect(address: str, *, asks: bool) -> str:
+    """Say to whoever started the server in a terminal what a client is given."""
+    entry: dict[str, Any] = {"url": address}
+    if asks:
+        entry["headers"] = {"Authorization": "Bearer TOKEN"}
+    lines = [
+        "A client of MCP over HTTP is given that address. Most clients take it in their file of servers as",
+        f"  {json.dumps({'mcpServers': {'thumbindex': entry}}, ensure_ascii=False)}",
+        *(["in which TOKEN is what `thumbindex token NAME` printed."] if asks else []),
+        "Ctrl-C ends the server.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> int:
     """Serve clients until a signal ends it, by the configuration and what the command line has given over it; the process ends here.
 
@@ -297,6 +332,9 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     take_short_turns()
     config = opening.load()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+    if not config.serve.http.token_file and not config.serve.http.issuer and default_token_file().is_file():
+        http = replace(config.serve.http, token_file=str(default_token_file()))
+        config = replace(config, serve=replace(config.serve, http=http))
     folders = named_folders(opening)
     background = Background(opening, takes_commands=True)
     site = Site(background, folders, config, names_allowed(opening, folders))
@@ -307,6 +345,9 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
         logging.getLogger().addHandler(ServerLog(sys.stderr))  # from here on strangers are heard
         outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
         outgoing.flush()
+        if sys.stderr.isatty():
+            sys.stderr.write(how_to_connect(address, asks=site.asks))
+            sys.stderr.flush()
 
     # A signal ends the server, not the process: what follows the server's end is to be done, too. uvicorn raises it again when it is done.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from thumbindex.config import user_config_file
 from thumbindex.errors import ConfigError, UsageError
 
 PREFIX = "ti_"
@@ -26,6 +27,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _LINE = re.compile(rf"({_NAME.pattern})\s+sha256:([0-9a-f]{{64}})", re.ASCII)
 
 _HEAD = b"# Tokens of `thumbindex serve --http`, as `thumbindex token` writes them: a name and a hash a line. Delete a line to revoke it.\n"
+
+
+def default_token_file() -> Path:
+    """Return where tokens are kept if nobody says otherwise, whether the file is there or not: if it is, a server over HTTP asks for them."""
+    return user_config_file().with_name("tokens")
 
 
 def hash_token(token: str) -> bytes:
