@@ -79,12 +79,11 @@ def settled(library: Library) -> Library:
 
 def settle(library: Library) -> None:
     """Index until nothing is left to do: a file that was written in the last two seconds is read again."""
-    until = time.monotonic() + 10
-    library.index()
-    while not library.up_to_date():
-        assert time.monotonic() < until
+    newest = max(each.stat().st_mtime for _, root in library.folders for each in root.rglob("*.md"))
+    time.sleep(max(0.0, newest + 2.1 - time.time()))
+    for _ in range(2):
         library.index()
-        time.sleep(0.1)
+    assert library.up_to_date()
 
 
 @pytest.fixture
