@@ -371,7 +371,9 @@ class ServeSettings:
 
     max_tokens: int = setting(2000, "budget of an answer's text, and of its structured content, in tokens of all-MiniLM-L6-v2", least=100)
     read_tokens: int = setting(6000, "budget of `read` and `outline`, in the same tokens", least=100)
-    local: bool = setting(True, "answer the same user's `query`, `list` and `why` over a socket, where they ask the same folders; false opens none")
+    local: bool = setting(
+        True, "answer the same user's commands that only read, over a socket, where folders and settings are the same; false opens none"
+    )
     http: HttpSettings = field(default_factory=HttpSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
 

@@ -13,9 +13,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from thumbindex.library import Library
-from thumbindex.serve.terminal import file_address
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
+from thumbindex.serve.terminal import file_address
 
 FILLER = "The ferry leaves the harbor at noon and comes back late, when the lamps along the pier are lit and the kitchens are quiet again. "
 TABLE = (

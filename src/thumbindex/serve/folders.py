@@ -44,7 +44,9 @@ ConfigOption = Annotated[Path | None, typer.Option("--config", metavar="FILE", h
 def add(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder with the notes.")],
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What to call it; else as its directory is called.")] = None,
-    about: Annotated[str | None, typer.Option("--about", metavar="TEXT", help="What it holds, in a sentence: the client's model reads it.")] = None,
+    about: Annotated[
+        str | None, typer.Option("--about", metavar="SENTENCE", help="What it holds, in a sentence: the client's model reads it.")
+    ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from thumbindex.process import environment
 
-COMMANDS = ("query", "list", "why")
+COMMANDS = ("query", "list", "read", "outline", "related", "broken", "orphans", "why")
 """That only read. Each is asked both ways by `tests/serve/test_local.py`, from another directory than the server's, and must print the same."""
 
 ALONE = ("-h", "--help", "--explain", "--wait", "--wait-fresh")

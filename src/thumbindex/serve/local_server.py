@@ -16,6 +16,7 @@ from typing import Any
 
 import typer
 
+from thumbindex.config import real_folder
 from thumbindex.errors import StorageError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.model import Answer, IndexReport
@@ -37,7 +38,7 @@ from thumbindex.serve.local_client import (
     socket_folders,
     sockets_in,
 )
-from thumbindex.serve.opening import FAILURE, Opening, enclosing, open_library
+from thumbindex.serve.opening import FAILURE, Opening, open_library
 
 REQUEST_SECONDS = 0.5
 """The longest that one client may take to send a request or to take an answer: the next one waits meanwhile."""
@@ -167,14 +168,11 @@ class LocalSocket:
     def _run(self, arguments: list[str], take: Callable[[], object]) -> int | None:
         """Run a command over the open library and return its exit code; None where the command is to open the index itself."""
         try:
-            opening, _ = enclosing(_opening_in(arguments))
-            lent = self._lend(opening)
+            lent = self._lend_early(arguments)
             take()  # who serves other folders says so without the command line's modules
 
-            def open_it(asked: Opening) -> Library:
-                if asked != opening:
-                    raise Declined
-                return lent
+            def open_it(opening: Opening) -> Library:
+                return lent[opening] if opening in lent else self._lend(opening)
 
             _commands().main(arguments, "thumbindex", standalone_mode=False, obj=open_it)
         except SystemExit as ended:
@@ -182,6 +180,16 @@ class LocalSocket:
         except (Declined, Exception):  # what is wrong the command says itself
             return None
         return None
+
+    def _lend_early(self, arguments: Sequence[str]) -> Mapping[Opening, Library]:
+        """Return the open library by what a command names, as far as a glance tells; decline where that is not here."""
+        opening = _opening_in(arguments)
+        if opening.folder:
+            return {opening: self._lend(opening)}
+        here = real_folder(".")
+        if not self._library.config.folders and not any(here.is_relative_to(root) for _, root in self._library.folders):
+            raise Declined
+        return {}
 
     def _lend(self, opening: Opening) -> Library:
         """Return the open library where a command would open the same: folders, index, settings and what was tuned."""
@@ -197,7 +205,7 @@ class LocalSocket:
 
 
 def _opening_in(arguments: Sequence[str]) -> Opening:
-    """Read what a command is to open; the command line's own parser must come to the same."""
+    """Read what a command names; where the command line's own parser comes to something else, that counts."""
     pairs = zip(arguments, (*arguments[1:], ""), strict=True)
     named = [each if "=" in each else f"{each}={value}" for each, value in pairs if each.partition("=")[0] in _OPENING]
     return Opening.from_arguments(named)
