@@ -26,6 +26,7 @@ NOTES = {
     "days/log.md": "---\ndate: 2026-03-01\n---\n# Log\n\n## Storm\n\n- the roof held\n- two lanterns were lighting the stairs\n- the cat came back\n",
     "table.md": f"# Lights\n\n{TABLE}",
     "-dash.md": "# Dash\n\nThe gull took the sandwich.\n",
+    "wrapped.md": "# Otters\n\nAn otter\nholds hands\nwhile it sleeps.\n\n- otter one\n- otter two\n\n```\notter = 1\nprint(otter)\n```\n",
     "hidden.md": "# Hidden\n\n%% a remark\nof two lines %%\n\nThe albatross slept on the mast.\n",
 }
 MARK, OFF = "\x1b[1;31m", "\x1b[0m"
@@ -106,6 +107,12 @@ def test_rows_begin_and_end_between_words_and_say_where_more_text_stands(ask: As
     assert len(rows) == 5 * 3
     assert all(set(re.sub(r"…|\b\d\.", "", row).split()) <= words for row in rows)
     assert any(row.startswith("…") or row.endswith("…") for row in rows)
+
+
+def test_the_lines_of_a_paragraph_are_one_and_those_of_a_list_or_of_code_are_not(ask: Ask) -> None:
+    rows = ask("otter", "--limit", "1").stdout.splitlines()
+    assert "   An otter holds hands while it sleeps." in rows
+    assert "   - otter one" in rows
 
 
 def test_the_querys_words_are_marked_by_their_stems_on_a_terminal(ask: Ask) -> None:

@@ -53,6 +53,12 @@ _DROPPED_SHOWN = 5
 _IDLE = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
 """A line that a short answer leaves out: an empty one, a rule, the fence of a block."""
 
+_BLOCK = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
+"""A line that begins a block of its own, as an item or a row, or an empty one."""
+
+_ENDED = re.compile(r"^\s*(?:#|\||`{3}|~{3}|$)|(?:\s\s|\\)$")
+"""A line behind which a block of its own begins: a heading, a row, a fence, an empty one, or one with a break at its end."""
+
 _ELLIPSIS = "…"
 
 
@@ -198,14 +204,14 @@ def snippet(passage: Passage, width: int, rows: int) -> list[Text]:
     matched = _matched(passage, lines)
     best, room = _best(lines, matched), width - len(_INDENT) - 2 * len(_ELLIPSIS)
     found = [
-        (n, row, at > 0, at < len(wrapped) - 1)
-        for n in matched
-        if not _IDLE.fullmatch(lines[n].plain) or n == best
-        for wrapped in (_wrap(lines[n], room),)
+        (best in numbers, row, at > 0, at < len(wrapped) - 1)
+        for numbers, block in _blocks(lines, matched)
+        if not _IDLE.fullmatch(block.plain) or best in numbers
+        for wrapped in (_wrap(block, room),)
         for at, row in enumerate(wrapped)
     ]
     windows = [found[at : at + rows] for at in range(max(1, len(found) - rows + 1))]
-    windows = [each for each in windows if any(n == best for n, *_ in each)]
+    windows = [each for each in windows if any(has_best for has_best, *_ in each)]
     marked = [len(frozenset[str]().union(*(_marks_in(row) for _, row, *_ in each))) for each in windows]
     most = [each for each, count in zip(windows, marked, strict=True) if count == max(marked)]
     shown = most[(len(most) - 1) // 2 if max(marked) else 0]  # with text before and behind the words
@@ -217,6 +223,23 @@ def snippet(passage: Passage, width: int, rows: int) -> list[Text]:
     if shown[-1][3]:
         texts[-1] = texts[-1] + Text(_ELLIPSIS)
     return [Text(_INDENT) + each for each in texts]
+
+
+def _blocks(lines: Sequence[Text], matched: range) -> list[tuple[range, Text]]:
+    """Return the blocks of some lines, each with its lines' numbers: the lines of a paragraph are one, as a reader sees it."""
+    found, is_code = list[tuple[range, Text]](), False
+    for n, line in enumerate(lines):
+        is_fence = line.plain.lstrip().startswith(("```", "~~~"))
+        joins = not is_code and not is_fence and n > matched.start and not _BLOCK.match(line.plain) and not _ENDED.search(lines[n - 1].plain)
+        if n in matched:
+            if joins and found:
+                numbers, block = found.pop()
+                indent = len(line.plain) - len(line.plain.lstrip())
+                found.append((range(numbers.start, n + 1), block + Text(" ") + line[indent:]))
+            else:
+                found.append((range(n, n + 1), line))
+        is_code ^= is_fence
+    return found
 
 
 def _marks_in(text: Text) -> frozenset[str]:
