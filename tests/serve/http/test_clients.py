@@ -138,7 +138,7 @@ async def test_progress_reaches_a_client_that_waits(serve: Callable[..., Any], p
     finally:
         (place / "handbook" / "unread.md").unlink()
     assert heard
-    assert heard[0] == "indexed 0 of 1 files"
+    assert heard[0] == "indexed 0 of 1 file"
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
