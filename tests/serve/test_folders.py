@@ -147,3 +147,14 @@ def test_folders_of_one_name_are_told_apart_by_where_they_are(home: Path) -> Non
     both = [home / "two/docs", home / "one/docs"]
     found = [[name for name, _ in resolve_folders(config, given)] for given in (both, both[::-1])]
     assert found == [["one/docs", "two/docs"], ["one/docs", "two/docs"]]
+
+
+def test_remarks_behind_a_folder_that_is_removed_stay(run: Run, home: Path, config: Path) -> None:
+    config.write_text(f"[folders.notes]\npath = '{home}/one/docs'\n\n# my own remark\n# query.limit = 7\n", encoding="utf-8")
+    assert run("remove", "notes").exit_code == 0
+    assert config.read_text(encoding="utf-8").strip() == "# my own remark\n# query.limit = 7"
+
+
+def test_removing_a_folder_says_that_its_tokens_went(run: Run, home: Path, config: Path) -> None:
+    config.write_text(f"[folders.notes]\npath = '{home}/one/docs'\ntokens = ['alice']\n", encoding="utf-8")
+    assert "The tokens that may see it went, too" in run("remove", "notes").stdout

@@ -156,6 +156,8 @@ def test_a_server_answers_in_the_same_bytes_with_the_same_exit_code(
         ("", ("query", "green button")),
         ("", ("query", "green button", "--folder", ".")),
         ("..", ("query", "green button", "--folder", "vault")),
+        ("plugins", ("read", "./canvas.md", "--folder", "..")),
+        ("plugins", ("related", "../sync.md", "--folder", "..")),
         ("plugins", ("why", "canvas.md", "boxes and arrows", "--folder", "..")),
         ("plugins", ("why", "canvas.md#Canvas", "boxes and arrows", "--folder", "..", "--json")),
     ],

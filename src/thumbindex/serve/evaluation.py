@@ -14,8 +14,8 @@ from rich.table import Table
 from thumbindex.config import changed
 from thumbindex.errors import UsageError
 from thumbindex.model import Tuned
-from thumbindex.serve.opening import FOUND, NOT_FOUND, WITH_VOCABULARY, Opening, enclosing, named_folders, reported, say_error
-from thumbindex.serve.options import JsonOption, open_for, takes_opening
+from thumbindex.serve.opening import FOUND, NOT_FOUND, WITH_VOCABULARY, Opening, named_folders, reported, say_error
+from thumbindex.serve.options import JsonOption, chosen_here, open_for, takes_opening
 from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_tables
 from thumbindex.serve.wording import as_written
 from thumbindex.study.compare import Baseline, ablate, ablation_variants, check_baseline, compare_with, read_baseline
@@ -69,7 +69,7 @@ def evaluate_queries(
             check_baseline(earlier, sets)
 
     check(sets)  # before anything is opened: an index may have to be made
-    with _sources(sets, enclosing(opening)[0], lambda which: open_for(ctx, which), with_vocabulary=ablate) as sources:
+    with _sources(sets, chosen_here(opening), lambda which: open_for(ctx, which), with_vocabulary=ablate) as sources:
         if from_links:
             check([QuerySet(each.name, each.queries) for each in sources])
         if keep:
@@ -168,7 +168,7 @@ def tune_folder(
     as_json: JsonOption = False,
 ) -> int:
     """Decide from a folder's own links and descriptions how it is searched best; the defaults stay where nothing is clearly better."""
-    untuned = opening.over(_UNTUNED)
+    untuned = chosen_here(opening).over(_UNTUNED)
     if undo:
         with open_for(ctx, untuned) as library:
             undone = library.undo_tuned()

@@ -27,7 +27,7 @@ from thumbindex.serve.clients.edit import (
     write_text,
 )
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
-from thumbindex.serve.options import JsonOption, takes_opening
+from thumbindex.serve.options import JsonOption
 from thumbindex.serve.terminal import print_json, print_line
 from thumbindex.settings import Config
 from thumbindex.text import one_line, plural
@@ -54,6 +54,8 @@ def add(
     path, present, root = _file(config), Opening(config=config).load(), real_folder(directory)
     if not root.is_dir():
         raise UsageError(f"{directory}: there is no folder {root}: check the path.")
+    if str(root) != str(root).encode("utf-8", "replace").decode("utf-8"):
+        raise UsageError(f"{root!r} is no text that a configuration can hold: give the folder a name in UTF-8.")
     chosen = root.name if name is None else name
     if not _NAME.fullmatch(chosen):
         given = "Its directory's name will not do" if name is None else f"The name {one_line(name)!r} will not do"
@@ -80,13 +82,17 @@ def add(
 
 
 @reported
-@takes_opening
-def folders(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -> int:
+def folders(
+    config: ConfigOption = None,
+    index: Annotated[Path | None, typer.Option("--index", metavar="DIR", help="The directory that holds the indexes, one a folder.")] = None,
+    as_json: JsonOption = False,
+) -> int:
     """List the folders that have a name: where each is, what it is about, and how far its index is."""
-    config = opening.load()
-    roots = configured_roots(config)
+    opening = Opening(index=index, config=config)
+    present = opening.load()
+    roots = configured_roots(present)
     indexed = _indexed(opening, roots)
-    listed = [_facts(name, root, config, indexed.get(root)) for name, root in sorted(roots.items())]
+    listed = [_facts(name, root, present, indexed.get(root)) for name, root in sorted(roots.items())]
     if as_json:
         print_json({"folders": listed})
     else:
@@ -107,7 +113,8 @@ def remove(
     as_json: JsonOption = False,
 ) -> int:
     """Take a folder's name out of the configuration; notes and index stay."""
-    path, roots = _file(config), configured_roots(Opening(config=config).load())
+    present = Opening(config=config).load()
+    path, roots = _file(config), configured_roots(present)
     found = name if name in roots else next((each for each, root in roots.items() if root == real_folder(name)), None)
     if found is None:
         near = get_close_matches(name, roots, n=1)
@@ -118,6 +125,8 @@ def remove(
         print_json({"name": found, "path": str(roots[found]), "config": str(path)})
         return FOUND
     print_line(f"{found} is no longer in {path}. Its notes are untouched.")
+    if found in present.granted:
+        print_line("The tokens that may see it went, too: state them again before a server shares it.", "bold")
     print_line(f"Its index stays: `thumbindex forget --folder {shlex.quote(str(roots[found]))}` deletes it.")
     return FOUND
 

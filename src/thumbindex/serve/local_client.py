@@ -36,6 +36,12 @@ ANSWER_SECONDS = 10.0
 LONGEST_PATH = 100
 """Bytes: a socket's address has 104 on macOS and 108 on Linux."""
 
+WRITE_SECONDS = 0.01
+"""Before another try to write to a reader that is full."""
+
+FAILURE = 3
+"""The exit code of a command that failed, as in `serve/opening.py`."""
+
 END, STDOUT, STDERR, TAKEN = range(4)
 """What a frame of a reply is: the exit code, what a command prints, or the word that the request is being worked on."""
 
@@ -209,10 +215,15 @@ def _read(connection: socket.socket, size: int, until: float) -> bytes:
 
 def _print(frames: Sequence[tuple[int, bytes]]) -> int:
     """Print an answer and return its exit code; a reader that leaves has had enough."""
-    try:
-        for kind, body in frames:
-            while kind in (STDOUT, STDERR) and body:
+    for kind, body in frames:
+        while kind in (STDOUT, STDERR) and body:
+            try:
                 body = body[os.write(kind, body) :]
-    except BrokenPipeError:
-        return 0
+            except BlockingIOError:
+                time.sleep(WRITE_SECONDS)
+            except BrokenPipeError:
+                return 0
+            except OSError as error:
+                sys.stderr.write(f"The answer cannot be written: {error.strerror}.\n")
+                return FAILURE
     return frames[-1][1][0]

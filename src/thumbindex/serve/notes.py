@@ -166,7 +166,7 @@ def place_here(given: str, library: Library) -> tuple[str, str | None]:
     written, _ = split_citation(given)
     file, mark, heading = written.partition("#")
     is_from_here = file.replace(os.sep, "/").split("/")[0] in {".", ".."}
-    there = Path(os.path.abspath(file) if is_from_here else named_here(written, library).partition("#")[0])  # noqa: PTH100 - `..` is taken away
+    there = Path(os.path.abspath(absolute(file)) if is_from_here else named_here(written, library).partition("#")[0])  # noqa: PTH100 - `..` is taken away
     for name, root in sorted(library.folders, key=lambda each: -len(each[1].parts)) if there.is_absolute() else ():
         for each in (there, Path(os.path.realpath(there.parent)) / there.name, Path(os.path.realpath(there))):
             if each.is_relative_to(root):

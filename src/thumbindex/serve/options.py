@@ -53,10 +53,15 @@ def takes_opening(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def open_for(ctx: typer.Context, opening: Opening) -> Library:
     """Open the folders that are named, else the one around the current directory, and say which that is."""
+    return open_named(ctx, chosen_here(opening))
+
+
+def chosen_here(opening: Opening) -> Opening:
+    """Return the opening of the folder around the current directory where none is named, and say which that is."""
     chosen, said = enclosing(opening)
     if said:
         say_error(said, color=None)
-    return open_named(ctx, chosen)
+    return chosen
 
 
 def open_named(ctx: typer.Context, opening: Opening) -> Library:

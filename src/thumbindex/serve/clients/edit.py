@@ -428,8 +428,7 @@ def read_table(text: str, keys: Sequence[str]) -> Any:
 def put_table(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
     """Return the text with an entry as a table; keys of the table that are not ours stay. Raises Malformed."""
     now, newline = read_table(text, keys), _newline(text)
-    # JSON's strings and lists are TOML's, but for one control character that JSON leaves as it is.
-    written = {key: f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}".replace("\x7f", "\\u007f") for key, value in entry.items()}
+    written = _statements(entry, newline)
     if now is None:
         put = _with_empty_line(text, newline) + f"[{'.'.join(map(_key, keys))}]{newline}" + "".join(written.values())
     elif not isinstance(now, dict):
@@ -444,6 +443,11 @@ def put_table(text: str, keys: Sequence[str], entry: Mapping[str, Any]) -> str:
             if ours is None:
                 put += "".join(line for key, line in changed.items() if key not in there)
     return _read_again(text, put, keys, {**(now or {}), **entry})
+
+
+def _statements(entry: Mapping[str, Any], newline: str) -> dict[str, str]:
+    """Return the line that sets each key: JSON's strings and lists are TOML's, but for one control character that JSON leaves as it is."""
+    return {key: f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}".replace("\x7f", "\\u007f") for key, value in entry.items()}
 
 
 def _key(name: str) -> str:
@@ -466,13 +470,14 @@ def take_table(text: str, keys: Sequence[str]) -> str:
             if is_first and kept and not kept[-1].text.strip():
                 kept.pop()
             remarks, is_first = [], False
+    kept += remarks if any(part.text.strip() for part in remarks) else []  # somebody's own, at the end of the file
     return _read_again(text, "".join(part.text for part in kept), keys, None)
 
 
 def put_item(text: str, name: str, entry: Mapping[str, Any]) -> str:
     """Return the text with an entry as the last one of an array of tables. Raises Malformed."""
     newline = _newline(text)
-    lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}" for key, value in entry.items())
+    lines = "".join(_statements(entry, newline).values())
     put = _with_empty_line(text, newline) + f"[[{name}]]{newline}{lines}"
     return _read_as(put, (name,), {**tomllib.loads(text), name: [*(read_table(text, (name,)) or ()), dict(entry)]})
 

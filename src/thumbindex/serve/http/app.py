@@ -332,7 +332,9 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     take_short_turns()
     config = opening.load()
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
-    if not config.serve.http.token_file and not config.serve.http.issuer and default_token_file().is_file():
+    is_said = "token_file" in given or "serve.http.token_file" in config.written  # empty: no token is to be asked for
+    if not is_said and not config.serve.http.issuer and default_token_file().is_file():
+        say_error(f"Clients are asked for the tokens of {default_token_file()}; `--token-file ''` asks for none.", color=None)
         http = replace(config.serve.http, token_file=str(default_token_file()))
         config = replace(config, serve=replace(config.serve, http=http))
     folders = named_folders(opening)
