@@ -11,6 +11,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from thumbindex.library import Library
 from thumbindex.model import Passage
+from thumbindex.settings import LONGEST_PHRASING, MOST_REWORDINGS
 
 _HIDDEN = ["folder", "path", "heading_path", "start_line", "end_line", "match_start", "match_end"]
 """Kept from the model that answers: the citation says it all in one line."""
@@ -27,6 +28,13 @@ class Narrowing(TypedDict, total=False):
     until: date
 
 
+class Phrasings(TypedDict):
+    """Other words for a query, as in `Library.query`."""
+
+    also: tuple[str, ...]
+    passage: str
+
+
 class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]  # LlamaIndex is not followed by mypy
     """Retrieves cited passages from a library; where it finds no answer, no node."""
 
@@ -36,7 +44,14 @@ class ThumbindexRetriever(BaseRetriever):  # type: ignore[misc]  # LlamaIndex is
         super().__init__(callback_manager=callback_manager)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [as_node(passage) for passage in self._library.query(query_bundle.query_str, **self._narrowing).passages]
+        found = self._library.query(query_bundle.query_str, **phrasings_of(query_bundle), **self._narrowing)
+        return [as_node(passage) for passage in found.passages]
+
+
+def phrasings_of(query_bundle: QueryBundle) -> Phrasings:
+    """Return what is to be embedded beside a query, as HyDE has it: an answer as it might read, then rewordings."""
+    others = [text[:LONGEST_PHRASING] for text in query_bundle.custom_embedding_strs or () if text != query_bundle.query_str]
+    return {"passage": others[0] if others else "", "also": tuple(others[1 : 1 + MOST_REWORDINGS])}
 
 
 def as_node(passage: Passage) -> NodeWithScore:

@@ -277,6 +277,8 @@ class Query:
     text: str
     limit: int = 5
     filters: Filters = field(default_factory=Filters)
+    also: tuple[str, ...] = ()  # rewordings by the one who asks: searched beside it
+    passage: str = ""  # how an answer might read: searched beside it, and no evidence that there is one
 
 
 @dataclass(frozen=True, slots=True)

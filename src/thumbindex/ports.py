@@ -46,6 +46,9 @@ class Embedder(Protocol):
     def embed_query(self, text: str) -> Vector:
         """Embed a text that searches."""
 
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Embed texts that search, side by side: shape (len(texts), dimensions), each as `embed_query` does."""
+
     def embed_tokens(self, text: str) -> Matrix:
         """Return one normalized vector a token, special tokens left out: shape (tokens, dimensions)."""
 

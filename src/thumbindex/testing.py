@@ -58,6 +58,10 @@ class FakeEmbedder:
         self.embedded += 1
         return self._embed(text)
 
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Embed texts that search: shape (len(texts), dimensions)."""
+        return np.array([self.embed_query(text) for text in texts], dtype=np.float32).reshape(len(texts), self.dimensions)
+
     def embed_tokens(self, text: str) -> Matrix:
         """Return one normalized vector a word: shape (words, dimensions)."""
         # hash() differs from process to process; a digest does not

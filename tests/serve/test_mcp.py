@@ -56,7 +56,8 @@ async def test_both_eras_of_the_protocol_see_five_small_read_only_tools(server: 
         tools = (await client.list_tools()).tools
     assert [tool.name for tool in tools] == ["query", "read", "outline", "related", "status"]
     assert all(tool.annotations and tool.annotations.read_only_hint and tool.annotations.idempotent_hint and tool.title for tool in tools)
-    assert len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in tools])) < 6000
+    as_sent = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in tools], separators=(",", ":"), ensure_ascii=False)
+    assert len(as_sent.encode()) < 6000
 
 
 async def test_the_instructions_name_the_folders(server: Server) -> None:

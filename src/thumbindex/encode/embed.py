@@ -154,6 +154,11 @@ class _Embedder:
         """Embed a text that searches."""
         return self._embed(self._card.query_prefix + text)
 
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Embed texts that search, side by side: shape (len(texts), dimensions)."""
+        rows = _side_by_side(self._embed, [self._card.query_prefix + text for text in texts], self._workers)
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimensions)
+
     def _embed(self, text: str) -> Vector:
         raise NotImplementedError
 

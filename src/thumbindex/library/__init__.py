@@ -228,6 +228,8 @@ class Library:
         self,
         text: str,
         *,
+        also: Sequence[str] = (),
+        passage: str = "",
         limit: int | None = None,
         folder: Sequence[str] = (),
         path: Sequence[str] = (),
@@ -251,7 +253,8 @@ class Library:
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
-        query = checked(Query(text, limit, Filters(tuple(folder), tuple(path), tuple(tag), since, until, tuple(without))))
+        filters = Filters(tuple(folder), tuple(path), tuple(tag), since, until, tuple(without))
+        query = checked(Query(text, limit, filters, tuple(also), passage))
         wait = checked_wait(wait_fresh)
         readers = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         freshness = wait_until_fresh(readers, wait, progress or (lambda _: None), interrupted, attended) if wait else None
@@ -272,6 +275,8 @@ class Library:
         path: str,
         text: str,
         *,
+        also: Sequence[str] = (),
+        passage: str = "",
         limit: int | None = None,
         folder: Sequence[str] = (),
         glob: Sequence[str] = (),
@@ -285,7 +290,7 @@ class Library:
         """
         self._known(folder)
         limit = self.config.query.limit if limit is None else limit
-        query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since, until)))
+        query = checked(Query(text, limit, Filters(tuple(folder), tuple(glob), tuple(tag), since, until), tuple(also), passage))
         self._models_for_query()
         return why(path, query, self._readers, self.config.query, self._embedder, self._reranker)
 

@@ -30,7 +30,7 @@ from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import RETRIEVERS, run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
-from thumbindex.settings import LONGEST_QUERY, QuerySettings
+from thumbindex.settings import LONGEST_PHRASING, LONGEST_QUERY, MOST_REWORDINGS, QuerySettings
 
 AT_ONCE = 2
 """Questions that are answered at once: one computes in Python while another one's vectors are multiplied outside of it."""
@@ -209,6 +209,11 @@ def checked(query: Query) -> Query:
         raise UsageError("The query is empty: say what to look for.")
     if len(query.text) > LONGEST_QUERY:
         raise UsageError(f"The query has {len(query.text):,} characters, more than 10,000 characters: ask for less.")
+    if len(query.also) > MOST_REWORDINGS:
+        raise UsageError(f"also has {len(query.also)} rewordings, more than {MOST_REWORDINGS}: give the best of them.")
+    for name, text in (*(("A rewording in also", each) for each in query.also), ("The passage", query.passage)):
+        if len(text) > LONGEST_PHRASING:
+            raise UsageError(f"{name} has {len(text):,} characters, more than {LONGEST_PHRASING:,}: a sentence or two will do.")
     if query.limit < 1:
         raise UsageError(f"limit is {query.limit}: ask for at least 1 passage.")
     return replace(query, filters=checked_filters(query.filters))

@@ -8,6 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from thumbindex.index.editions import finish_sweep
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
@@ -54,6 +56,12 @@ class RememberedQueries(Embedder):
         if text not in self._known:
             self._known[text] = self._embedder.embed_query(text)
         return self._known[text]
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return queries' vectors; those that were not asked for before are embedded side by side."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        self._known.update(zip(fresh, self._embedder.embed_queries(fresh), strict=True))
+        return np.array([self._known[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dimensions)
 
     def embed_tokens(self, text: str) -> Matrix:
         """Return one vector a token."""

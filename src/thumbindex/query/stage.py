@@ -31,6 +31,18 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Phrasing:
+    """Other words for a query, which came with it, and what each retriever finds by them alone."""
+
+    name: str  # `also 1` and so on, or `passage`
+    text: str
+    terms: tuple[Term, ...] = ()
+    identifiers: tuple[Term, ...] = ()
+    vector: Vector | None = None
+    lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Search:
     """A query on its way to an answer. Each stage puts back what it found out."""
 
@@ -50,6 +62,7 @@ class Search:
     listed: int | None = None  # where the query is filters alone, how many documents they let through
     vector: Vector | None = None  # the query's, set by search_vector
     lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
+    phrasings: tuple[Phrasing, ...] = ()  # beside the query's own words
     candidates: tuple[Candidate, ...] = ()  # best first
     passages: tuple[Passage, ...] = ()  # best first
     dropped: tuple[Dropped, ...] = ()  # by all stages so far

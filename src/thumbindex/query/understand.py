@@ -23,6 +23,8 @@ from thumbindex.text import STOP_WORDS, composed, fold, form_key, has_cjk, ident
 QUOTED = re.compile(r'["“„＂]([^"“”„＂]+)["”“＂]')
 """A phrase between straight, curly or wide double quotes."""
 
+QUOTES = re.compile('["“”„＂]')
+
 _IDENTIFIER = re.compile(
     r"^--?[A-Za-z][\w-]*$"  # --flag
     r"|\w_\w|^_+\w|::|->|\w\(\)|://|[{}]|^[$@]\w|\\\w"  # snake_case, a::b, a->b, call(), scheme://, {%, $x, @x

@@ -28,8 +28,10 @@ from thumbindex.serve.last_answer import erase_answer, open_result, remember_ans
 from thumbindex.serve.notes import broken, index_words, named_here, orphans, outline, read, related
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import (
+    AlsoOption,
     GlobOption,
     JsonOption,
+    PassageOption,
     SinceOption,
     TagOption,
     UntilOption,
@@ -37,6 +39,7 @@ from thumbindex.serve.options import (
     filters_from_options,
     open_for,
     open_named,
+    phrasings_from_options,
     takes_opening,
 )
 from thumbindex.serve.server import ABOUT, HELP_NAMES, SERVE_EXAMPLES, serve
@@ -81,6 +84,8 @@ def why_note(
     path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question that it should answer, in quotes or not.")],
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100.")] = None,
+    also: AlsoOption = None,
+    passage: PassageOption = "",
     tag: TagOption = None,
     glob: GlobOption = None,
     since: SinceOption = None,
@@ -92,7 +97,8 @@ def why_note(
     filters, text = filters_from_options(tag, glob, since, until), replace_surrogates(" ".join(words))
     with open_for(ctx, opening) as library:
         _load_models(library)
-        ask = partial(library.why, limit=limit, glob=filters.path, tag=filters.tag, since=filters.since, until=filters.until)
+        narrowing = {"glob": filters.path, "tag": filters.tag, "since": filters.since, "until": filters.until}
+        ask = partial(library.why, limit=limit, **phrasings_from_options(also, passage), **narrowing)
         try:
             found = ask(named_here(path, library), text)
         except UnknownPathError as error:
@@ -196,6 +202,8 @@ def query(
     opening: Opening,
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question, in quotes or not. One that begins with a dash follows `--`.")],
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages returned, 1 to 100.")] = None,
+    also: AlsoOption = None,
+    passage: PassageOption = "",
     explain: Annotated[bool, typer.Option("--explain", help="Show what each stage did, and how each passage came to its place.")] = False,
     tag: TagOption = None,
     path: GlobOption = None,
@@ -217,7 +225,15 @@ def query(
     filters = filters_from_options(tag, path, since, until)
     narrowing = {name: given for name in ("tag", "path", "since", "until") if (given := getattr(filters, name))}
     with open_for(ctx, opening) as library:
-        ask = partial(library.query, replace_surrogates(text), limit=limit, wait_fresh=wait_fresh, explain=explain, **narrowing)
+        ask = partial(
+            library.query,
+            replace_surrogates(text),
+            limit=limit,
+            wait_fresh=wait_fresh,
+            explain=explain,
+            **phrasings_from_options(also, passage),
+            **narrowing,
+        )
         answer = _answer(library, ask, wait)
         roots = dict(library.folders)
         if as_json:

@@ -14,6 +14,7 @@ import typer
 from thumbindex.errors import UsageError
 from thumbindex.model import Filters
 from thumbindex.serve.opening import Opening, enclosing, open_library, say_error
+from thumbindex.serve.tools import replace_surrogates
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -73,7 +74,14 @@ def open_named(ctx: typer.Context, opening: Opening) -> Library:
 SinceOption = Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only notes of this date (YYYY-MM-DD) or later.")]
 UntilOption = Annotated[str | None, typer.Option("--until", metavar="DATE", help="Only notes of this date or earlier.")]
 TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only notes with this tag; repeatable, all must be there.")]
+AlsoOption = Annotated[list[str] | None, typer.Option("--also", metavar="TEXT", help="Other words for the question; repeatable, up to four.")]
+PassageOption = Annotated[str, typer.Option("--passage", metavar="TEXT", help="The answer as it might read, a sentence or two.")]
 GlobOption = Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="Only notes at these paths; repeatable.")]
+
+
+def phrasings_from_options(also: list[str] | None, passage: str) -> dict[str, Any]:
+    """Return the other phrasings of a question that options give, as `Library.query` takes them."""
+    return {"also": tuple(map(replace_surrogates, also or ())), "passage": replace_surrogates(passage)}
 
 
 def filters_from_options(tag: list[str] | None, path: list[str] | None, since: str | None, until: str | None) -> Filters:

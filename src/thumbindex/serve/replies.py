@@ -137,7 +137,7 @@ _GIVES_WAY = ("query", "corrected", "terms", "stages", "retrievers", "notes")
 _EXPLAINED = 4
 """How many times as long as any other an explained answer may be that was given no budget: who asks why wants to see the passages, too."""
 
-_LIBRARY_ARGUMENTS = {"limit", "folder", "path", "tag", "since", "until", "wait_fresh"}
+_LIBRARY_ARGUMENTS = {"also", "passage", "limit", "folder", "path", "tag", "since", "until", "wait_fresh"}
 """Arguments of `query` that are the library's; the others are about the answer's form."""
 
 
@@ -312,7 +312,7 @@ def count_reply(reply: Reply, size: Size) -> int:
 
 def _reply_why(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """Tell why a note is, or is not, among the answers to a question."""
-    filters = {name: arguments[name] for name in ("limit", "folder", "tag", "since", "until") if name in arguments}
+    filters = {name: arguments[name] for name in ("also", "passage", "limit", "folder", "tag", "since", "until") if name in arguments}
     found = library.why(arguments["why"], arguments["query"], glob=arguments.get("path", ()), **filters)
     loading = [] if library.models_ready else ["keywords only this time: the model is still being loaded"]
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * _EXPLAINED
