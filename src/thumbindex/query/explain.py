@@ -36,7 +36,7 @@ from thumbindex.query.filters import select
 from thumbindex.query.parents import is_inside, is_more_than_headings, parents, place_of_chunk, place_of_passage
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import fuse, retriever_weights
-from thumbindex.query.retrieve import all_terms, field_weights, first_documents, neighbors
+from thumbindex.query.retrieve import all_identifiers, all_terms, field_weights, first_documents, neighbors
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
 from thumbindex.text import plural
@@ -139,9 +139,8 @@ def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: To
     mask[[n for group in groups for n in group]] = True
     boosts = field_weights(tools.settings.search_keyword).fields
     terms = all_terms(search.terms, [each.terms for each in search.phrasings])
-    identifiers = all_terms(search.identifiers, [each.identifiers for each in search.phrasings])
     asked = [(each, name) for term in terms for each in (replace(term, others=()), *term.others) for name in boosts]
-    asked += [(replace(term, others=()), "code") for term in identifiers]
+    asked += [(replace(term, others=()), "code") for term in all_identifiers(search)]
     held: dict[str, dict[str, set[ChunkId]]] = {}
     for term, name in asked:
         found = tools.snapshot.keyword.search([replace(term, weight=1.0)], KeywordWeights({name: 1.0}), int(mask.sum()), mask)

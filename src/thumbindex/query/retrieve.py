@@ -52,10 +52,15 @@ def all_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Te
     return tuple(found.values())
 
 
+def all_identifiers(search: Search) -> tuple[Term, ...]:
+    """Return the query's words as they are written, and the whole identifiers of its other phrasings: their plain words `search_keyword` looks up."""
+    return all_terms(search.identifiers, [[term for term in each.identifiers if term.weight > 1] for each in search.phrasings])
+
+
 def search_code(search: Search, tools: Tools) -> Search:
     """Find chunks by identifiers and words as they are written."""
     settings = tools.settings.search_code
-    identifiers = all_terms(search.identifiers, [each.identifiers for each in search.phrasings])
+    identifiers = all_identifiers(search)
     if not identifiers:
         return search
     weights = KeywordWeights({"code": 1.0}, settings.k1, settings.b)
