@@ -643,6 +643,40 @@ class IngestionCounts:
     most_boost: float
 
 
+# ------------------------------------------------------------------ whether a citation holds
+
+CitationState = Literal["there", "moved", "changed", "gone", "never_there"]
+"""What became of what was cited: as it was; elsewhere; in other words; nowhere, though its address has a digest of it; and nothing says that
+it ever was."""
+
+
+@dataclass(frozen=True, slots=True)
+class CitationCheck:
+    """One citation, with one of the texts that it is given for, and what became of that."""
+
+    citation: str  # as it is written
+    quotation: str  # empty where nothing is quoted
+    state: CitationState
+    reason: str = ""  # in words, where the state does not say it all
+    now: str = ""  # the citation of where it is now; empty where that is nowhere
+    address: str = ""  # of the passage there
+    folder: str = ""
+    path: str = ""
+    start_line: int = 0
+    end_line: int = 0
+    text: str = ""  # the lines there, where they say something else
+    differs: str = ""  # in which words: the quotation's against the note's
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What became of the citations of a text, in their order."""
+
+    checks: tuple[CitationCheck, ...]
+    left_out: int = 0  # citations beyond those that one call checks
+    uncited: int = 0  # quotations beside which no citation stands
+
+
 # ------------------------------------------------------------------ what a library tells of itself
 
 

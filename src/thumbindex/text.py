@@ -19,17 +19,17 @@ STOP_WORDS = frozenset(
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 """Control characters, whatever some program takes for the end of a line, and what turns the direction of writing."""
 
-_CJK = (
+CJK = (
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"  # iteration marks, kana, the long vowel; no middle dot
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
     "\uac00-\ud7af"  # syllables of Korean
 )
 
-_WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^\W_])+)*")
-_LETTER = rf"(?:(?![{_CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may stand apart from its letter
-_WRITTEN = re.compile(rf"[{_CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
-_HAS_CJK = re.compile(rf"[{_CJK}]")
-_CJK_RUN = re.compile(rf"[{_CJK}]+")
+_WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
+_LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may stand apart from its letter
+_WRITTEN = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
+_HAS_CJK = re.compile(rf"[{CJK}]")
+_CJK_RUN = re.compile(rf"[{CJK}]+")
 _WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")  # half and full width, and radicals that stand for characters
 _PLAIN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # what _WORD finds where there is none of these, twice as fast
 _OWNED = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _bare: at the end of a word of _PLAIN

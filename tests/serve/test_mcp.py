@@ -51,10 +51,10 @@ async def refused(server: Server, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_both_eras_of_the_protocol_see_five_small_read_only_tools(server: Server, mode: str) -> None:
+async def test_both_eras_of_the_protocol_see_six_small_read_only_tools(server: Server, mode: str) -> None:
     async with Client(server, mode=mode) as client:
         tools = (await client.list_tools()).tools
-    assert [tool.name for tool in tools] == ["query", "read", "outline", "related", "status"]
+    assert [tool.name for tool in tools] == ["query", "read", "outline", "related", "verify", "status"]
     assert all(tool.annotations and tool.annotations.read_only_hint and tool.annotations.idempotent_hint and tool.title for tool in tools)
     assert len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in tools])) < 6000
 
@@ -267,7 +267,7 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("related", {"path": "sink.md"}, "sync.md"),
         ("outline", {"path": "plugin"}, "No document"),
         ("status", {"verbose": True}, "`status` takes no arguments"),
-        ("search", {"query": "x"}, "The tools are query, read, outline, related, status"),
+        ("search", {"query": "x"}, "The tools are query, read, outline, related, verify, status"),
     ],
 )
 async def test_a_wrong_call_is_told_what_to_do(server: Server, tool: str, arguments: dict[str, Any], says: str) -> None:

@@ -416,7 +416,7 @@ def _open_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, boo
 def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
     """Return a document's lines as they stand on disk: all, those under a heading, or a range."""
     reader, document = found.reader, found.document
-    text = _text(reader, document.path)
+    text = text_now(reader, document.path)
     rows = text.split("\n")
     if rows and not rows[-1]:
         rows.pop()
@@ -461,7 +461,7 @@ def _entry_of(document: Document) -> OutlineEntry:
 def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
     """List a document's title and headings."""
     reader, document = found.reader, found.document
-    headings = headings_of(document.path, _text(reader, document.path))
+    headings = headings_of(document.path, text_now(reader, document.path))
     title = OutlineEntry(reader.folder.name, document.path, 0, document.title, 1)
     return (title, *(OutlineEntry(reader.folder.name, document.path, level, text, line) for level, text, line in headings))
 
@@ -494,7 +494,8 @@ def nearest_documents(snapshot: Snapshot, own: DocumentId, limit: int) -> list[t
     return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
 
-def _text(reader: Reader, path: str) -> str:
+def text_now(reader: Reader, path: str) -> str:
+    """Return a note's text as it is on disk. Raises UnknownPathError where it cannot be read, or may not be."""
     data = read_bytes(reader.folder.root, path, reader.folder.config.corpus)
     if isinstance(data, Problem) and not reader.folder.root.is_dir():
         raise UnknownPathError(f"{path} cannot be read: the folder {reader.folder.root} is not there now; `query` answers from what was read last.")

@@ -25,6 +25,7 @@ from thumbindex.model import (
     Related,
     Standpoint,
     Step,
+    Verification,
     Why,
 )
 from thumbindex.serve.wording import PASSAGE_FACTS, dedup_share, deduplicated, flagged, is_much, passage_flags
@@ -114,6 +115,11 @@ def related_payload(related: Related, limit: int) -> dict[str, Any]:
 def broken_payload(found: BrokenLinks) -> dict[str, Any]:
     """Return what `broken --json` prints."""
     return {"links": as_json(found.links), "unmet": as_json(found.unmet)}
+
+
+def verification_payload(found: Verification) -> dict[str, Any]:
+    """Return what `verify --json` prints."""
+    return {"citations": as_json(found.checks), "left_out": found.left_out, "uncited": found.uncited}
 
 
 def passage_payload(passage: Passage) -> dict[str, Any]:

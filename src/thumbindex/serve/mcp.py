@@ -38,6 +38,7 @@ from thumbindex.serve.replies import (
     reply_read,
     reply_related,
     reply_status,
+    reply_verify,
 )
 from thumbindex.serve.subscriptions import Subscriber, Subscribers, follow_for_clients
 from thumbindex.serve.tools import check_arguments
@@ -241,6 +242,7 @@ class _Requests:
             "read": self._over(reply_read),
             "outline": self._over(reply_outline),
             "related": self._over(reply_related),
+            "verify": self._over(reply_verify),
             "status": lambda arguments, _: reply_status(background.library(), background.notes(), background.progress()),
         }
 

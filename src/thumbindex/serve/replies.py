@@ -21,6 +21,7 @@ from thumbindex.serve.as_json import (
     passage_payload,
     related_payload,
     status_payload,
+    verification_payload,
     why_payload,
 )
 from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
@@ -30,6 +31,7 @@ from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
     PASSAGE_FACTS,
     beside,
+    check_line,
     confidence_words,
     deduplication,
     explanation_lines,
@@ -45,6 +47,7 @@ from thumbindex.serve.wording import (
     related_groups,
     stood_on,
     up_to_date,
+    verification_head,
     why_lines,
 )
 from thumbindex.text import SCHEME, address_of, line_range, one_line, plural, read_address
@@ -374,6 +377,12 @@ def answer_first(background: Background, asked: Mapping[str, Any], version: str)
 
 # ------------------------------------------------------------------ the other tools
 
+_QUOTATION_TOKENS = 20
+"""Of a quotation that say which one is meant: the caller has it."""
+
+_VERIFIED_AROUND = 60
+"""Tokens of what stands around the citations of a verification."""
+
 _Entry = TypeVar("_Entry", OutlineEntry, ListedNote)
 
 _PROBLEMS_LISTED = 5
@@ -462,6 +471,28 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
     lines = [one_line(related.path), *(f"{title}: {', '.join(names) or 'none'}" for title, names in related_groups(related, limit))]
     paths = list(dict.fromkeys((*structured["links"], *structured["backlinks"], *(path for path, _ in related.similar))))[:limit]
     return Reply("\n".join(lines), structured, tuple(_resource_link(related.folder, path) for path in paths))
+
+
+def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """Say what became of the citations in a text; of those that hold no more than that."""
+    found, several, size = library.verify(arguments["text"]), len(library.folders) > 1, library.count_tokens
+    head, lines, shown = verification_head(found), list[str](), list[dict[str, Any]]()
+    room = library.config.serve.max_tokens - size(head) - _VERIFIED_AROUND
+    for number, (check, whole) in enumerate(zip(found.checks, verification_payload(found)["citations"], strict=True), 1):
+        is_there = check.state == "there"
+        payload = {name: value for name, value in whole.items() if value and (not is_there or name in {"citation", "state"})}
+        if check.quotation:
+            payload["quotation"] = beginning_within(check.quotation, _QUOTATION_TOKENS, size)
+        line = f"{number}. {check_line(check, several)}"
+        room -= max(size(line) + 1, size(dump(payload)) + 1)
+        if room < 0:
+            break
+        lines.append(line)
+        shown.append(payload)
+    left_out = found.left_out + len(found.checks) - len(shown)
+    rest = [f"… {plural(left_out, 'citation')} left out: verify a part of the text at a time."] if left_out else []
+    about = {"left_out": left_out, "uncited": found.uncited}
+    return Reply("\n".join([head, *lines, *rest]), {"citations": shown} | {name: value for name, value in about.items() if value})
 
 
 def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:
