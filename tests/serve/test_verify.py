@@ -1,4 +1,4 @@
-"""Citations are verified by a client's tool and on the command line."""
+"""Citations are verified by a client's tool and on the command line, and link to their notes."""
 
 import json
 from collections.abc import Callable
@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from thumbindex.library import Library
 from thumbindex.serve.cli import app
+from thumbindex.serve.links import obsidian_link
 from thumbindex.serve.opening import Opening
-from thumbindex.serve.replies import reply_verify
+from thumbindex.serve.replies import reply_query, reply_verify
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "verify.json"
 NOTE = "# Plans\n\n## Budget\n\nThe team spends 4,000 euros a month on servers.\n"
@@ -120,3 +121,37 @@ def test_wrong_use_says_what_to_write_instead(run: Run, tmp_path: Path) -> None:
     assert (both.exit_code, "exclude each other" in both.stderr) == (2, True)
     missing = run("--file", str(tmp_path / "none.md"))
     assert (missing.exit_code, "cannot be read: No such file or directory" in missing.stderr) == (2, True)
+
+
+# ------------------------------------------------------------------ links
+
+
+@pytest.mark.parametrize(
+    ("form", "is_near", "link"),
+    [
+        ("none", True, None),
+        ("obsidian", True, "obsidian://open?vault=my%20vault&file=work%2Fthe%20plans%23Budget"),
+        ("vscode", True, "vscode://fileROOT/my%20vault/work/the%20plans.md:5"),
+        ("file", True, "file://ROOT/my%20vault/work/the%20plans.md"),
+        ("file", False, None),
+    ],
+)
+def test_a_passage_links_to_its_note_as_it_is_configured_and_never_over_http(
+    tmp_path: Path, open_fake: Callable[[Opening], Library], form: str, is_near: bool, link: str | None
+) -> None:
+    vault = tmp_path / "my vault"
+    (vault / ".obsidian").mkdir(parents=True)
+    (vault / "work").mkdir()
+    (vault / "work/the plans.md").write_text(NOTE, encoding="utf-8")
+    with open_fake(Opening((str(vault / "work"),), tmp_path / "index", overrides=(f"serve.links={form}",))) as library:
+        library.index()
+        reply = reply_query(library, {"query": "what does the team spend?"}, is_near=is_near)
+    (found,) = reply.structured["results"]
+    expected = link and link.replace("ROOT", tmp_path.as_posix())
+    assert found.get("link") == expected
+    assert (expected or "://") in reply.text or not expected
+    assert str(tmp_path) not in reply.text or is_near
+
+
+def test_a_note_outside_of_a_vault_has_no_link_for_obsidian(tmp_path: Path) -> None:
+    assert obsidian_link(tmp_path / "x.md", "") == ""

@@ -199,9 +199,13 @@ def build_server(
     folders: Sequence[tuple[str, Path]],
     may_name: MayName | None = None,
     about: Mapping[str, str] | None = None,
+    is_near: bool = True,
 ) -> Server[Subscribers]:
-    """Return the server; listing what it can do touches neither index nor model. `may_name` and `about` are for its instructions."""
-    requests = _Requests(background)
+    """Return the server; listing what it can do touches neither index nor model. `may_name` and `about` are for its instructions.
+
+    `is_near` says that its clients are on this machine, where links open notes.
+    """
+    requests = _Requests(background, is_near)
     names = [name for name, _ in folders]
 
     def lifespan(server: Server[Subscribers]) -> AbstractAsyncContextManager[Subscribers]:
@@ -235,10 +239,10 @@ def build_server(
 class _Requests:
     """Takes the protocol's requests; what they ask of the library runs in worker threads."""
 
-    def __init__(self, background: Background | BackgroundView) -> None:
+    def __init__(self, background: Background | BackgroundView, is_near: bool) -> None:
         self._background = background
         self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {
-            "query": lambda arguments, waiting: ask(self._background, arguments, waiting.tell, waiting.is_over),
+            "query": lambda arguments, waiting: ask(self._background, arguments, waiting.tell, waiting.is_over, is_near),
             "read": self._over(reply_read),
             "outline": self._over(reply_outline),
             "related": self._over(reply_related),

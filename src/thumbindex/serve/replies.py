@@ -27,6 +27,7 @@ from thumbindex.serve.as_json import (
 from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
 from thumbindex.serve.budget import MOST_TOKEN_CHARACTERS, Shown, Size, beginning_within, dump, fit_passages, line_sizer
 from thumbindex.serve.early import WITHOUT_LINKS
+from thumbindex.serve.links import link_to
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
     PASSAGE_FACTS,
@@ -152,6 +153,7 @@ class PassageForm:
     several: bool = False  # folders: then each is named
     explain: bool = False
     note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)  # about what each note costs to read, by folder and path
+    link: Callable[[Passage], str] = lambda _: ""  # what opens it in a program
 
     def as_text(self, shown: Shown) -> str:
         """Return a passage under its citation; of one that the caller holds, where it stands."""
@@ -162,7 +164,8 @@ class PassageForm:
             return f"{head}\n(you hold it: {shown.id})"
         first, last = shown.section
         cut = f"cut out of {line_range(first, last)}, {shown.left_out:,} tokens more; " if shown.is_cut else ""
-        cost = f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens"
+        link = f"; {written}" if (written := self.link(passage)) else ""
+        cost = f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens{link}"
         explained = explanation_lines(passage.explanation) if passage.explanation else []
         lines = (*passage_flags(passage), *beside(passage), *explained, cost)
         return "\n".join([head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)])
@@ -176,6 +179,8 @@ class PassageForm:
         if shown.is_held:
             return {**place, **lines, "seen": True}
         cost: dict[str, Any] = {"note_tokens": self._note_tokens(passage)}
+        if link := self.link(passage):
+            cost["link"] = link
         if shown.is_cut:
             cost["rest"] = {"start_line": shown.section[0], "end_line": shown.section[1], "tokens": shown.left_out}
         if self.explain:
@@ -260,10 +265,11 @@ def reply_query(
     tell: Callable[[Progress], None] | None = None,
     interrupted: Callable[[], bool] = never,
     attended: Callable[[], bool] = never,
+    is_near: bool = True,
 ) -> Reply:
     """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is, `interrupted` ends one.
 
-    `attended` says that somebody indexes, or is about to.
+    `attended` says that somebody indexes, or is about to, `is_near` that the client is on this machine, where links open notes.
     """
     if "why" in arguments:
         return _reply_why(library, arguments)
@@ -273,7 +279,8 @@ def reply_query(
     several = len(library.folders) > 1
     narrowed = [f"`{name}`" for name in ("tag", "path", "since", "until") if arguments.get(name)]
     lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
-    form = PassageForm(several, explain, library.note_tokens(answer.passages))
+    roots, links = dict(library.folders), library.config.serve.links if is_near else "none"
+    form = PassageForm(several, explain, library.note_tokens(answer.passages), lambda each: link_to(each, roots[each.folder], links))
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
     frame = Frame(answer, tuple(progress()), narrowed, lacking, explain, has_model=has_model)
     return within(tokens, library.count_tokens, (frame, frame.barely()), form, arguments.get("seen", ()))
@@ -343,11 +350,12 @@ def ask(
     arguments: Mapping[str, Any],
     tell: Callable[[Progress], None] = tell_nobody,
     interrupted: Callable[[], bool] = never,
+    is_near: bool = True,
 ) -> Reply:
     """Answer a question once there are words to search, and the model where it comes in time."""
     background.await_words(tell=tell, interrupted=interrupted)
     background.await_model(interrupted)
-    return reply_query(background.library(), arguments, background.progress, tell, interrupted, lambda: background.is_attended)
+    return reply_query(background.library(), arguments, background.progress, tell, interrupted, lambda: background.is_attended, is_near)
 
 
 _RESERVED = "io.modelcontextprotocol/"
