@@ -181,6 +181,20 @@ def test_a_quotation_in_other_words_is_changed_and_the_words_are_told(library: L
     assert check.text in NOTES["plans.md"]
 
 
+def test_a_link_in_a_quotation_is_no_citation(library: Library, vault: Path) -> None:
+    write(vault, "see.md", "# See\n\nAll of it stands in the [[tea]] note, or in [plans](plans.md) for others.\n")
+    library.index()
+    said = "stands in the [[tea]] note, or in [plans](plans.md) for others"
+    for text in (f'"{said}" (see.md (line 3))', f"> {said}\n\nsee.md (line 3)", f"> {said}\n> — [[see]]"):
+        assert checked(library, text).state == "there"
+
+
+def test_of_two_headings_of_one_name_the_one_at_the_lines_is_meant(library: Library, vault: Path) -> None:
+    write(vault, "log.md", "# Log\n\n## Notes\n\nWe met on Monday.\n\n## Other\n\n## Notes\n\nWe met on Friday in the park.\n")
+    library.index()
+    assert checked(library, 'log.md#Notes (line 11) "We met on Friday in the park"').state == "there"
+
+
 def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) -> None:
     text = f'"{SPENDS}" (plans.md#Budget (line 7)), and tea.md (line 3) says "brewed at 80 °C". tea.md#Tea also has "for two minutes".'
     assert [(path.partition(" ")[0], state) for path, _, state in states(library, text)] == [

@@ -659,7 +659,7 @@ class CitationCheck:
     state: CitationState
     reason: str = ""  # in words, where the state does not say it all
     now: str = ""  # the citation of where it is now; empty where that is nowhere
-    address: str = ""  # of the passage there
+    address: str = ""  # of the passage there; empty where the citation holds
     folder: str = ""
     path: str = ""
     start_line: int = 0

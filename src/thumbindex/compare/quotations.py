@@ -21,7 +21,7 @@ _WORD = re.compile(
     rf"[{CJK}]"  # each for itself: nothing stands between two words there
     r"|(?<![^\W_])[-+]?\d+(?:[.,:]\d+)*"
     rf"|(?:(?![{CJK}_])\w)+(?:'(?:(?![{CJK}_])\w)+)*"
-    r"|[<>=≤≥≠≈±%$€£¥°→←↔⇒+✓✔✗✘✅❌☑☒☐]"
+    r"|[=≤≥≠≈±%$€£¥°→←↔⇒+✓✔✗✘✅❌☑☒☐]|(?<=[\s\d])[<>](?=[\s\d=])"  # <name> is a placeholder
 )
 """What counts in a quotation: words, numbers with their sign, and signs that mean something; other punctuation and emphasis do not."""
 

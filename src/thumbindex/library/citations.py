@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from thumbindex.corpus.parse import headings_of
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, sections_now, shown, text_now, with_digests
-from thumbindex.model import CitationCheck, CitationState, DocumentId, Section, Verification
+from thumbindex.model import ChunkId, CitationCheck, CitationState, DocumentId, Section, Verification
 from thumbindex.settings import LONGEST_DRAFT
 from thumbindex.text import SCHEME, address_of, bare_name, line_range, one_line, read_address, text_digest
 
@@ -33,6 +33,9 @@ MOST_CITATIONS = 200
 
 _MOST_READ = 5_000_000
 """Characters of notes that one call reads word for word: a few seconds' work."""
+
+_MOST_SEARCHES = 150
+"""For texts that are not where they were cited, three a quotation at most: a few seconds' work in a large vault."""
 
 _SEARCHED = 20
 """Notes that are read for a text which is not where it was cited."""
@@ -72,6 +75,11 @@ class Cited:
     lines: tuple[int, int] | None = None
     digest: str = ""
     is_loose: bool = False  # the heading may go on with words of the text
+
+    @property
+    def is_link(self) -> bool:
+        """Tell whether it names a note and no passage: within a quotation it is what the quoted note says."""
+        return not self.lines and not self.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +229,8 @@ def _linked(text: str, start: int, link: str, names: Names, end: int | None = No
     if parts.scheme not in {"vscode", "file"} or (parts.scheme == "vscode" and parts.netloc != "file"):
         return None
     path, line = unquote(parts.path), None
-    if (place := re.fullmatch(r"(.+):([1-9]\d{0,8})(?::\d+)?", path)) and parts.scheme == "vscode":
-        path, line = place[1], (int(place[2]), int(place[2]))
+    if parts.scheme == "vscode" and (numbered := re.fullmatch(r"(.+):([1-9]\d{0,8})(?::\d+)?", path)):
+        path, line = numbered[1], (int(numbered[2]), int(numbered[2]))
     path = path[1:] if re.match(r"/[A-Za-z]:/", path) else path
     return Cited(start, end, link, names.inside(path), heading=unquote(parts.fragment), lines=line) if path.strip("/") else None
 
@@ -267,13 +275,29 @@ def _with_lines(text: str, cited: Cited) -> Cited:
     return replace(cited, end=end, written=cited.written + text[cited.end : end], lines=(first, last), is_loose=False)
 
 
+def outside_quotations(text: str, cited: Sequence[Cited]) -> list[Cited]:
+    """Return the citations in a text without the links that a quotation has in it; a line of a block quote that is a link alone is its source."""
+    spans = [(*match.span(), False) for start, end, is_block in _units(text) if not is_block for match in _IN_QUOTES.finditer(text, start, end)]
+    spans = sorted([*spans, *(each for each in _units(text) if each[2])])
+    starts, kept = [start for start, *_ in spans], list[Cited]()
+    for each in cited:
+        at = bisect_right(starts, each.start) - 1
+        if each.is_link and at >= 0 and each.end <= spans[at][1]:
+            before, behind = text.rfind("\n", 0, each.start) + 1, text.find("\n", each.end)
+            line = text[before : each.start], text[each.end : behind if behind >= 0 else len(text)]
+            if not spans[at][2] or not all(map(_BESIDE.fullmatch, line)):
+                continue
+        kept.append(each)
+    return kept
+
+
 def quotations_in(text: str, cited: Sequence[Cited]) -> list[Quoted]:
     """Return the quotations in a text, in order: what stands in quotes, and block quotes."""
     found, units = list[Quoted](), list(_units(text))
     starts = [each.start for each in cited]
 
     def citations(unit: tuple[int, int, bool]) -> Sequence[Cited]:
-        return cited[bisect_right(starts, unit[0] - 1) : bisect_right(starts, unit[1] - 1)]
+        return cited[bisect_left(starts, unit[0]) : bisect_left(starts, unit[1])]
 
     for at, unit in enumerate(units):
         start, end, is_block = unit
@@ -284,23 +308,27 @@ def quotations_in(text: str, cited: Sequence[Cited]) -> list[Quoted]:
             leads = after and _BESIDE.fullmatch(text[units[at + 1][0] : after[0].start])
             near = (*own, *((*after, *before) if leads else (*before, *after)))
             found.append(Quoted(_block_text(text, start, end, own), near))
+        else:
+            led = before if before and _BESIDE.fullmatch(text[before[0].end : start]) else ()
+            found += _in_quotes(text, start, end, own, tuple(led))
+    return found
+
+
+def _in_quotes(text: str, start: int, end: int, own: Sequence[Cited], before: tuple[Cited, ...]) -> Iterator[Quoted]:
+    """Yield what stands in quotes in a part of a text with the citations around it, the likeliest first; else those before that part."""
+    for match in _IN_QUOTES.finditer(text, start, end):
+        first, last = match.span()
+        if any(each.start < last and first < each.end for each in own):
             continue
-        before = before if before and _BESIDE.fullmatch(text[before[0].end : start]) else ()
-        for match in _IN_QUOTES.finditer(text, start, end):
-            first, last = match.span()
-            if any(each.start < last and first < each.end for each in own):
-                continue
-            behind = [each for each in own if each.start >= last][:1]
-            ahead = [each for each in own if each.end <= first][-1:]
-            is_beside = bool(behind) and _BESIDE.fullmatch(text[last : behind[0].start]) is not None
-            is_led = bool(ahead) and _BESIDE.fullmatch(text[ahead[0].end : first]) is not None
-            quoted = next(each for each in match.groups() if each)
-            if not quoted.strip() or (not is_beside and not is_led and sum(map(len, quotation_parts(quoted))) < _FEW):
-                continue
+        behind = [each for each in own if each.start >= last][:1]
+        ahead = [each for each in own if each.end <= first][-1:]
+        is_beside = bool(behind) and _BESIDE.fullmatch(text[last : behind[0].start]) is not None
+        is_led = bool(ahead) and _BESIDE.fullmatch(text[ahead[0].end : first]) is not None
+        quoted = next(each for each in match.groups() if each)
+        if quoted.strip() and (is_beside or is_led or sum(map(len, quotation_parts(quoted))) >= _FEW):
             enclosed = is_beside and text[last : behind[0].start].rstrip(" *_`").endswith(("(", "[", "—", "–", "-"))
             near = (*behind, *ahead) if enclosed or not ahead else (*ahead, *behind)
-            found.append(Quoted(quoted, near or tuple(before)))
-    return found
+            yield Quoted(quoted, near or before)
 
 
 def _units(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -350,13 +378,16 @@ class _Note:
     def sections(self) -> tuple[Section, ...]:
         return sections_now(self.found)
 
-    def under(self, heading: str) -> tuple[int, int] | None:
-        """Return the lines under a heading, all of them under the title; a link may write it in its own way."""
-        wanted = bare_name(heading)
-        for n, (level, name, line) in enumerate(self.headings):
-            if wanted and bare_name(name) == wanted:
-                return line, next((other - 1 for depth, _, other in self.headings[n + 1 :] if depth <= level), self.total)
-        return (1, self.total) if wanted and bare_name(self.found.document.title) == wanted else None
+    def under(self, cited: Cited) -> tuple[int, int] | None:
+        """Return the lines under the heading that is cited, as a link may write it: the one that is nearest to the lines, of several."""
+        wanted, first = bare_name(cited.heading), cited.lines[0] if cited.lines else 0
+        found = [
+            (line, next((other - 1 for depth, _, other in self.headings[n + 1 :] if depth <= level), self.total))
+            for n, (level, name, line) in enumerate(self.headings)
+            if wanted and bare_name(name) == wanted
+        ]
+        title = [(1, self.total)] if wanted and bare_name(self.found.document.title) == wanted else []
+        return min(found or title, key=lambda each: max(each[0] - first, first - each[1], 0), default=None)
 
     def with_heading(self, cited: Cited) -> Cited:
         """Return a citation whose heading goes on with words of the text with that alone: the longest one that there is, else one word."""
@@ -366,14 +397,14 @@ class _Note:
         heading = " ".join(words[: counts[0] if counts else 1]).rstrip(".,;:!?")
         return replace(cited, heading=heading, written=f"{cited.written.partition('#')[0]}#{heading}", is_loose=False)
 
-    def place(self, lines: tuple[int, int]) -> dict[str, str | int]:
-        """Name some lines of it: their citation, and the address of the passage that they are part of."""
+    def place(self, lines: tuple[int, int], is_new: bool) -> dict[str, str | int]:
+        """Name some lines of it: their citation and, where that is new, the address of the passage that they are part of."""
         document = self.found.document
         heading = next((name for level, name, line in reversed(self.headings) if line <= lines[0] and (level > 1 or name != document.title)), "")
-        within = next((each for each in self.sections if each.start_line <= lines[0] <= each.end_line), None)
+        within = next((each for each in self.sections if each.start_line <= lines[0] <= each.end_line), None) if is_new else None
         return {
             "now": f"{document.path}{f'#{heading}' if heading else ''} ({line_range(*lines)})",
-            "address": address_of(document.folder, document.path, heading, text_digest(within.text) if within else ""),
+            "address": address_of(document.folder, document.path, heading, text_digest(within.text) if within else "") if is_new else "",
             "folder": document.folder,
             "path": document.path,
             "start_line": lines[0],
@@ -396,7 +427,7 @@ class _Check:
     def __init__(self, readers: Sequence[Reader], names: Names, digests: frozenset[str]) -> None:
         self._readers, self._names, self._digests = readers, names, digests
         self._notes = dict[tuple[str, str], _Note | None]()
-        self._room = _MOST_READ
+        self._room, self._searches = _MOST_READ, _MOST_SEARCHES
 
     @cached_property
     def _with_digest(self) -> dict[str, tuple[Found, Section]]:
@@ -439,7 +470,7 @@ class _Check:
             return moved
         if note is None:
             return _none(cited, "no note has this path")
-        lines = note.under(cited.heading) if cited.heading else None
+        lines = note.under(cited) if cited.heading else None
         if cited.heading and lines is None:
             return _none(cited, "the note has no such heading")
         if cited.lines and cited.lines[0] > note.total:
@@ -473,8 +504,9 @@ class _Check:
         near = nearest_words(parts, note.words) if note else None
         if note and near and near[1] >= _ALIKE:
             return _changed(note, parts, near[0])
-        elsewhere = list(self._elsewhere(cited, parts, note))
-        for each in elsewhere:
+        elsewhere = list[_Note]()
+        for each in self._elsewhere(cited, parts, note):
+            elsewhere.append(each)
             if spans := find_quotation(parts, each.words):
                 return _found("moved", each, each.words.span_lines(spans[0]), "to another note")
         if note and near and near[1] >= _LIKE:
@@ -500,7 +532,7 @@ class _Check:
 
     def _meant_by_heading(self, cited: Cited, note: _Note) -> list[tuple[int, int]]:
         """Return the lines that a heading stands for: those under it, and, where no lines are cited, the passage that it is part of."""
-        own = note.under(cited.heading) if cited.heading else None
+        own = note.under(cited) if cited.heading else None
         if own is None:
             return []
         parts = [(each.start_line, each.end_line) for each in note.sections if _overlap((own[0], own[0]), (each.start_line, each.end_line))]
@@ -527,9 +559,12 @@ class _Check:
         """Yield the notes that hold some words in a row, the first ones that may be shown now."""
         for reader in self._readers:
             if reader.indexed:
+                if not self._searches:
+                    raise _TooMuchReadError
+                self._searches -= 1
                 snapshot = reader.snapshot()
                 mask = snapshot.keyword.holding_phrase(phrase)
-                ids = dict.fromkeys(snapshot.catalog.document_of(n) for n in mask.nonzero()[0])
+                ids = dict.fromkeys(snapshot.catalog.document_of(ChunkId(int(n))) for n in mask.nonzero()[0])
                 documents = {snapshot.catalog.documents[n].path: n for n in ids}
                 for each in islice(shown((snapshot.catalog.documents[n] for n in ids), [reader]), _SEARCHED):
                     yield Found(reader, snapshot, documents[each.path], each)
@@ -540,7 +575,7 @@ def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
 
 
 def _found(state: CitationState, note: _Note, lines: tuple[int, int], reason: str = "") -> CitationCheck:
-    return CitationCheck("", "", state, reason, **note.place(lines))  # type: ignore[arg-type]  # a place names fields of the record
+    return CitationCheck("", "", state, reason, **note.place(lines, state != "there"))  # type: ignore[arg-type]  # a place names fields of the record
 
 
 def _changed(note: _Note, parts: Sequence[Sequence[str]], span: Span) -> CitationCheck:
@@ -560,7 +595,7 @@ def verify(texts: Sequence[str], readers: Sequence[Reader]) -> Verification:
     names = Names(readers)
     wanted, uncited = list[tuple[int, tuple[Cited, ...], str]](), 0
     for number, text in enumerate(texts):
-        cited = citations_in(text, names)
+        cited = outside_quotations(text, citations_in(text, names))
         quoted = quotations_in(text, cited)
         with_quotation = {each.cited[0] for each in quoted if each.cited}
         wanted += [(number, (each,), "") for each in cited if each not in with_quotation]
