@@ -127,7 +127,7 @@ def test_the_inspector_is_served(options: list[str], url: str, era: str, transpo
 
     # it hands on no environment of its own, and takes no empty value
     given = [each for path in [os.environ.get("PYTHONPATH")] if path for each in ("-e", f"PYTHONPATH={path}")]
-    assert len(inspect("tools/list", "--strict")["tools"]) == 5
+    assert len(inspect("tools/list", "--strict")["tools"]) == 6
     answer = inspect("tools/call", "--tool-name", "query", "--tool-arg", "query=which note wins when two devices edit")
     assert answer["structuredContent"]["results"][0]["path"] == "sync.md"
     assert len(inspect("resources/list")["resources"]) == 3

@@ -48,6 +48,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "query name": {"name": "query", "arguments": {"query": "Leave bonus"}},
     "related": {"name": "related", "arguments": {"path": "leave.md"}},
     "related to": {"name": "related", "arguments": {"path": "bands.md"}},
+    "verify": {
+        "name": "verify",
+        "arguments": {"text": ["salaries: bands.md#Bands (line 3)", "[[bands]]", "thumbindex://salaries/bands.md?is=1a2b3c4d"]},
+    },
+    "verify quoted": {"name": "verify", "arguments": {"text": 'leave.md (line 1): "the zirconium band is", nothing.md: "ninety thousand a year"'}},
     "status": {"name": "status", "arguments": {}},
     "unknown tool": {"name": "bands", "arguments": {}},
 }
@@ -57,6 +62,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "resources/list": ("resources/list", {}),
     "resources/list cursor": ("resources/list", {"cursor": "thumbindex://salaries/bands.md"}),
     "resources/read": ("resources/read", {"uri": "thumbindex://salaries/bands.md"}),
+    "resources/read passage": ("resources/read", {"uri": "thumbindex://salaries/bands.md?is=1a2b3c4d#Bands"}),
     "resources/read own": ("resources/read", {"uri": "thumbindex://handbook/leave.md"}),
     **{
         f"complete {argument} {value}": (
