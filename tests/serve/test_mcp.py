@@ -169,7 +169,17 @@ async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -
     assert by_lines["text"].startswith("## Conflicts")
 
 
-@pytest.mark.parametrize("path", ["sync.md#Set up (lines 7-9)", "vault: sync.md (lines 7-9)", "sync (lines 7-9)", "sync.md:9"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "sync.md#Set up (lines 7-9)",
+        "vault: sync.md (lines 7-9)",
+        "## 2. sync.md (lines 7-9)",
+        "sync (lines 7-9)",
+        "sync.md:9",
+        "Sync > Set up (lines 7-9)",
+    ],
+)
 async def test_a_citation_is_read_as_it_was_given(server: Server, path: str) -> None:
     text, read = await call(server, "read", path=path)
     assert (read["path"], read["end_line"], "Press the green button" in text) == ("sync.md", 9, True)

@@ -22,7 +22,7 @@ NOTES = {
     "tea.md": "# Tea\n\nGreen or black. See [[brewing#Water|how]] and [[milk]].\n\n## Storage\n\nDry and dark.\n\n## Other\n\nMore.\n",
     "how/brewing.md": "---\ntags: [kitchen]\n---\n# Brewing\n\n## Water\n\nBack to [tea](../tea.md), not to ![[lemon]] or [cups](cups.md).\n",
     "how/index.md": "# How\n\nNothing links here but [itself](index.md).\n",
-    "why/index.md": "# Why\n\n#kitchen\n\nSee [[how/index]].\n",
+    "why/index.md": "---\ntitle: Why that is so\naliases: [reasons]\n---\n\n#kitchen\n\nSee [[how/index]].\n## The deeper *why*!\n",
 }
 
 Run = Callable[..., Result]
@@ -77,6 +77,19 @@ def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
         ("kitchen: how/brewing.md", "how/brewing.md", (1, 8)),
         ("kitchen: tea.md#Storage (lines 5-7)", "tea.md", (5, 7)),
         ("tea.md:7", "tea.md", (7, 7)),
+        ("tea.md:5-7", "tea.md", (5, 7)),
+        ("## 1. kitchen: tea.md#Storage (lines 5-7)", "tea.md", (5, 7)),
+        ("2. tea.md (lines 5–7)", "tea.md", (5, 7)),
+        ("`tea.md#Storage`", "tea.md", (5, 8)),
+        ("tea.md (0.83)", "tea.md", (1, 11)),
+        ("tea.md#Tea > Storage", "tea.md", (5, 8)),
+        ("Tea > Storage", "tea.md", (5, 8)),
+        ("how/brewing.md > Brewing > Water", "how/brewing.md", (6, 8)),
+        ("tea.md#Tea#Storage", "tea.md", (5, 8)),
+        ("Why that is so", "why/index.md", (1, 9)),
+        ("reasons", "why/index.md", (1, 9)),
+        ("Why that is so > the-deeper-why", "why/index.md", (9, 9)),
+        ("[[brewing#Water|how]]", "how/brewing.md", (6, 8)),
     ],
 )
 def test_a_note_is_named_as_answers_name_it(run: Run, written: str, path: str, lines: tuple[int, int]) -> None:
@@ -108,9 +121,11 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(run
     ("arguments", "says"),
     [
         (("read", "index"), "'index' is the name of several documents: how/index.md, why/index.md. Give the path of one."),
-        (("read", "how"), "'how' is a directory: `outline` lists the documents in it."),
-        (("related", "how"), "'how' is a directory: `outline` lists the documents in it."),
+        (("read", "why"), "'why' is a directory: `outline` lists the documents in it."),
+        (("related", "why"), "'why' is a directory: `outline` lists the documents in it."),
         (("read", "tae.md"), "No document 'tae.md' in the index. Nearest: tea.md."),
+        (("read", "1. tae.md#Storage (lines 5-7)"), "Nearest: tea.md."),
+        (("read", "tea > Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (("read", "tea.md", "--lines", "7-5"), "`lines` must run from a line to a later one, counted from 1, not '7-5'."),
         (("read", "tea.md", "--lines", "99"), "tea.md has lines 1 to 11: 99 to 99 is no range of them."),
@@ -126,6 +141,15 @@ def test_wrong_use_is_told_in_a_sentence(run: Run, kitchen: Path, arguments: tup
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
+
+
+def test_a_title_of_several_notes_says_which_they_are(run: Run, kitchen: Path) -> None:
+    write(kitchen / "twin.md", "# Brewing again\n")
+    write(kitchen / "how/twins.md", "---\naliases: [Brewing again]\n---\n")
+    write(kitchen / "hidden.md", "---\nprivate: true\n---\n# Brewing again\n")
+    found = run("related", "Brewing again")
+    assert (found.exit_code, "hidden" in found.stderr) == (2, False)
+    assert "'Brewing again' is the name of several documents: how/twins.md, twin.md. Give the path of one." in found.stderr
 
 
 def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_path: Path) -> None:
@@ -177,15 +201,15 @@ def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:
 
 def test_orphans_are_notes_that_no_other_note_links_to(run: Run) -> None:
     found = run("orphans")
-    assert (found.exit_code, found.stdout) == (0, "no date     why/index.md - Why #kitchen\n1 note that no other note links to\n")
+    assert (found.exit_code, found.stdout) == (0, "no date     why/index.md - Why that is so #kitchen\n1 note that no other note links to\n")
     assert [each["path"] for each in checked(run("orphans", "--json"), "list")["notes"]] == ["why/index.md"]
     none = run("orphans", "--path", "how/**")
     assert (none.exit_code, none.stdout) == (1, "No orphans.\n")
 
 
 def test_a_private_note_is_no_source_no_target_and_no_name(run: Run, kitchen: Path) -> None:
-    write(kitchen / "milk.md", "# Milk #private\n\nSee [[why/index]] and [[nowhere]].\n")
-    for written in ("milk", "milk.md", "kitchen: milk.md", "milk.md (line 1)"):
+    write(kitchen / "milk.md", "---\naliases: [cow]\n---\n# The milk #private\n\nSee [[why/index]] and [[nowhere]].\n")
+    for written in ("milk", "milk.md", "kitchen: milk.md", "milk.md (line 1)", "cow", "The milk", "cow > Far", "## 1. milk.md"):
         assert "No document" in run("read", written).stderr
     assert "tea.md:3  [[milk]]" in run("broken").stdout
     assert "nowhere" not in run("broken").stdout

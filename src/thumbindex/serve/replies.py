@@ -48,7 +48,7 @@ from thumbindex.serve.wording import (
     up_to_date,
     why_lines,
 )
-from thumbindex.text import line_range, one_line, plural
+from thumbindex.text import line_range, one_line, plural, split_citation
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -415,7 +415,9 @@ def _cut_lines(text: str, room: int, size: Size) -> str:
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List a document's headings, or the documents of a directory; directories with their counts where those are too many."""
-    if any(name in arguments for name in ("tag", "since", "until")) or "*" in arguments.get("path", ""):
+    path = arguments.get("path", "")
+    is_glob = "*" in path and not split_citation(path)[1]  # a heading may have a star in it
+    if any(name in arguments for name in ("tag", "since", "until")) or is_glob:
         return _reply_list(library, arguments)
     directory = (arguments.get("path") or "").strip("/").removeprefix("./")
     entries = library.outline(arguments.get("path"), folder=arguments.get("folder"))
