@@ -130,6 +130,7 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(run
         (("read", "tea.md", "--lines", "7-5"), "`lines` must run from a line to a later one, counted from 1, not '7-5'."),
         (("read", "tea.md", "--lines", "99"), "tea.md has lines 1 to 11: 99 to 99 is no range of them."),
         (("read", "tea.md", "--lines", "1", "--heading", "Tea"), "`heading` and `lines` exclude each other: give one of them."),
+        (("read", "tea.md", "brewing.md", "--lines", "1"), "--heading and --lines go with one note"),
         (("read", "/etc/passwd"), "No document '/etc/passwd' in the index."),
         (("read", "../secret.md"), "No document '../secret.md' in the index."),
         (("outline", "how/*"), "for a glob: `thumbindex list --path 'how/*'`."),
@@ -141,6 +142,15 @@ def test_wrong_use_is_told_in_a_sentence(run: Run, kitchen: Path, arguments: tup
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
+
+
+def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_told(run: Run) -> None:
+    found = run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "tea.md#Storage")
+    assert found.exit_code == 2
+    assert found.stdout == "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n\nhow/brewing.md (line 6 of 8)\n\n## Water\n"
+    assert found.stderr.splitlines()[-1] == "tae.md: No document 'tae.md' in the index. Nearest: tea.md."
+    read = checked(run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "--json"), "read")
+    assert ([each["path"] for each in read["notes"]], list(read["errors"])) == (["tea.md", "how/brewing.md"], ["tae.md"])
 
 
 def test_a_title_of_several_notes_says_which_they_are(run: Run, kitchen: Path) -> None:

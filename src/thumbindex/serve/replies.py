@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.model import Answer, Document, ListedNote, OutlineEntry, Passage, Progress, Why
+from thumbindex.model import Answer, Document, Excerpt, ListedNote, OutlineEntry, Passage, Progress, Why
 from thumbindex.serve.as_json import (
     as_json,
     dedup_payload,
@@ -383,20 +383,77 @@ def answer_first(background: Background, asked: Mapping[str, Any], version: str)
 
 _Entry = TypeVar("_Entry", OutlineEntry, ListedNote)
 
+_LEAST_SHARE = 100
+"""Tokens of a note that is read with others: of more notes than that is there for, the rest is named."""
+
 _PROBLEMS_LISTED = 5
 """Of what is wrong with a folder's files: `thumbindex status --json` has all of it."""
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Read a document or a part of it."""
-    excerpt = library.read(arguments["path"], folder=arguments.get("folder"), heading=arguments.get("heading"), lines=arguments.get("lines"))
-    text = _cut_lines(excerpt.text, library.config.serve.read_tokens, library.count_tokens)
-    end = excerpt.start_line + text.count("\n") if text != excerpt.text else excerpt.end_line
-    rest = f"\n\n(cut here: go on with {line_range(end + 1, excerpt.end_line)})" if end < excerpt.end_line else ""
-    structured = excerpt_payload(replace(excerpt, text=text, end_line=end))
-    head = f"{one_line(excerpt.path)} ({line_range(excerpt.start_line, end)} of {excerpt.total_lines})"
-    warned = "".join(f"\n({one_line(line)})" for line in structured.get("flagged", ()))
-    return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured, (_resource_link(excerpt.folder, excerpt.path),))
+    """Read a document or a part of it; of several paths each, within one budget."""
+    paths, folder, heading, lines = arguments["path"], *(arguments.get(name) for name in ("folder", "heading", "lines"))
+    if len(paths) > 1:
+        if heading is not None or lines is not None:
+            raise UsageError("`heading` and `lines` go with one path: of several, write each as path#heading or path:12-40.")
+        return _reply_several(library, paths, folder)
+    excerpt = library.read(paths[0], folder=folder, heading=heading, lines=lines)
+    shown = _cut_excerpt(excerpt, library.config.serve.read_tokens, library.count_tokens)
+    return Reply(_excerpt_text(excerpt, shown), _excerpt_cut(excerpt, shown), (_resource_link(excerpt.folder, excerpt.path),))
+
+
+def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -> Reply:
+    """Read several: whole where they fit, else each cut to its share of the budget."""
+    tokens, size = library.config.serve.read_tokens, library.count_tokens
+    found, errors = library.read_each([(path, folder) for path in paths])
+    if not found:
+        raise next(iter(errors.values()))
+    taken, left_out = found[: max(1, tokens // _LEAST_SHARE)], found[max(1, tokens // _LEAST_SHARE) :]
+    several = len(library.folders) > 1
+    around = sum(size(_excerpt_text(bare, bare, several)) for each in taken for bare in (replace(each, text=""),))
+    shares = _shares([_text_cost(_cut_excerpt(each, tokens, size), size) for each in taken], tokens - around)
+    shown = [_cut_excerpt(each, share, size) for each, share in zip(taken, shares, strict=True)]
+    texts = [_excerpt_text(each, cut, several) for each, cut in zip(taken, shown, strict=True)]
+    texts += [one_line(f"{path}: {error}") for path, error in errors.items()]
+    rest = [f"{each.path}:{each.start_line}-{each.end_line}" for each in left_out]
+    texts += [one_line(f"(no room for {', '.join(rest)}: read them apart)")] if rest else []
+    structured: dict[str, Any] = {"notes": [_excerpt_cut(each, cut) for each, cut in zip(taken, shown, strict=True)]}
+    structured |= {"errors": {path: str(error) for path, error in errors.items()}} if errors else {}
+    structured |= {"left_out": rest} if rest else {}
+    links = dict.fromkeys((each.folder, each.path) for each in taken)
+    return Reply("\n\n".join(texts), structured, tuple(_resource_link(*place) for place in links))
+
+
+def _shares(costs: Sequence[int], room: int) -> list[int]:
+    """Share a budget: what one does not need goes to those that need more."""
+    shares, left = [0] * len(costs), max(room, 0)
+    for rank, at in enumerate(sorted(range(len(costs)), key=costs.__getitem__)):
+        shares[at] = min(costs[at], left // (len(costs) - rank))
+        left -= shares[at]
+    return shares
+
+
+def _text_cost(excerpt: Excerpt, size: Size) -> int:
+    return sum(map(line_sizer(size), excerpt.text.split("\n")))
+
+
+def _cut_excerpt(excerpt: Excerpt, room: int, size: Size) -> Excerpt:
+    """Return the first lines of an excerpt that fit."""
+    text = _cut_lines(excerpt.text, room, size)
+    return excerpt if text == excerpt.text else replace(excerpt, text=text, end_line=excerpt.start_line + text.count("\n"))
+
+
+def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> str:
+    """Write the lines that are shown of an excerpt under their place, and where the rest of them is."""
+    head = f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"
+    warned = "".join(f"\n({one_line(line)})" for line in excerpt_payload(shown).get("flagged", ()))
+    rest = f"\n\n(cut here: go on with {line_range(shown.end_line + 1, excerpt.end_line)})" if shown.end_line < excerpt.end_line else ""
+    return f"{one_line(head)}{warned}\n\n{quoted(shown.text)}{rest}"
+
+
+def _excerpt_cut(excerpt: Excerpt, shown: Excerpt) -> dict[str, Any]:
+    rest = {"start_line": shown.end_line + 1, "end_line": excerpt.end_line}
+    return excerpt_payload(shown) | ({"rest": rest} if shown.end_line < excerpt.end_line else {})
 
 
 def _cut_lines(text: str, room: int, size: Size) -> str:
