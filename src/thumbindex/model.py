@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NewType
 
-from thumbindex.text import line_range
+from thumbindex.text import address_of, line_range, text_digest
 
 DocumentId = NewType("DocumentId", int)
 """A document's position in one snapshot (documents sorted by folder, then path): valid in that snapshot only."""
@@ -450,8 +450,18 @@ class Passage:
     @property
     def citation(self) -> str:
         """Name the place as `path#heading (lines a-b)`, or `(line a)`."""
-        heading = f"#{self.heading_path[-1]}" if len(self.heading_path) > 1 else ""
+        heading = f"#{self.heading}" if self.heading else ""
         return f"{self.path}{heading} ({line_range(self.start_line, self.end_line)})"
+
+    @property
+    def heading(self) -> str:
+        """The heading under which it stands; empty where that is the title alone."""
+        return self.heading_path[-1] if len(self.heading_path) > 1 else ""
+
+    @property
+    def address(self) -> str:
+        """Name the place with a digest of the text, by which it is found again after edits and moves."""
+        return address_of(self.folder, self.path, self.heading, text_digest(self.text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 STOP_WORDS = frozenset(
     "a an the of to in on for and or is are be was were it its this that these those with as by at from how do does can i my me we you"
@@ -290,3 +292,47 @@ def split_citation(written: str) -> tuple[str, tuple[int, int] | None]:
     if found is None or int(found[3] or found[2]) < int(found[2]):
         return written, None
     return found[1], (int(found[2]), int(found[3] or found[2]))
+
+
+# ------------------------------------------------------------------ addresses
+
+SCHEME = "thumbindex://"
+
+_DIGEST = 8
+"""Digits of a text's digest in an address and in an id: two texts of a vault share one once in millions."""
+
+_IS = "is="
+
+_PLAIN_IN_HEADINGS = "/:@,;=$+!*&"
+"""Signs of a heading that are not encoded, since many headings have them: neither quotes nor brackets, which end an address in prose."""
+
+
+class Address(NamedTuple):
+    """What an address names: a note, or a passage of it by its heading and the digest of its text."""
+
+    folder: str
+    path: str
+    heading: str = ""
+    digest: str = ""
+
+
+def text_digest(text: str) -> str:
+    """Return a digest of a text alone: equal as long as the text is, wherever it stands."""
+    return text_key(text).hex()[:_DIGEST]
+
+
+def address_of(folder: str, path: str, heading: str = "", digest: str = "") -> str:
+    """Return an address, as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`: the folder as one part, the path with its slashes."""
+    where = f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
+    return f"{where}{f'?{_IS}{digest}' if digest else ''}{f'#{quote(one_line(heading), safe=_PLAIN_IN_HEADINGS)}' if heading else ''}"
+
+
+def read_address(written: str) -> Address | None:
+    """Read an address; None for what is none."""
+    rest, _, heading = written.removeprefix(SCHEME).partition("#")
+    place, _, asked = rest.partition("?")
+    folder, _, path = place.partition("/")
+    if not written.startswith(SCHEME) or not folder or not path:
+        return None
+    digest = next((each.removeprefix(_IS) for each in asked.split("&") if each.startswith(_IS)), "")
+    return Address(unquote(folder), unquote(path), unquote(heading), digest)

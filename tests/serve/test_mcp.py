@@ -73,6 +73,18 @@ async def test_a_question_is_answered_with_citations(server: Server) -> None:
     assert "index: 3 documents; vectors: " in text
 
 
+async def test_the_address_of_a_passage_is_read_as_a_resource_and_taken_by_the_tools(server: Server) -> None:
+    _, answer = await call(server, "query", query="which note wins when two devices edit", limit=1)
+    found = answer["results"][0]
+    async with Client(server) as client:
+        (contents,) = (await client.read_resource(found["address"])).contents
+    assert isinstance(contents, types.TextResourceContents)
+    assert "the newer note wins" in contents.text
+    _, read = await call(server, "read", path=found["address"])
+    assert (read["path"], read["start_line"], read["text"]) == ("sync.md", found["start_line"], contents.text)
+    assert (await call(server, "related", path=found["address"]))[1]["path"] == "sync.md"
+
+
 async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() -> None:
     def fail() -> Library:
         raise ZeroDivisionError("of nothing")

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from thumbindex.library import Library
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
+from thumbindex.text import text_digest
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 
@@ -142,6 +143,24 @@ def test_wrong_use_is_told_in_a_sentence(run: Run, kitchen: Path, arguments: tup
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
+
+
+def test_an_id_leads_to_its_text_wherever_that_stands_now(run: Run, kitchen: Path) -> None:
+    shown = json.loads(run("query", "green or black", "--json").stdout)["results"][0]
+    own = text_digest(shown["text"])
+    for written in (own, f"id {own}", f"{own}:1-2", f"{own}:3-3~"):
+        found = checked(run("read", written, "--json"), "read")
+        assert (found["path"], found["text"]) == ("tea.md", shown["text"])
+    (kitchen / "tea.md").rename(kitchen / "cellar.md")
+    assert checked(run("related", own, "--json"), "related")["path"] == "cellar.md"
+    write(kitchen / "cellar.md", "---\nprivate: true\n---\n" + NOTES["tea.md"])
+    for never_there in (own, "0123abcd"):
+        assert run("read", never_there).stderr.splitlines()[-1].startswith(f"No passage has the id {never_there} now")
+
+
+def test_a_name_comes_before_an_id(run: Run, kitchen: Path) -> None:
+    write(kitchen / "20260131.md", "# A day\n")
+    assert json.loads(run("read", "20260131", "--json").stdout)["path"] == "20260131.md"
 
 
 def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_told(run: Run) -> None:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import date
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice
@@ -15,7 +16,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from thumbindex.corpus.parse import comments_of, headings_of
+from thumbindex.corpus.parse import comments_of, headings_of, parse_document
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, read_bytes, read_digest
 from thumbindex.corpus.walk import facts_of, state_of
@@ -42,13 +43,14 @@ from thumbindex.model import (
     Passage,
     Problem,
     Related,
+    Section,
     Unmet,
     day_of,
 )
 from thumbindex.ports import Snapshot, Vector
 from thumbindex.query.filters import FilterIndex, documents_with, newest_first, unmet_arguments
 from thumbindex.query.names import documents_named
-from thumbindex.text import bare_name, one_line, split_citation
+from thumbindex.text import Address, bare_name, one_line, read_address, split_citation, text_digest
 
 _SAMPLE = 4_000
 """Characters of a passage that tell how many bytes of its note a token stands for."""
@@ -154,8 +156,11 @@ def find_cited(path: str, readers: Sequence[Reader]) -> Found:
     """Return the document that a path or a name means, as answers write it or as one types it.
 
     `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)`, `## 1. x.md` and `x.md:11` are paths as answers write them. A name is a file's (`x`,
-    `Ideas/x`), a title, an alias or a link, each with headings behind it or not: `x#Heading`, `Title > Heading > Heading below`.
+    `Ideas/x`), a title, an alias or a link, each with headings behind it or not: `x#Heading`, `Title > Heading > Heading below`. An id and an
+    address lead to the passage with their digest, wherever that stands now.
     """
+    if address := read_address(path.strip(f"{_QUOTES} \t\n")):
+        return _at_address(address, readers)
     for written in dict.fromkeys((path, _unadorned(path))):
         cited, lines = split_citation(written)
         if (found := _at_path(written, readers)) and not (lines and found.fragment):  # lines are no part of the heading before them
@@ -167,7 +172,21 @@ def find_cited(path: str, readers: Sequence[Reader]) -> Found:
             for wanted, among in places:
                 if found := look(wanted, among):
                     return replace(found, lines=lines)
+    if own_id := _ID.fullmatch(_unadorned(path)):
+        return _with_id(own_id[1], readers)
     raise _unknown(path, readers)
+
+
+_ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
+"""A passage's id, as answers write it: the digest of its text, and which of its lines were shown."""
+
+
+def _with_id(digest: str, readers: Sequence[Reader]) -> Found:
+    """Return the section whose text has a digest, all of it; of several notes the newest, as answers do."""
+    found = [replace(note, lines=(section.start_line, section.end_line)) for note, section in with_digests({digest}, readers)]
+    if not found:
+        raise UnknownPathError(f"No passage has the id {digest} now: its text has changed, or there is none. Ask `query` again, or give its path.")
+    return max(found, key=lambda each: (day_of(each.document) or date.min, each.document.edited))
 
 
 _ADORNED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
@@ -180,6 +199,42 @@ def _unadorned(path: str) -> str:
     """Return a path without what answers write around it, and without quotes."""
     found = _ADORNED.fullmatch(path.strip())
     return (found[1] if found else path).strip(f"{_QUOTES} \t\n")
+
+
+def _at_address(address: Address, readers: Sequence[Reader]) -> Found:
+    """Return what an address names: its passage where that stands now, in its note or another one, else its note."""
+    own = [reader for reader in readers if reader.folder.name == address.folder]
+    notes = _matching(partial(_is_path, address.path, str), address.heading, own)
+    if notes and (section := section_with(address.digest, notes[0])):
+        return replace(notes[0], lines=(section.start_line, section.end_line))
+    moved = next(with_digests({address.digest}, readers), None) if address.digest else None
+    if moved is None and not notes:
+        raise _unknown(address.path, readers)
+    return replace(moved[0], fragment=address.heading or None, lines=(moved[1].start_line, moved[1].end_line)) if moved else notes[0]
+
+
+def section_with(digest: str, found: Found) -> Section | None:
+    """Return the section of a note, as it is on disk now, whose text has a digest."""
+    return next((each for each in sections_now(found) if text_digest(each.text) == digest), None) if digest else None
+
+
+def sections_now(found: Found) -> tuple[Section, ...]:
+    """Return a note's sections as it is on disk now; none of one that cannot be read, or may not be."""
+    settings = found.reader.folder.config.corpus
+    data = read_bytes(found.reader.folder.root, found.document.path, settings)
+    if isinstance(data, Problem):
+        return ()
+    parsed = parse_document(found.document.path, data, settings)
+    return () if parsed.private else parsed.sections
+
+
+def with_digests(digests: Collection[str], readers: Sequence[Reader]) -> Iterator[tuple[Found, Section]]:
+    """Yield the passages whose texts have some digests, and that still have them: every section of the indexes is looked at once."""
+    for reader in readers:
+        if reader.indexed:
+            paths = {path for path, text in reader.store.section_texts() if text_digest(text) in digests}
+            for found in _matching(paths.__contains__, None, [reader]) if paths else ():
+                yield from ((found, each) for each in sections_now(found) if text_digest(each.text) in digests)
 
 
 def _at_path(path: str, readers: Sequence[Reader]) -> Found | None:

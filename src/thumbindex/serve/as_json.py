@@ -121,6 +121,7 @@ def passage_payload(passage: Passage) -> dict[str, Any]:
     place = ("rank", "folder", "path", "title", "heading_path", "start_line", "end_line", "match_start", "match_end", "score", "text")
     return {
         **{name: as_json(getattr(passage, name)) for name in place},
+        "address": passage.address,
         "flagged": passage_flags(passage),
         "sources": dict(passage.sources),
         "dedup": dedup_payload(passage),

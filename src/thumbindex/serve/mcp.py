@@ -38,12 +38,12 @@ from thumbindex.serve.replies import (
     reply_read,
     reply_related,
     reply_status,
-    resource_uri,
 )
 from thumbindex.serve.subscriptions import Subscriber, Subscribers, follow_for_clients
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import how_far, indexing
 from thumbindex.settings import LONGEST_QUERY
+from thumbindex.text import address_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -285,7 +285,7 @@ class _Requests:
     async def list_resources(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         """List a page of documents."""
         page, cursor = await self._ask(ctx, lambda: list_page(self._background.library(), params.cursor if params else None))
-        resources = [types.Resource(uri=resource_uri(each.folder, each.path), name=each.path, title=each.heading, mime_type=MIME) for each in page]
+        resources = [types.Resource(uri=address_of(each.folder, each.path), name=each.path, title=each.heading, mime_type=MIME) for each in page]
         return types.ListResourcesResult(resources=resources, next_cursor=cursor)
 
     async def list_templates(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
@@ -294,12 +294,13 @@ class _Requests:
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(self, ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """Read a whole document."""
+        """Read a whole document, or a passage by its address."""
         uri = str(params.uri)
 
         def read() -> str:
             folder, path = parse_uri(uri)
-            return self._background.library().read(path, folder=folder, exact=True).text
+            library = self._background.library()
+            return library.read(uri).text if uri != address_of(folder, path) else library.read(path, folder=folder, exact=True).text
 
         text = await self._ask(ctx, read)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=MIME, text=text)])

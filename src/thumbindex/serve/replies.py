@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, unquote
 
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import Answer, Document, Excerpt, ListedNote, OutlineEntry, Passage, Progress, Why
@@ -48,15 +47,13 @@ from thumbindex.serve.wording import (
     up_to_date,
     why_lines,
 )
-from thumbindex.text import line_range, one_line, plural, split_citation
+from thumbindex.text import SCHEME, address_of, line_range, one_line, plural, read_address, split_citation
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
 # ------------------------------------------------------------------ documents as resources
-
-SCHEME = "thumbindex://"
 
 TEMPLATE = SCHEME + "{folder}/{+path}"
 
@@ -72,24 +69,19 @@ MOST_COMPLETIONS = 100
 """What the protocol allows in one answer."""
 
 
-def resource_uri(folder: str, path: str) -> str:
-    """Return a document's address: the folder as one part, the path with its slashes."""
-    return f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
-
-
 def parse_uri(uri: str) -> tuple[str, str]:
-    """Return folder and path of an address. Raises UsageError for what is none."""
+    """Return folder and path of an address, a passage's too. Raises UsageError for what is none."""
     if len(uri) > LONGEST_URI:
         raise UsageError(f"An address of {len(uri):,} characters is not a resource of this server: the longest has {LONGEST_URI:,}.")
-    folder, _, path = uri.removeprefix(SCHEME).partition("/")
-    if not uri.startswith(SCHEME) or not folder or not path:
+    address = read_address(uri)
+    if address is None:
         raise UsageError(f"{uri} is not a resource of this server: their addresses read {TEMPLATE}.")
-    return unquote(folder), unquote(path)
+    return address.folder, address.path
 
 
 def _resource_link(folder: str, path: str) -> dict[str, Any]:
     """Return a link to a document, as the protocol writes it."""
-    return {"type": "resource_link", "uri": resource_uri(folder, path), "name": path, "mimeType": MIME}
+    return {"type": "resource_link", "uri": address_of(folder, path), "name": path, "mimeType": MIME}
 
 
 def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry, ...], str | None]:
@@ -98,7 +90,7 @@ def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry,
     # By comparing, not by position: documents come and go between two pages.
     page = tuple(islice(library.browse(lambda every: (each for each in every if (each.folder, each.path) > after)), PAGE + 1))
     more = len(page) > PAGE
-    return page[:PAGE], resource_uri(page[PAGE - 1].folder, page[PAGE - 1].path) if more else None
+    return page[:PAGE], address_of(page[PAGE - 1].folder, page[PAGE - 1].path) if more else None
 
 
 def complete(library: Library, argument: str, value: str, folder: str | None = None) -> tuple[list[str], bool]:
@@ -175,7 +167,8 @@ class PassageForm:
     def as_payload(self, shown: Shown) -> dict[str, Any]:
         """Return the same as structured content."""
         passage = shown.passage
-        place = {"citation": passage.citation, "id": shown.id, "folder": passage.folder, "path": passage.path}
+        address = address_of(passage.folder, passage.path, passage.heading, shown.digest)
+        place = {"citation": passage.citation, "id": shown.id, "address": address, "folder": passage.folder, "path": passage.path}
         lines = {name: getattr(passage, name) for name in ("start_line", "end_line", "match_start", "match_end")}
         if shown.is_held:
             return {**place, **lines, "seen": True}
