@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import Answer, Document, Excerpt, ListedNote, OutlineEntry, Passage, Progress, Why
@@ -24,7 +25,19 @@ from thumbindex.serve.as_json import (
     why_payload,
 )
 from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
-from thumbindex.serve.budget import MOST_TOKEN_CHARACTERS, Shown, Size, beginning_within, dump, fit_passages, line_sizer
+from thumbindex.serve.budget import (
+    LEAST_TOKENS,
+    MOST_TOKEN_CHARACTERS,
+    Marks,
+    Shown,
+    Size,
+    beginning_within,
+    dump,
+    fit_passages,
+    line_sizer,
+    own_marks,
+    room_for,
+)
 from thumbindex.serve.early import WITHOUT_LINKS
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
@@ -32,6 +45,7 @@ from thumbindex.serve.wording import (
     beside,
     confidence_words,
     deduplication,
+    disagreement_words,
     explanation_lines,
     filter_lines,
     foot,
@@ -123,6 +137,9 @@ _COPIES_LISTED = 20
 _DROPPED_LISTED = 5
 """Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
 
+_FEW_TOKENS, _FEWEST_TOKENS = 25, 5
+"""Of each match, where there is less room: so that all passages come, and that at last a part of the first one's best line does."""
+
 _GIVES_WAY = ("query", "corrected", "terms", "stages", "retrievers", "notes")
 """What is left out of why a note is no answer where it is too long, in this order: the caller knows what it asked."""
 
@@ -149,6 +166,11 @@ class PassageForm:
     several: bool = False  # folders: then each is named
     explain: bool = False
     note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)  # about what each note costs to read, by folder and path
+    brief: Literal["", "brief", "briefest"] = ""  # with its citation, warnings and id alone; the briefest without the id
+
+    def briefer(self, brief: Literal["brief", "briefest"]) -> PassageForm:
+        """Return the form in which less stands beside each passage's text."""
+        return replace(self, brief=brief, explain=False)
 
     def as_text(self, shown: Shown) -> str:
         """Return a passage under its citation; of one that the caller holds, where it stands."""
@@ -157,6 +179,9 @@ class PassageForm:
         head = f"## {passage.rank}. {one_line(folder + passage.citation)}"
         if shown.is_held:
             return f"{head}\n(you hold it: {shown.id})"
+        if self.brief:
+            lines = (*passage_flags(passage), *disagreement_words(passage), *([f"id {shown.id}"] if self.brief == "brief" else []))
+            return "\n".join([head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)])
         first, last = shown.section
         cut = f"cut out of {line_range(first, last)}, {shown.left_out:,} tokens more; " if shown.is_cut else ""
         cost = f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens"
@@ -172,6 +197,8 @@ class PassageForm:
         lines = {name: getattr(passage, name) for name in ("start_line", "end_line", "match_start", "match_end")}
         if shown.is_held:
             return {**place, **lines, "seen": True}
+        if self.brief:
+            return self._brief_payload(shown)
         cost: dict[str, Any] = {"note_tokens": self._note_tokens(passage)}
         if shown.is_cut:
             cost["rest"] = {"start_line": shown.section[0], "end_line": shown.section[1], "tokens": shown.left_out}
@@ -188,6 +215,16 @@ class PassageForm:
             found |= {name: value for name in PASSAGE_FACTS if (value := getattr(passage, name))}
         elif day := passage.updated or passage.created:
             found["date"] = day
+        return found
+
+    def _brief_payload(self, shown: Shown) -> dict[str, Any]:
+        passage = shown.passage
+        place = {"citation": passage.citation} | ({"folder": passage.folder} if self.several else {})
+        found: dict[str, Any] = place | ({"id": shown.id, "path": passage.path} if self.brief == "brief" else {}) | {"text": passage.text}
+        if flags := passage_flags(passage):
+            found["flagged"] = flags
+        if passage.disagrees:
+            found["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
         return found
 
     def _note_tokens(self, passage: Passage) -> int:
@@ -215,6 +252,11 @@ class Frame:
         left_out = len(self.answer.passages) - len(shown)
         structured = self._structured() | {"results": [form.as_payload(each) for each in shown]} | ({"left_out": left_out} if left_out else {})
         rest = [f"{left_out} more left out: raise `max_tokens` to see them."] if left_out else []
+        if form.brief == "briefest":
+            least = {name: structured[name] for name in ("answerable", "confidence_level", "results", "left_out") if name in structured}
+            return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest]), least | {"index": {}})
+        if form.brief:
+            return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]), structured)
         links = (_resource_link(*place) for place in dict.fromkeys((each.passage.folder, each.passage.path) for each in shown))
         return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]), structured, tuple(links))
 
@@ -273,29 +315,44 @@ def reply_query(
     form = PassageForm(several, explain, library.note_tokens(answer.passages))
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
     frame = Frame(answer, tuple(progress()), narrowed, lacking, explain, has_model=has_model)
-    return within(tokens, library.count_tokens, (frame, frame.barely()), form, arguments.get("seen", ()))
+    marked = cache(lambda: {each.rank: each.marks for each in library.marked(answer).passages})
+    return within(tokens, library.count_tokens, (frame, frame.barely()), form, arguments.get("seen", ()), lambda passage: marked()[passage.rank])
 
 
-def within(tokens: int, size: Size, frames: Sequence[Frame], form: PassageForm, held: Collection[str] = ()) -> Reply:
-    """Write an answer of at most so many tokens, in the first of the frames beside which a passage fits. Raises UsageError where none does."""
-    without_passages = None
-    for frame in frames:
-        room = tokens - count_reply(frame.reply((), form), size)
-        if room < 0:
-            continue
-        while True:
-            shown = fit_passages(frame.answer.passages, room, (form.as_text, form.as_payload), size, held)
-            reply = frame.reply(shown, form)
-            over = count_reply(reply, size) - tokens
-            if over <= 0:
-                break
+def within(
+    tokens: int,
+    size: Size,
+    frames: Sequence[Frame],
+    form: PassageForm,
+    held: Collection[str] = (),
+    marks: Marks = own_marks,
+) -> Reply:
+    """Write an answer of at most so many tokens, in the first form in which all passages fit, else as many as do.
+
+    Raises UsageError where not even how sure the answer is can be said.
+    """
+    size, last, passages = cache(size), frames[-1], frames[0].answer.passages
+    brief, briefest = form.briefer("brief"), form.briefer("briefest")
+    some, every = min(1, len(passages)), len(passages)
+    attempts = [
+        *((frame, form, LEAST_TOKENS, some if form.explain else every) for frame in frames),
+        (last, brief, LEAST_TOKENS, every),
+        (last, brief, _FEW_TOKENS, every),
+        *((last, each, LEAST_TOKENS, some) for each in (brief, briefest)),
+        (last, briefest, _FEWEST_TOKENS, some),
+    ]
+    nothing = None
+    for frame, each, least, wanted in attempts:
+        room = tokens - count_reply(frame.reply((), each), size)
+        while room >= 0 and len(room_for(passages, room, (each.as_text, each.as_payload), size, held, least).needs) >= wanted:
+            reply = frame.reply(fit_passages(passages, room, (each.as_text, each.as_payload), size, held, least, marks), each)
+            if (over := count_reply(reply, size) - tokens) <= 0:
+                return reply
             room -= over  # a token may go over a seam: the whole is counted, and made smaller until it fits
-        if shown or not frame.answer.passages:
-            return reply
-        without_passages = without_passages or reply
-    if without_passages is None:
+        nothing = frame.reply((), each) if room >= 0 else nothing
+    if nothing is None:
         raise _too_few(tokens, "how sure the answer is")
-    return without_passages
+    return nothing
 
 
 def count_reply(reply: Reply, size: Size) -> int:

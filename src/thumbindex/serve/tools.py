@@ -110,7 +110,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
                 "answerable": {"type": "boolean"},
                 "confidence": {"type": "number"},
                 "confidence_level": {"enum": ["high", "low"]},
-                "results": _list({**_RESULT, **_TEXT, **_COPIES}, "citation", "id", "path"),
+                "results": _list({**_RESULT, **_TEXT, **_COPIES}, "citation"),
                 "left_out": _NUMBER,
                 "index": {"type": "object"},
             },
