@@ -41,6 +41,7 @@ from thumbindex.model import (
     NoteList,
     OutlineEntry,
     Passage,
+    Place,
     Problem,
     Related,
     Section,
@@ -410,6 +411,61 @@ def _is_hidden(folder: Folder, path: str, indexed: FileState | None, is_read_so:
     if folder.config.closed and (indexed is None or indexed.digest != read_digest(folder.root, path, folder.config.corpus)):
         return True
     return is_private_now(folder, path)
+
+
+def changed_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) -> frozenset[tuple[str, str]]:
+    """Return which notes, by folder and path, are gone or say something else than was indexed; of a folder that is away nothing has changed.
+
+    A file is read only where its size, its times or its place on the disk are not those that were indexed.
+    """
+    asked = frozenset(places)
+    found = set[tuple[str, str]]()
+    for reader in readers:
+        if own := {path for folder, path in asked if folder == reader.folder.name}:
+            indexed = reader.store.manifest(own)
+            found |= {(reader.folder.name, path) for path in own if _has_changed(reader.folder, path, indexed.get(path))}
+    return frozenset(found)
+
+
+def _has_changed(folder: Folder, path: str, indexed: FileState | None) -> bool:
+    try:
+        if indexed is not None and facts_of(state_of(path, (folder.root / path).stat())) == facts_of(indexed):
+            return False
+    except (FileNotFoundError, NotADirectoryError):
+        return not holds_nothing(folder.root)
+    except (OSError, ValueError):
+        return False
+    return indexed is None or indexed.digest != read_digest(folder.root, path, folder.config.corpus)
+
+
+def with_true_places(passages: Sequence[Passage], readers: Sequence[Reader]) -> tuple[Passage, ...]:
+    """Return passages that name as copies no place twice, none that they show themselves, and no note that has changed since it was indexed."""
+    changed = changed_now(((each.folder, each.path) for passage in passages for each in passage.also_in), readers)
+    return tuple(_with_places(passage, changed) if passage.also_in else passage for passage in passages)
+
+
+def _with_places(passage: Passage, changed: Collection[tuple[str, str]]) -> Passage:
+    by_note: dict[tuple[str, str], list[Place]] = {}
+    for place in passage.also_in:
+        if (place.folder, place.path) not in changed:
+            by_note.setdefault((place.folder, place.path), []).append(place)
+    joined = [place for places in by_note.values() for place in _joined(places)]
+    own = (passage.folder, passage.path)
+    others = tuple(
+        each for each in joined if (each.folder, each.path) != own or each.end_line < passage.start_line or each.start_line > passage.end_line
+    )
+    return replace(passage, also_in=others, cluster_size=1 + len(others))
+
+
+def _joined(places: Sequence[Place]) -> list[Place]:
+    """Return places of one note, those that overlap or stand next to each other, but for an empty line, as one."""
+    found = list[Place]()
+    for each in sorted(places, key=lambda place: (place.start_line, place.end_line)):
+        if found and each.start_line <= found[-1].end_line + 2:
+            found[-1] = replace(found[-1], end_line=max(found[-1].end_line, each.end_line))
+        else:
+            found.append(each)
+    return found
 
 
 def open_documents(readers: Sequence[Reader]) -> list[Document]:

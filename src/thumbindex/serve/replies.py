@@ -41,6 +41,7 @@ from thumbindex.serve.budget import (
 from thumbindex.serve.early import WITHOUT_LINKS
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
+    COPIES_SHOWN,
     PASSAGE_FACTS,
     beside,
     confidence_words,
@@ -131,9 +132,6 @@ def complete(library: Library, argument: str, value: str, folder: str | None = N
 
 # ------------------------------------------------------------------ the answer to a question
 
-_COPIES_LISTED = 20
-"""Of the places of copies: an answer has a budget, and `dedup.cluster_size` counts all of them."""
-
 _DROPPED_LISTED = 5
 """Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
 
@@ -208,7 +206,9 @@ class PassageForm:
         if flags := passage_flags(passage):
             found["flagged"] = flags
         if passage.also_in:
-            found["also_in"] = as_json(passage.also_in[:_COPIES_LISTED])
+            found["also_in"] = as_json(passage.also_in[:COPIES_SHOWN])
+            if more := len(passage.also_in) - len(found["also_in"]):
+                found["also_in_more"] = more
         if passage.disagrees:
             found["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
         if passage.also_in or passage.disagrees:

@@ -44,8 +44,8 @@ _PATHS_SHOWN = 5
 SIMILAR = "Most similar"
 """What stands above the notes that are near by meaning."""
 
-_COPIES_SHOWN = 10
-"""Places of copies that a sentence names; the rest is counted."""
+COPIES_SHOWN = 3
+"""Places of copies that an answer names; the rest is counted."""
 
 DEDUPLICATING = ("variants", "dedup_known", "dedup_hash", "deduplicate", "dedup_ngram", "dedup_semantic")
 """The stages that take out what says the same as another candidate."""
@@ -182,8 +182,8 @@ def without_model(answer: Answer, model: ModelState = "loading") -> str:
 
 def also_in(places: Sequence[Place]) -> str:
     """Name the places of copies."""
-    more = f" and {len(places) - _COPIES_SHOWN:,} more" if len(places) > _COPIES_SHOWN else ""
-    return ", ".join(f"{each.path} ({line_range(each.start_line, each.end_line)})" for each in places[:_COPIES_SHOWN]) + more
+    more = f" and {len(places) - COPIES_SHOWN:,} more" if len(places) > COPIES_SHOWN else ""
+    return ", ".join(f"{each.path} ({line_range(each.start_line, each.end_line)})" for each in places[:COPIES_SHOWN]) + more
 
 
 def flagged(flags: Sequence[str], lines: tuple[int, int]) -> list[str]:
