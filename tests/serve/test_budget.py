@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from thumbindex.encode.embed import token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.errors import UsageError
-from thumbindex.model import Answer, IndexState, Passage, QueryKind
+from thumbindex.model import Answer, IndexState, Passage, Progress, QueryKind
 from thumbindex.serve.replies import Frame, PassageForm, count_reply, within
 
 COUNT = token_counter(cache_folder(""))
@@ -86,3 +87,41 @@ def test_what_warns_of_a_passage_is_said_in_the_smallest_form_too() -> None:
     reply = within(250, COUNT, (frame, frame.barely()), PassageForm())
     assert [each["flagged"] for each in reply.structured["results"]] == [["flagged, line 1: hidden text"]] * len(reply.structured["results"])
     assert "hidden text" in reply.text
+
+
+def half_indexed(level: Literal["high", "low"] = "low", pending: int = 500) -> Answer:
+    return replace(answer(["x"]), confidence_level=level, index=IndexState(100, 1000, 1000 - pending, pending, "fake", 1))
+
+
+@pytest.mark.parametrize(
+    ("found", "progress", "says", "seconds"),
+    [
+        (half_indexed(), Progress("f", "vectors", 500, 1000, seconds_left=37), "About 40 s until all vectors are there: ask again then.", 37),
+        (half_indexed(), Progress("f", "vectors", 500, 1000, seconds_left=250), "About 5 min until all vectors are there: ask again then.", 250),
+        (half_indexed("high"), Progress("f", "vectors", 500, 1000, seconds_left=37), "About 40 s until", 37),
+        (
+            half_indexed(),
+            Progress("f", "vectors", 500, 1000),
+            "How long it takes until all vectors are there is not known yet: ask again in a while.",
+            None,
+        ),
+        (half_indexed("low", 0), Progress("f", "words", 100, 400, seconds_left=3), "About 10 s until all files can be searched: ask again then.", 3),
+    ],
+)
+def test_an_answer_on_part_of_an_index_says_when_to_ask_again(found: Answer, progress: Progress, says: str, seconds: int | None) -> None:
+    reply = Frame(found, (progress,)).reply((), PassageForm())
+    assert says in reply.text
+    assert reply.structured.get("ask_again_seconds") == seconds
+
+
+@pytest.mark.parametrize(
+    ("found", "progress"),
+    [
+        (half_indexed("high", 50), (Progress("f", "vectors", 50, 100, seconds_left=9),)),  # sure, and little is missing
+        (half_indexed("low", 5), (Progress("f", "vectors", 5, 10, seconds_left=9),)),
+        (half_indexed("low", 500), ()),  # nobody is making them
+    ],
+)
+def test_an_answer_that_lacks_little_or_waits_for_nobody_does_not(found: Answer, progress: tuple[Progress, ...]) -> None:
+    reply = Frame(found, progress).reply((), PassageForm())
+    assert ("ask again" in reply.text, "ask_again_seconds" in reply.structured) == (False, False)

@@ -43,6 +43,7 @@ from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
     COPIES_SHOWN,
     PASSAGE_FACTS,
+    ask_again,
     beside,
     confidence_words,
     deduplication,
@@ -265,8 +266,9 @@ class Frame:
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected and not self.is_bare else ""
         advice = "" if answer.answerable else " Say so, or try other words."
         lacking = f" {self.lacking}" if self.lacking and not self.is_bare else ""
+        again, _ = ask_again(answer, self.progress)
         filters = [] if self.is_bare else filter_lines(answer.filters, answer.unmet, answer.undated)
-        return "\n".join([f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}", *filters])
+        return "\n".join([f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}", *([again] if again else []), *filters])
 
     def _foot(self) -> list[str]:
         if self.is_bare:
@@ -289,7 +291,8 @@ class Frame:
             frame["trace"] = [as_json(replace(step, dropped=step.dropped[:_DROPPED_LISTED])) for step in answer.trace]
             frame["deduplication"] = deduplication_payload(answer.trace)
         given = {"corrected": answer.corrected, "filters": as_json(answer.filters), "unmet": as_json(answer.unmet), "undated": answer.undated}
-        return frame | {name: value for name, value in {**given, "listed": answer.listed}.items() if value}
+        given |= {"listed": answer.listed, "ask_again_seconds": ask_again(answer, self.progress)[1]}
+        return frame | {name: value for name, value in given.items() if value}
 
 
 def reply_query(
