@@ -707,6 +707,7 @@ class Progress:
     done: int
     total: int
     pid: int = 0  # the process that does it, or that is waited for, where that is known and another one
+    seconds_left: int | None = field(default=None, compare=False)  # at the rate seen so far; None where that is not known yet
 
 
 @dataclass(frozen=True, slots=True)

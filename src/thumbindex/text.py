@@ -282,12 +282,12 @@ def line_range(first: int, last: int) -> str:
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
-_CITATION = re.compile(r"(.+?) \(lines? ([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?\)", re.S)
-_PLACE = re.compile(r"(.+\.\w+):([1-9]\d{0,8})()", re.S)
+_CITATION = re.compile(r"(.+?) \(lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\)", re.S)
+_PLACE = re.compile(r"(.+\.\w+):([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?", re.S)
 
 
 def split_citation(written: str) -> tuple[str, tuple[int, int] | None]:
-    """Return what a citation (`x.md#Heading (lines 11-14)`) or a place (`x.md:11`) names, and its lines; None where it has none."""
+    """Return what a citation (`x.md#Heading (lines 11-14)`) or a place (`x.md:11`, `x.md:11-14`) names, and its lines; None where it has none."""
     found = _CITATION.fullmatch(written) or _PLACE.fullmatch(written)
     if found is None or int(found[3] or found[2]) < int(found[2]):
         return written, None

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.model import Query
+from thumbindex.model import Disagreement, Passage, Place, Query
 from thumbindex.query.copies import contradict, with_partners, without_series
+from thumbindex.query.pipeline import cut
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
@@ -121,11 +122,22 @@ def test_the_pair_has_the_better_one_s_score(candidates) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_a_limit_never_cuts_a_pair(ask, limit: int) -> None:
+def test_a_pair_never_makes_more_than_the_limit_and_is_told_where_it_is_cut(ask, limit: int) -> None:
     notes = [document("a.md", TEXT.format(30)), document("b.md", TEXT.format(90), date="1970-01-01"), document("c.md", f"Files. {OTHER}")]
     search, _ = ask(notes, Query("server copies all files every night", limit=limit), confidence={"minimum_relevance": 0.0})
-    assert [passage.path for passage in search.passages] == ["a.md", "b.md", "c.md"][: max(limit, 2)]
+    assert [passage.path for passage in search.passages] == ["a.md", "b.md", "c.md"][:limit]
     assert [(d.place.path, d.date, d.differs) for d in search.passages[0].disagrees] == [("b.md", "1970-01-01", "`30 day` against `90 day`")]
+
+
+def test_at_the_limit_a_pair_takes_the_places_of_two_that_agree() -> None:
+    def passage(number: int, *others: int) -> Passage:
+        disagrees = tuple(Disagreement(Place("f", f"{other}.md", 1, 1), "", "") for other in others)
+        return Passage(number + 1, "f", f"{number}.md", "T", ("T",), 1, 1, 1, 1, 1.0, "x", disagrees=disagrees)
+
+    passages = [passage(0), passage(1), passage(2), passage(3, 4), passage(4, 3)]
+    assert [(each.rank, each.path) for each in cut(passages, 4)] == [(1, "0.md"), (2, "1.md"), (3, "3.md"), (4, "4.md")]
+    assert [each.path for each in cut(passages, 3)] == ["0.md", "1.md", "2.md"]
+    assert [each.path for each in cut(passages[3:], 1)] == ["3.md"]
 
 
 @pytest.mark.parametrize("method", ["limit", "mmr"])

@@ -157,6 +157,25 @@ def test_a_child_tells_how_far_it_is_and_the_log_stays_readable(library: Library
     assert capsys.readouterr().err == "note: Something is up.\n"
 
 
+STEADY = """
+import json, sys, time
+for done in (0, 100, 200, 300):
+    print("progress:", json.dumps({"folder": "vault", "phase": "vectors", "done": done, "total": 3000}), file=sys.stderr, flush=True)
+    time.sleep(0.5)
+sys.stdin.readline()
+"""
+
+
+def test_how_long_work_still_takes_is_told_from_the_rate_once_that_is_known(library: Library) -> None:
+    background = Background(Opening(), lambda opening: library, command=[sys.executable, "-c", STEADY])
+    background.start()
+    assert until(lambda: bool(background.progress()))
+    assert background.progress()[0].seconds_left is None
+    assert until(lambda: background.progress()[0].done == 300)
+    assert 10 <= (background.progress()[0].seconds_left or 0) <= 25
+    background.stop()
+
+
 def test_waiting_for_words_tells_how_far_they_are(vault: Path, tmp_path: Path) -> None:
     told: list[Progress] = []
     opening = Opening((str(vault),), tmp_path / "index")

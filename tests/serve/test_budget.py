@@ -1,5 +1,9 @@
 """An answer's budget holds for the whole of it, in both forms, whatever its passages are made of."""
 
+import re
+from dataclasses import replace
+from typing import Literal
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +11,7 @@ from hypothesis import strategies as st
 from thumbindex.encode.embed import token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.errors import UsageError
-from thumbindex.model import Answer, IndexState, Passage, QueryKind
+from thumbindex.model import Answer, IndexState, Passage, Progress, QueryKind
 from thumbindex.serve.replies import Frame, PassageForm, count_reply, within
 
 COUNT = token_counter(cache_folder(""))
@@ -39,3 +43,85 @@ def test_what_stands_around_the_passages_gives_way_to_them() -> None:
 def test_a_budget_in_which_nothing_can_be_said_is_refused() -> None:
     with pytest.raises(UsageError, match="`max_tokens` is 10"):
         within(10, COUNT, (Frame(answer(["x"])).barely(),), PassageForm())
+
+
+WORDS = ("salt", "pepper")
+
+SPREAD = "\n".join(f"Line {n} is about something else that fills its row with words." for n in range(30)).replace("Line 20 is", "Salt and pepper are")
+
+
+def marked(passage: Passage) -> list[tuple[int, int]]:
+    return [match.span() for word in WORDS for match in re.finditer(word, passage.text, re.I)]
+
+
+@pytest.mark.parametrize("text", [SPREAD, SPREAD.replace("\n", " "), f"# T\n\n{SPREAD}"])
+def test_the_smallest_budget_shows_the_best_line_of_the_first_passage_with_its_citation(text: str) -> None:
+    found = answer([text] * 5)
+    whole = replace(found, passages=tuple(replace(each, end_line=1 + text.count("\n"), match_end=1 + text.count("\n")) for each in found.passages))
+    frame = Frame(whole, lacking="12 changed files on disk are not indexed yet.")
+    reply = within(100, COUNT, (frame, frame.barely()), PassageForm(), (), marked)
+    (first, *_) = reply.structured["results"]
+    assert first["citation"].startswith("1.md#H1 (line")
+    assert "Salt and pepper are" in first["text"]
+    assert "Salt and pepper are" in reply.text
+    assert count_reply(reply, COUNT) <= 100
+
+
+def test_as_many_passages_come_as_were_asked_for_their_matches_cut_to_lines() -> None:
+    found = answer([SPREAD] * 5)
+    whole = replace(found, passages=tuple(replace(each, match_end=30) for each in found.passages))
+    frame = Frame(whole)
+    reply = within(1000, COUNT, (frame, frame.barely()), PassageForm(), (), marked)
+    assert (len(reply.structured["results"]), reply.structured.get("left_out")) == (5, None)
+    assert all("Salt and pepper are" in each["text"] for each in reply.structured["results"])
+    lines = SPREAD.split("\n")
+    for each in reply.structured["results"]:
+        first, last = map(int, re.findall(r"\d+", each["citation"].partition("(")[2])) if "-" in each["citation"] else (21, 21)
+        assert each["text"] == "\n".join(lines[first - 1 : last])
+
+
+def test_what_warns_of_a_passage_is_said_in_the_smallest_form_too() -> None:
+    found = answer(["The needle."] * 3)
+    flagged = replace(found, passages=tuple(replace(each, flags=("1: hidden text",)) for each in found.passages))
+    frame = Frame(flagged)
+    reply = within(250, COUNT, (frame, frame.barely()), PassageForm())
+    assert [each["flagged"] for each in reply.structured["results"]] == [["flagged, line 1: hidden text"]] * len(reply.structured["results"])
+    assert "hidden text" in reply.text
+
+
+def half_indexed(level: Literal["high", "low"] = "low", pending: int = 500) -> Answer:
+    return replace(answer(["x"]), confidence_level=level, index=IndexState(100, 1000, 1000 - pending, pending, "fake", 1))
+
+
+@pytest.mark.parametrize(
+    ("found", "progress", "says", "seconds"),
+    [
+        (half_indexed(), Progress("f", "vectors", 500, 1000, seconds_left=37), "About 40 s until all vectors are there: ask again then.", 37),
+        (half_indexed(), Progress("f", "vectors", 500, 1000, seconds_left=250), "About 5 min until all vectors are there: ask again then.", 250),
+        (half_indexed("high"), Progress("f", "vectors", 500, 1000, seconds_left=37), "About 40 s until", 37),
+        (
+            half_indexed(),
+            Progress("f", "vectors", 500, 1000),
+            "How long it takes until all vectors are there is not known yet: ask again in a while.",
+            None,
+        ),
+        (half_indexed("low", 0), Progress("f", "words", 100, 400, seconds_left=3), "About 10 s until all files can be searched: ask again then.", 3),
+    ],
+)
+def test_an_answer_on_part_of_an_index_says_when_to_ask_again(found: Answer, progress: Progress, says: str, seconds: int | None) -> None:
+    reply = Frame(found, (progress,)).reply((), PassageForm())
+    assert says in reply.text
+    assert reply.structured.get("ask_again_seconds") == seconds
+
+
+@pytest.mark.parametrize(
+    ("found", "progress"),
+    [
+        (half_indexed("high", 50), (Progress("f", "vectors", 50, 100, seconds_left=9),)),  # sure, and little is missing
+        (half_indexed("low", 5), (Progress("f", "vectors", 5, 10, seconds_left=9),)),
+        (half_indexed("low", 500), ()),  # nobody is making them
+    ],
+)
+def test_an_answer_that_lacks_little_or_waits_for_nobody_does_not(found: Answer, progress: tuple[Progress, ...]) -> None:
+    reply = Frame(found, progress).reply((), PassageForm())
+    assert ("ask again" in reply.text, "ask_again_seconds" in reply.structured) == (False, False)

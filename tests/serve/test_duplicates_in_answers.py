@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import jsonschema
 import pytest
 
 from thumbindex.library import Library
+from thumbindex.library.reading import with_true_places
 from thumbindex.model import Disagreement, Passage, Place, Step
 from thumbindex.query.pipeline import STAGES
 from thumbindex.serve.answers import print_answer
@@ -156,7 +158,35 @@ def test_where_nothing_was_compared_nothing_was_taken_out() -> None:
 
 
 def test_a_long_list_of_copies_is_counted() -> None:
-    assert also_in([Place("v", f"{n}.md", 1, 2) for n in range(12)]).endswith("9.md (lines 1-2) and 2 more")
+    assert also_in([Place("v", f"{n}.md", 1, 2) for n in range(12)]) == "0.md (lines 1-2), 1.md (lines 1-2), 2.md (lines 1-2) and 9 more"
+
+
+def test_places_of_a_text_are_few_true_and_each_named_once(tmp_path: Path) -> None:
+    root, other = tmp_path / "notes", "Trees grow in spring, when rain is warm and birds come back to the garden."
+    root.mkdir()
+    for name in "abcdef":
+        (root / f"{name}.md").write_text(f"# Note\n\n{TEXT.format(30)}\n", encoding="utf-8")
+    (root / "twice.md").write_text(f"# Note\n\n{TEXT.format(30)}\n\n{other}\n\n## Again\n\n{TEXT.format(30)}\n", encoding="utf-8")
+    with Library.open([root], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        library.index()
+        before = reply_query(library, {"query": "server copies all files", "limit": 1}).structured["results"][0]
+        (root / "c.md").write_text("# Note\n\nNothing of that any more.\n", encoding="utf-8")
+        (root / "d.md").write_text(f"---\nprivate: true\n---\n# Note\n\n{TEXT.format(30)}\n", encoding="utf-8")
+        (root / "e.md").unlink()
+        os.utime(root / "b.md")
+        (passage,) = library.query("server copies all files", limit=1).passages
+    assert (len(before["also_in"]), before["also_in_more"], before["dedup"]["cluster_size"]) == (3, 3, 7)
+    places = [each.path for each in (passage, *passage.also_in)]
+    assert sorted(places) == ["a.md", "b.md", "f.md", "twice.md"]
+    assert passage.cluster_size == 4
+
+
+def test_lines_of_one_note_that_stand_next_to_each_other_are_one_place() -> None:
+    places = (Place("v", "b.md", 5, 6), Place("v", "b.md", 1, 3), Place("v", "b.md", 20, 22), Place("v", "a.md", 4, 9), Place("v", "c.md", 1, 1))
+    passage = Passage(1, "v", "a.md", "A", ("A",), 1, 5, 1, 2, 0.5, "text", also_in=places, cluster_size=6)
+    (found,) = with_true_places([passage], [])
+    assert found.also_in == (Place("v", "b.md", 1, 6), Place("v", "b.md", 20, 22), Place("v", "c.md", 1, 1))
+    assert found.cluster_size == 4
 
 
 def test_a_passage_of_one_place_that_nobody_disagrees_with_says_its_day_and_nothing_more() -> None:

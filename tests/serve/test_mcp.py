@@ -182,7 +182,17 @@ async def test_a_document_is_read_whole_by_heading_or_by_lines(server: Server) -
     assert by_lines["text"].startswith("## Conflicts")
 
 
-@pytest.mark.parametrize("path", ["sync.md#Set up (lines 7-9)", "vault: sync.md (lines 7-9)", "sync (lines 7-9)", "sync.md:9"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "sync.md#Set up (lines 7-9)",
+        "vault: sync.md (lines 7-9)",
+        "## 2. sync.md (lines 7-9)",
+        "sync (lines 7-9)",
+        "sync.md:9",
+        "Sync > Set up (lines 7-9)",
+    ],
+)
 async def test_a_citation_is_read_as_it_was_given(server: Server, path: str) -> None:
     text, read = await call(server, "read", path=path)
     assert (read["path"], read["end_line"], "Press the green button" in text) == ("sync.md", 9, True)
@@ -265,6 +275,11 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("read", {"path": "sync.md", "heading": "Conflict"}, "Conflicts"),
         ("read", {"path": "sync.md", "lines": "9-3"}, "from a line to a later one"),
         ("read", {"path": "sync.md", "lines": "1-2", "heading": "Set up"}, "exclude each other"),
+        ("read", {"path": []}, "`read` needs `path`"),
+        ("read", {"path": ["sync.md", " "]}, "`read` needs `path`"),
+        ("read", {"path": ["sync.md"] * 21}, "`path` has 21 values, more than 20"),
+        ("read", {"path": ["sync.md", "canvas"], "lines": "1-2"}, "write each as path#heading or path:12-40"),
+        ("read", {"path": ["snc.md", "../secret.md"]}, "No document 'snc.md' in the index. Nearest: sync.md"),
         ("related", {"path": "sink.md"}, "sync.md"),
         ("outline", {"path": "plugin"}, "No document"),
         ("status", {"verbose": True}, "`status` takes no arguments"),

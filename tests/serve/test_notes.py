@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from thumbindex.library import Library
 from thumbindex.serve.cli import app
 from thumbindex.serve.opening import Opening
+from thumbindex.text import text_digest
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 
@@ -22,7 +23,7 @@ NOTES = {
     "tea.md": "# Tea\n\nGreen or black. See [[brewing#Water|how]] and [[milk]].\n\n## Storage\n\nDry and dark.\n\n## Other\n\nMore.\n",
     "how/brewing.md": "---\ntags: [kitchen]\n---\n# Brewing\n\n## Water\n\nBack to [tea](../tea.md), not to ![[lemon]] or [cups](cups.md).\n",
     "how/index.md": "# How\n\nNothing links here but [itself](index.md).\n",
-    "why/index.md": "# Why\n\n#kitchen\n\nSee [[how/index]].\n",
+    "why/index.md": "---\ntitle: Why that is so\naliases: [reasons]\n---\n\n#kitchen\n\nSee [[how/index]].\n## The deeper *why*!\n",
 }
 
 Run = Callable[..., Result]
@@ -77,6 +78,19 @@ def test_a_note_is_printed_whole_by_heading_or_by_lines(run: Run) -> None:
         ("kitchen: how/brewing.md", "how/brewing.md", (1, 8)),
         ("kitchen: tea.md#Storage (lines 5-7)", "tea.md", (5, 7)),
         ("tea.md:7", "tea.md", (7, 7)),
+        ("tea.md:5-7", "tea.md", (5, 7)),
+        ("## 1. kitchen: tea.md#Storage (lines 5-7)", "tea.md", (5, 7)),
+        ("2. tea.md (lines 5–7)", "tea.md", (5, 7)),
+        ("`tea.md#Storage`", "tea.md", (5, 8)),
+        ("tea.md (0.83)", "tea.md", (1, 11)),
+        ("tea.md#Tea > Storage", "tea.md", (5, 8)),
+        ("Tea > Storage", "tea.md", (5, 8)),
+        ("how/brewing.md > Brewing > Water", "how/brewing.md", (6, 8)),
+        ("tea.md#Tea#Storage", "tea.md", (5, 8)),
+        ("Why that is so", "why/index.md", (1, 9)),
+        ("reasons", "why/index.md", (1, 9)),
+        ("Why that is so > the-deeper-why", "why/index.md", (9, 9)),
+        ("[[brewing#Water|how]]", "how/brewing.md", (6, 8)),
     ],
 )
 def test_a_note_is_named_as_answers_name_it(run: Run, written: str, path: str, lines: tuple[int, int]) -> None:
@@ -108,13 +122,16 @@ def test_the_path_in_the_folder_comes_before_that_from_the_current_directory(run
     ("arguments", "says"),
     [
         (("read", "index"), "'index' is the name of several documents: how/index.md, why/index.md. Give the path of one."),
-        (("read", "how"), "'how' is a directory: `outline` lists the documents in it."),
-        (("related", "how"), "'how' is a directory: `outline` lists the documents in it."),
+        (("read", "why"), "'why' is a directory: `outline` lists the documents in it."),
+        (("related", "why"), "'why' is a directory: `outline` lists the documents in it."),
         (("read", "tae.md"), "No document 'tae.md' in the index. Nearest: tea.md."),
+        (("read", "1. tae.md#Storage (lines 5-7)"), "Nearest: tea.md."),
+        (("read", "tea > Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (("read", "tea.md#Strage"), "tea.md has no heading 'Strage'. Nearest: Storage."),
         (("read", "tea.md", "--lines", "7-5"), "`lines` must run from a line to a later one, counted from 1, not '7-5'."),
         (("read", "tea.md", "--lines", "99"), "tea.md has lines 1 to 11: 99 to 99 is no range of them."),
         (("read", "tea.md", "--lines", "1", "--heading", "Tea"), "`heading` and `lines` exclude each other: give one of them."),
+        (("read", "tea.md", "brewing.md", "--lines", "1"), "--heading and --lines go with one note"),
         (("read", "/etc/passwd"), "No document '/etc/passwd' in the index."),
         (("read", "../secret.md"), "No document '../secret.md' in the index."),
         (("outline", "how/*"), "for a glob: `thumbindex list --path 'how/*'`."),
@@ -126,6 +143,42 @@ def test_wrong_use_is_told_in_a_sentence(run: Run, kitchen: Path, arguments: tup
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
+
+
+def test_an_id_leads_to_its_text_wherever_that_stands_now(run: Run, kitchen: Path) -> None:
+    shown = json.loads(run("query", "green or black", "--json").stdout)["results"][0]
+    own = text_digest(shown["text"])
+    for written in (own, f"id {own}", f"{own}:1-2", f"{own}:3-3~"):
+        found = checked(run("read", written, "--json"), "read")
+        assert (found["path"], found["text"]) == ("tea.md", shown["text"])
+    (kitchen / "tea.md").rename(kitchen / "cellar.md")
+    assert checked(run("related", own, "--json"), "related")["path"] == "cellar.md"
+    write(kitchen / "cellar.md", "---\nprivate: true\n---\n" + NOTES["tea.md"])
+    for never_there in (own, "0123abcd"):
+        assert run("read", never_there).stderr.splitlines()[-1].startswith(f"No passage has the id {never_there} now")
+
+
+def test_a_name_comes_before_an_id(run: Run, kitchen: Path) -> None:
+    write(kitchen / "20260131.md", "# A day\n")
+    assert json.loads(run("read", "20260131", "--json").stdout)["path"] == "20260131.md"
+
+
+def test_several_notes_are_printed_one_after_the_other_and_what_is_not_there_is_told(run: Run) -> None:
+    found = run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "tea.md#Storage")
+    assert found.exit_code == 2
+    assert found.stdout == "tea.md (lines 5-8 of 11)\n\n## Storage\n\nDry and dark.\n\n\nhow/brewing.md (line 6 of 8)\n\n## Water\n"
+    assert found.stderr.splitlines()[-1] == "tae.md: No document 'tae.md' in the index. Nearest: tea.md."
+    read = checked(run("read", "tea.md#Storage", "brewing.md:6", "tae.md", "--json"), "read")
+    assert ([each["path"] for each in read["notes"]], list(read["errors"])) == (["tea.md", "how/brewing.md"], ["tae.md"])
+
+
+def test_a_title_of_several_notes_says_which_they_are(run: Run, kitchen: Path) -> None:
+    write(kitchen / "twin.md", "# Brewing again\n")
+    write(kitchen / "how/twins.md", "---\naliases: [Brewing again]\n---\n")
+    write(kitchen / "hidden.md", "---\nprivate: true\n---\n# Brewing again\n")
+    found = run("related", "Brewing again")
+    assert (found.exit_code, "hidden" in found.stderr) == (2, False)
+    assert "'Brewing again' is the name of several documents: how/twins.md, twin.md. Give the path of one." in found.stderr
 
 
 def test_two_folders_with_one_path_are_told_apart_by_their_names(run: Run, tmp_path: Path) -> None:
@@ -177,15 +230,15 @@ def test_where_no_link_is_broken_the_exit_code_is_1(run: Run) -> None:
 
 def test_orphans_are_notes_that_no_other_note_links_to(run: Run) -> None:
     found = run("orphans")
-    assert (found.exit_code, found.stdout) == (0, "no date     why/index.md - Why #kitchen\n1 note that no other note links to\n")
+    assert (found.exit_code, found.stdout) == (0, "no date     why/index.md - Why that is so #kitchen\n1 note that no other note links to\n")
     assert [each["path"] for each in checked(run("orphans", "--json"), "list")["notes"]] == ["why/index.md"]
     none = run("orphans", "--path", "how/**")
     assert (none.exit_code, none.stdout) == (1, "No orphans.\n")
 
 
 def test_a_private_note_is_no_source_no_target_and_no_name(run: Run, kitchen: Path) -> None:
-    write(kitchen / "milk.md", "# Milk #private\n\nSee [[why/index]] and [[nowhere]].\n")
-    for written in ("milk", "milk.md", "kitchen: milk.md", "milk.md (line 1)"):
+    write(kitchen / "milk.md", "---\naliases: [cow]\n---\n# The milk #private\n\nSee [[why/index]] and [[nowhere]].\n")
+    for written in ("milk", "milk.md", "kitchen: milk.md", "milk.md (line 1)", "cow", "The milk", "cow > Far", "## 1. milk.md"):
         assert "No document" in run("read", written).stderr
     assert "tea.md:3  [[milk]]" in run("broken").stdout
     assert "nowhere" not in run("broken").stdout

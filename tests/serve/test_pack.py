@@ -1,5 +1,6 @@
 """Passages within a token budget."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -60,7 +61,7 @@ def test_the_best_passage_is_widened_first() -> None:
 
 def test_several_documents_come_before_a_second_section_of_one() -> None:
     passages = [passage(9, path=path, rank=rank, title=str(rank)) for rank, path in enumerate(("a.md", "a.md", "b.md"), 1)]
-    assert [each.passage.rank for each in fit(passages, 350)] == [1, 3]
+    assert [each.passage.rank for each in fit(passages, 300)] == [1, 3]
     assert [each.passage.rank for each in fit(passages, 3000)] == [1, 2, 3]
 
 
@@ -98,6 +99,22 @@ def test_of_a_match_that_does_not_fit_the_beginning_is_shown() -> None:
     assert shown.passage.text.startswith("line 20 ")
     assert shown.passage.text.endswith(".…")
     assert fit([passage(40, width=2000, match=(20, 20))], 400, [shown.id])[0].is_held is False
+
+
+def test_a_line_that_does_not_fit_is_shown_from_the_sentence_with_the_query_s_words_on() -> None:
+    line = "".join(f"Sentence number {number} goes on for some time. " for number in range(40)) + "Here is the needle at last. " + "More. " * 40
+    at = line.index("needle")
+    whole = Passage(1, "f", "a.md", "A", ("A",), 1, 1, 1, 1, 1.0, line, marks=((at, at + 6),))
+    assert cut(whole, 100).text.startswith("…Here is the needle at last. More.")
+
+
+def test_of_a_match_that_does_not_fit_the_lines_with_the_query_s_words_are_shown() -> None:
+    text = "\n".join(f"Row {number} of a long list." for number in range(1, 30))
+    spans = tuple(match.span() for match in re.finditer("Row 17|Row 19", text))
+    whole = Passage(1, "f", "a.md", "A", ("A",), 11, 39, 12, 38, 1.0, text, marks=spans)
+    shown = cut(whole, 120)
+    assert (shown.start_line, shown.text.split("\n")[0]) == (27, "Row 17 of a long list.")
+    assert "Row 19 of" in shown.text
 
 
 def test_nothing_is_shown_that_does_not_fit() -> None:

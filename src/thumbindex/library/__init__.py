@@ -332,6 +332,17 @@ class Library:
             heading, lines = None if found.lines else found.fragment, found.lines
         return read_excerpt(found, heading, lines)
 
+    def read_each(self, places: Sequence[tuple[str, str | None]]) -> tuple[tuple[Excerpt, ...], Mapping[str, UsageError]]:
+        """Read several paths, each with its folder or None, as `read` does: what was read, each part once, and why others were not, by path."""
+        found, errors = dict[tuple[str, str, int, int], Excerpt](), dict[str, UsageError]()
+        for path, folder in places:
+            try:
+                excerpt = self.read(path, folder=folder)
+                found.setdefault((excerpt.folder, excerpt.path, excerpt.start_line, excerpt.end_line), excerpt)
+            except UsageError as error:
+                errors[path] = error
+        return tuple(found.values()), errors
+
     def outline(self, path: str | None = None, *, folder: str | None = None) -> tuple[OutlineEntry, ...]:
         """Return a document's headings, the documents of a directory, or every document."""
         readers = self._within(folder)

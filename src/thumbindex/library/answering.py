@@ -23,7 +23,7 @@ from thumbindex.index.snapshot import Opened
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import hidden_now, with_shown_names
+from thumbindex.library.reading import hidden_now, with_shown_names, with_true_places
 from thumbindex.model import Answer, ChunkId, Document, Filters, IndexState, Query
 from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
 from thumbindex.query.explain import explained
@@ -103,7 +103,7 @@ def answer(
     if named is None or hidden_now(named, readers):
         asked = without_hidden(query, opened)
         found = _attempt(asked, opened, settings, embedder, reranker, explain)[0] if asked.filters.hidden else found
-    return found
+    return replace(found, passages=with_true_places(found.passages, list(opened))) if any(each.also_in for each in found.passages) else found
 
 
 def without_hidden(query: Query, opened: Mapping[Reader, Opened]) -> Query:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import date
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice
@@ -39,6 +41,7 @@ from thumbindex.model import (
     NoteList,
     OutlineEntry,
     Passage,
+    Place,
     Problem,
     Related,
     Section,
@@ -47,7 +50,8 @@ from thumbindex.model import (
 )
 from thumbindex.ports import Snapshot, Vector
 from thumbindex.query.filters import FilterIndex, documents_with, newest_first, unmet_arguments
-from thumbindex.text import Address, one_line, read_address, split_citation, text_digest
+from thumbindex.query.names import documents_named
+from thumbindex.text import Address, bare_name, one_line, read_address, split_citation, text_digest
 
 _SAMPLE = 4_000
 """Characters of a passage that tell how many bytes of its note a token stands for."""
@@ -119,6 +123,12 @@ def _headings_on(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
 _COMMENTS_FLAGGED = 5
 """Comments of an excerpt that are flagged one by one; the rest is counted."""
 
+_BELOW = " > "
+"""What answers write between a heading and the one below it."""
+
+_PARTS = 3
+"""Of headings below each other, so many may be the name of the note: a title may hold the mark itself."""
+
 _NAMED, _LOOKED_AT = 3, 50
 """Names that are told of those that come near, and how many notes are looked at at once for them."""
 
@@ -144,24 +154,52 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
 
 
 def find_cited(path: str, readers: Sequence[Reader]) -> Found:
-    """Return the document at a path, which may stand as answers write it, with its folder and lines; else the one that has it as its name.
+    """Return the document that a path or a name means, as answers write it or as one types it.
 
-    `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)` and `x.md:11` are paths as answers write them, `x` and `Ideas/x` names. An address
-    leads to the passage with its digest, wherever that stands now.
+    `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)`, `## 1. x.md` and `x.md:11` are paths as answers write them. A name is a file's (`x`,
+    `Ideas/x`), a title, an alias or a link, each with headings behind it or not: `x#Heading`, `Title > Heading > Heading below`. An id and an
+    address lead to the passage with their digest, wherever that stands now.
     """
-    if address := read_address(path):
+    if address := read_address(path.strip(f"{_QUOTES} \t\n")):
         return _at_address(address, readers)
-    cited, lines = split_citation(path)
-    if (found := _at_path(path, readers)) and not (lines and found.fragment):  # lines are no part of the heading before them
-        return found
-    folder, _, rest = cited.partition(": ")
-    own = [reader for reader in readers if reader.folder.name == folder]
-    places = [(cited, readers), *([(rest, own)] if own and rest else [])]
-    for look in (_at_path, _of_name):
-        for wanted, among in places:
-            if found := look(wanted, among):
-                return replace(found, lines=lines)
+    for written in dict.fromkeys((path, _unadorned(path))):
+        cited, lines = split_citation(written)
+        if (found := _at_path(written, readers)) and not (lines and found.fragment):  # lines are no part of the heading before them
+            return found
+        folder, _, rest = cited.partition(": ")
+        own = [reader for reader in readers if reader.folder.name == folder]
+        places = [(cited, readers), *([(rest, own)] if own and rest else [])]
+        for look in (_at_path, _of_name, _called, _above_headings):
+            for wanted, among in places:
+                if found := look(wanted, among):
+                    return replace(found, lines=lines)
+    if own_id := _ID.fullmatch(_unadorned(path)):
+        return _with_id(own_id[1], readers)
     raise _unknown(path, readers)
+
+
+_ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
+"""A passage's id, as answers write it: the digest of its text, and which of its lines were shown."""
+
+
+def _with_id(digest: str, readers: Sequence[Reader]) -> Found:
+    """Return the section whose text has a digest, all of it; of several notes the newest, as answers do."""
+    found = [replace(note, lines=(section.start_line, section.end_line)) for note, section in with_digests({digest}, readers)]
+    if not found:
+        raise UnknownPathError(f"No passage has the id {digest} now: its text has changed, or there is none. Ask `query` again, or give its path.")
+    return max(found, key=lambda each: (day_of(each.document) or date.min, each.document.edited))
+
+
+_ADORNED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
+"""What answers write around a path: a heading's mark and the rank before it, the similarity behind it."""
+
+_QUOTES = "`\"'<>“”"
+
+
+def _unadorned(path: str) -> str:
+    """Return a path without what answers write around it, and without quotes."""
+    found = _ADORNED.fullmatch(path.strip())
+    return (found[1] if found else path).strip(f"{_QUOTES} \t\n")
 
 
 def _at_address(address: Address, readers: Sequence[Reader]) -> Found:
@@ -216,13 +254,41 @@ def _of_name(path: str, readers: Sequence[Reader]) -> Found | None:
     file, _, heading = path.partition("#")
     for name, fragment in ((path, None), (file, heading)):
         found = _matching(partial(_is_name, f"/{_typed(name).casefold()}"), fragment, readers) if name else []
-        if len(found) > 1:
-            paths = [f"{each.document.folder}: {each.document.path}" if len(readers) > 1 else each.document.path for each in found]
-            more = " and more" if len(found) > _NAMED else ""
-            raise UsageError(f"{name!r} is the name of several documents: {', '.join(map(one_line, paths[:_NAMED]))}{more}. Give the path of one.")
         if found:
-            return found[0]
+            return _only(found, name, readers)
     return None
+
+
+def _called(path: str, readers: Sequence[Reader]) -> Found | None:
+    """Return the one document that bears a name best: its file's, its title, an alias or a link, with a heading behind it or not."""
+    file, _, heading = path.partition("#")
+    for name, fragment in ((path, ""), (file, heading)):
+        claims = [(claim, reader, n) for reader in readers if reader.indexed for n, claim in documents_named(name, reader.snapshot().catalog).items()]
+        for best in sorted({claim[:3] for claim, *_ in claims}):
+            bearing = [(reader, n, claim.heading) for claim, reader, n in claims if claim[:3] == best]
+            paths = {reader: {reader.snapshot().catalog.documents[n].path for own, n, _ in bearing if own is reader} for reader, *_ in bearing}
+            if found := [each for reader, own in paths.items() for each in _matching(own.__contains__, fragment or bearing[0][2], [reader])]:
+                return _only(found, path, readers)
+    return None
+
+
+def _above_headings(path: str, readers: Sequence[Reader]) -> Found | None:
+    """Return the document before the headings of `Title > Heading > Heading below`: its path or its name."""
+    parts = path.split(_BELOW)
+    for count in range(min(len(parts) - 1, _PARTS), 0, -1):
+        name, headings = _BELOW.join(parts[:count]), _BELOW.join(parts[count:])
+        if found := _at_path(name, readers) or _of_name(name, readers) or _called(name, readers):
+            return replace(found, fragment=_BELOW.join(filter(None, (found.fragment, headings))))
+    return None
+
+
+def _only(found: Sequence[Found], name: str, readers: Sequence[Reader]) -> Found:
+    """Return the one document that bears a name. Raises UsageError where several do."""
+    if len(found) > 1:
+        paths = [f"{each.document.folder}: {each.document.path}" if len(readers) > 1 else each.document.path for each in found]
+        more = " and more" if len(found) > _NAMED else ""
+        raise UsageError(f"{name!r} is the name of several documents: {', '.join(map(one_line, paths[:_NAMED]))}{more}. Give the path of one.")
+    return found[0]
 
 
 def _is_path(wanted: str, form: Callable[[str], str], path: str) -> bool:
@@ -252,7 +318,8 @@ def _unknown(path: str, readers: Sequence[Reader]) -> UnknownPathError:
     """Return what says that there is no document at a path, and what comes near."""
     if next(_below(path, readers), None):
         return UnknownPathError(f"{path!r} is a directory: `outline` lists the documents in it.")
-    close = _nearest(path, [document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents], readers)
+    file = split_citation(_unadorned(path))[0].partition("#")[0] or path
+    close = _nearest(file, [document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents], readers)
     hint = f"Nearest: {', '.join(map(one_line, close))}." if close else "`outline` without a path lists all documents."
     return UnknownPathError(f"No document {path!r} in the index. {hint}")
 
@@ -344,6 +411,61 @@ def _is_hidden(folder: Folder, path: str, indexed: FileState | None, is_read_so:
     if folder.config.closed and (indexed is None or indexed.digest != read_digest(folder.root, path, folder.config.corpus)):
         return True
     return is_private_now(folder, path)
+
+
+def changed_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) -> frozenset[tuple[str, str]]:
+    """Return which notes, by folder and path, are gone or say something else than was indexed; of a folder that is away nothing has changed.
+
+    A file is read only where its size, its times or its place on the disk are not those that were indexed.
+    """
+    asked = frozenset(places)
+    found = set[tuple[str, str]]()
+    for reader in readers:
+        if own := {path for folder, path in asked if folder == reader.folder.name}:
+            indexed = reader.store.manifest(own)
+            found |= {(reader.folder.name, path) for path in own if _has_changed(reader.folder, path, indexed.get(path))}
+    return frozenset(found)
+
+
+def _has_changed(folder: Folder, path: str, indexed: FileState | None) -> bool:
+    try:
+        if indexed is not None and facts_of(state_of(path, (folder.root / path).stat())) == facts_of(indexed):
+            return False
+    except (FileNotFoundError, NotADirectoryError):
+        return not holds_nothing(folder.root)
+    except (OSError, ValueError):
+        return False
+    return indexed is None or indexed.digest != read_digest(folder.root, path, folder.config.corpus)
+
+
+def with_true_places(passages: Sequence[Passage], readers: Sequence[Reader]) -> tuple[Passage, ...]:
+    """Return passages that name as copies no place twice, none that they show themselves, and no note that has changed since it was indexed."""
+    changed = changed_now(((each.folder, each.path) for passage in passages for each in passage.also_in), readers)
+    return tuple(_with_places(passage, changed) if passage.also_in else passage for passage in passages)
+
+
+def _with_places(passage: Passage, changed: Collection[tuple[str, str]]) -> Passage:
+    by_note: dict[tuple[str, str], list[Place]] = {}
+    for place in passage.also_in:
+        if (place.folder, place.path) not in changed:
+            by_note.setdefault((place.folder, place.path), []).append(place)
+    joined = [place for places in by_note.values() for place in _joined(places)]
+    own = (passage.folder, passage.path)
+    others = tuple(
+        each for each in joined if (each.folder, each.path) != own or each.end_line < passage.start_line or each.start_line > passage.end_line
+    )
+    return replace(passage, also_in=others, cluster_size=1 + len(others))
+
+
+def _joined(places: Sequence[Place]) -> list[Place]:
+    """Return places of one note, those that overlap or stand next to each other, but for an empty line, as one."""
+    found = list[Place]()
+    for each in sorted(places, key=lambda place: (place.start_line, place.end_line)):
+        if found and each.start_line <= found[-1].end_line + 2:
+            found[-1] = replace(found[-1], end_line=max(found[-1].end_line, each.end_line))
+        else:
+            found.append(each)
+    return found
 
 
 def open_documents(readers: Sequence[Reader]) -> list[Document]:
@@ -517,13 +639,37 @@ def _mean_vector(snapshot: Snapshot, document: DocumentId) -> Vector | None:
 
 
 def _lines_under(heading: str, path: str, text: str, total: int) -> tuple[int, int]:
-    """Return the lines from a heading to the next one that is not below it."""
+    """Return the lines from a heading to the next one that is not below it.
+
+    It may stand below others, as in `Above > Heading`, and as an anchor writes it, without its signs (`set-up`).
+    """
     headings = headings_of(path, text)
-    wanted = heading.lstrip("#").strip().casefold()
-    for n, (level, name, line) in enumerate(headings):
-        if name.casefold() == wanted:
-            end = next((other - 1 for depth, _, other in headings[n + 1 :] if depth <= level), total)
-            return line, end
+    above = _headings_above(headings)
+    wanted = one_line(heading).lstrip("#").strip()
+    for form in (str.casefold, bare_name):
+        for parts in ([wanted], *(wanted.split(mark) for mark in (_BELOW, "#") if mark in wanted)):
+            *higher, own = (form(part.strip()) for part in parts)
+            for n, (level, name, line) in enumerate(headings):
+                # The first part may be the note's title, which need not be a heading of it.
+                if form(one_line(name)) == own and own and (_is_below(higher, above[n], form) or _is_below(higher[1:], above[n], form)):
+                    end = next((other - 1 for depth, _, other in headings[n + 1 :] if depth <= level), total)
+                    return line, end
     close = get_close_matches(heading, [name for _, name, _ in headings], n=3, cutoff=0.4)
     hint = f" Nearest: {', '.join(close)}." if close else f" `outline` with path {path!r} lists its headings."
     raise UsageError(f"{path} has no heading {heading!r}.{hint}")
+
+
+def _headings_above(headings: Sequence[tuple[int, str, int]]) -> list[list[str]]:
+    """Return the headings above each heading, the highest first."""
+    found, open_ones = list[list[str]](), list[tuple[int, str]]()
+    for level, name, _ in headings:
+        open_ones = [each for each in open_ones if each[0] < level]
+        found.append([name for _, name in open_ones])
+        open_ones.append((level, name))
+    return found
+
+
+def _is_below(higher: Sequence[str], above: Sequence[str], form: Callable[[str], str]) -> bool:
+    """Tell whether some headings stand above a heading, in this order."""
+    rest = iter([form(one_line(each)) for each in above])
+    return all(part in rest for part in higher)

@@ -135,12 +135,12 @@ def finish(search: Search, tools: Tools) -> Search:
 
 
 def cut(passages: Sequence[Passage], limit: int) -> tuple[Passage, ...]:
-    """Return the first passages, and the partners of those among them: they stand right behind."""
-    end = limit
-    named = [other.place for each in passages[:limit] for other in each.disagrees]
-    while end < len(passages) and any(is_inside(place, place_of_passage(passages[end])) for place in named):
-        end += 1
-    return tuple(passages[:end])
+    """Return the first passages; the last one's partner, which stands right behind, comes in the place of the one before that has none."""
+    shown, last = tuple(passages[:limit]), limit - 1
+    is_parted = limit < len(passages) and any(is_inside(each.place, place_of_passage(passages[limit])) for each in passages[last].disagrees)
+    if is_parted and limit > 1 and not passages[last - 1].disagrees:
+        return (*passages[: last - 1], *(replace(passages[n], rank=n) for n in (last, limit)))
+    return shown
 
 
 def step_of(stage: str, before: Search, after: Search, seconds: float) -> Step:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from thumbindex.model import Answer, Explanation, Passage, Step
-from thumbindex.serve.budget import match_lines
+from thumbindex.serve.budget import best_line, is_idle, matched_lines, words_by_line
 from thumbindex.serve.opening import say_error
 from thumbindex.serve.terminal import WARNING, output, path_here, place_text, plain, print_line, print_row, table
 from thumbindex.serve.wording import (
@@ -49,9 +49,6 @@ _PIPED_WIDTH, _WIDEST = 80, 120
 _INDENT = "   "
 
 _DROPPED_SHOWN = 5
-
-_IDLE = re.compile(r"[\s|:\-=*_>]*|\s*(?:`{3}|~{3}).*")
-"""A line that a short answer leaves out: an empty one, a rule, the fence of a block."""
 
 _BLOCK = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
 """A line that begins a block of its own, as an item or a row, or an empty one."""
@@ -170,7 +167,7 @@ def _lead(passage: Passage, roots: Mapping[str, Path], width: int) -> Lead:
 
 def _above(passage: Passage, roots: Mapping[str, Path], width: int, more: str) -> tuple[Text, ...]:
     """Return a passage's place with its headings and something more: where they do not fit the last heading, else on a row of their own."""
-    place, names = _place(passage, roots, best_line(passage)), _headings(passage)
+    place, names = _place(passage, roots, place_line(passage)), _headings(passage)
     forms = [Text.assemble((each, "bold"), f" {more}" if each and more else more) for each in (" > ".join(names), *names[-1:])]
     room = width - place.cell_len - 2
     if not forms[0].plain:
@@ -179,34 +176,23 @@ def _above(passage: Passage, roots: Mapping[str, Path], width: int, more: str) -
     return (place + Text("  ") + fitting,) if fitting else (place, Text(_INDENT) + _cut(forms[0], width - len(_INDENT)))
 
 
-def best_line(passage: Passage) -> int:
+def place_line(passage: Passage) -> int:
     """Return the line of the note in which most of the query's words stand, of those that matched; the first of them where none does."""
-    lines = _lines_of(passage)
+    lines = passage.text.split("\n")
     if passage.end_line - passage.start_line != len(lines) - 1:  # comments were left out: which line of the note it is cannot be told
         return passage.match_start
-    return passage.start_line + _best(lines, _matched(passage, lines))
-
-
-def _matched(passage: Passage, lines: Sequence[Text]) -> range:
-    """Return which of a passage's lines matched, all of them where that cannot be told."""
-    first, last = match_lines(passage) or (0, len(lines) - 1)
-    return range(max(0, min(first, len(lines) - 1)), min(last + 1, len(lines)))
-
-
-def _best(lines: Sequence[Text], matched: range) -> int:
-    telling = [n for n in matched if not _IDLE.fullmatch(lines[n].plain)]
-    return max(telling, key=lambda n: len(_marks_in(lines[n])), default=matched[0])
+    return passage.start_line + best_line(lines, matched_lines(passage), words_by_line(passage))
 
 
 def snippet(passage: Passage, width: int, rows: int) -> list[Text]:
     """Return the rows of a passage that show its best line, with as many of the query's words as they can."""
     lines = _lines_of(passage)
-    matched = _matched(passage, lines)
-    best, room = _best(lines, matched), width - len(_INDENT) - 2 * len(_ELLIPSIS)
+    matched = matched_lines(passage)
+    best, room = best_line(passage.text.split("\n"), matched, words_by_line(passage)), width - len(_INDENT) - 2 * len(_ELLIPSIS)
     found = [
         (best in numbers, row, at > 0, at < len(wrapped) - 1)
         for numbers, block in _blocks(lines, matched)
-        if not _IDLE.fullmatch(block.plain) or best in numbers
+        if not is_idle(block.plain) or best in numbers
         for wrapped in (_wrap(block, room),)
         for at, row in enumerate(wrapped)
     ]

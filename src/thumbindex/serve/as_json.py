@@ -39,7 +39,7 @@ _NAMES: Mapping[type, Mapping[str, str]] = {
 }
 """Fields that have another name in JSON than in `model`."""
 
-_LEFT_OUT: Mapping[type, Collection[str]] = {Progress: ("pid",), Step: ("moved",)}
+_LEFT_OUT: Mapping[type, Collection[str]] = {Progress: ("pid", "seconds_left"), Step: ("moved",)}
 
 _DIGITS: Mapping[type, int | None] = {Step: 6, IngestionCounts: None}
 """Decimals of numbers; None leaves them as they are."""

@@ -95,6 +95,9 @@ _STOPPED = "Indexing stopped{}; answers come from what is indexed so far. It is 
 _REPAIR_SECONDS = 2.0
 """Between two requests for a repair: many queries may meet the same damage."""
 
+_RATE_SECONDS = 1.0
+"""Of work that are seen before it is said how long the rest takes."""
+
 _STALE_SECONDS = 30.0
 """After this long without a word about it, work is taken to be over: the last step of one that failed is never said."""
 
@@ -106,7 +109,8 @@ def note_line(kind: str, folder: str, sentence: str) -> str:
 
 def progress_line(progress: Progress) -> str:
     """Write a line of the child about how far it is."""
-    facts = {name: value for name, value in asdict(progress).items() if name != "pid"}  # the server knows its child
+    # The server knows its child, and sees the rate itself.
+    facts = {name: value for name, value in asdict(progress).items() if name not in {"pid", "seconds_left"}}
     return f"{_PROGRESS}{json.dumps(facts, ensure_ascii=False)}\n"
 
 
@@ -127,6 +131,7 @@ class Child:
         self._lines: deque[str] = deque(maxlen=20)
         self._notes: dict[tuple[str, str], None] = {}  # those that still hold, in order: folder and sentence
         self._progress: dict[tuple[str, str], tuple[float, Progress]] = {}  # by folder and phase, with when it was said
+        self._began: dict[tuple[str, str], tuple[float, Progress]] = {}  # the same of the first word about the work that is at hand
         self._repair_asked = float("-inf")
         self._lock = threading.Lock()
         self._failure = ""
@@ -164,7 +169,11 @@ class Child:
             return ()
         oldest = time.monotonic() - _STALE_SECONDS
         with self._lock:
-            return tuple(each for said_at, each in self._progress.values() if each.done < each.total and said_at > oldest)
+            return tuple(
+                replace(each, seconds_left=_seconds_left(*self._began[key], said_at, each))
+                for key, (said_at, each) in self._progress.items()
+                if each.done < each.total and said_at > oldest
+            )
 
     def repair(self) -> None:
         """Ask it to repair what is damaged, and to index again at once."""
@@ -194,8 +203,12 @@ class Child:
             for line in messages:
                 if line.startswith(_PROGRESS):
                     if progress := read_progress(line):
+                        key, now = (progress.folder, progress.phase), time.monotonic()
                         with self._lock:
-                            self._progress[progress.folder, progress.phase] = (time.monotonic(), progress)
+                            said_at, last = self._progress.get(key, (float("-inf"), progress))
+                            if key not in self._began or now > said_at + _STALE_SECONDS or (last.total, last.done) > (progress.total, progress.done):
+                                self._began[key] = (now, progress)
+                            self._progress[key] = (now, progress)
                     continue
                 if line.strip():
                     self._lines.append(line.strip())
@@ -206,6 +219,14 @@ class Child:
                         self._notes.pop(note, None)
                 with suppress(OSError, ValueError):  # who reads our messages may be gone; the child must not die of it
                     sys.stderr.write(line)
+
+
+def _seconds_left(began: float, first: Progress, said_at: float, last: Progress) -> int | None:
+    """Return how long work takes from now on at the rate that was seen; None where little of it was seen."""
+    done, seconds = last.done - first.done, said_at - began
+    if done <= 0 or seconds < _RATE_SECONDS:
+        return None
+    return max(1, round((last.total - last.done) * seconds / done - (time.monotonic() - said_at)))
 
 
 def _read_note(line: str, kind: str) -> tuple[str, str] | None:

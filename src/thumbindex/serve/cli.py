@@ -274,7 +274,7 @@ def list_command(
     return FOUND if found.notes else NOT_FOUND
 
 
-app.command(examples=('read "Ideas/tea.md (lines 11-14)"', "read Ideas/tea.md --heading Brewing"))(read)
+app.command(examples=('read "Ideas/tea.md (lines 11-14)"', "read Ideas/tea.md --heading Brewing", "read tea.md#Brewing milk.md:1-20"))(read)
 app.command("open", examples=("open 2", "open --with obsidian"))(open_result)
 app.command(examples=("outline Ideas", "outline Ideas/tea.md"))(outline)
 app.command(examples=("related Ideas/tea.md", "related Ideas/tea.md --limit 3"))(related)

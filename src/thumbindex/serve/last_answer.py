@@ -25,7 +25,7 @@ from thumbindex.config import absolute
 from thumbindex.errors import StorageError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
 from thumbindex.process import environment
-from thumbindex.serve.answers import best_line
+from thumbindex.serve.answers import place_line
 from thumbindex.serve.links import vault_of, vscode_link
 from thumbindex.serve.opening import FAILURE, FOUND, Opening, reported, say_error
 from thumbindex.serve.options import open_for
@@ -48,7 +48,7 @@ def remember_answer(answer: Answer, folders: Sequence[tuple[str, Path]], opening
     roots = {name: str(root) for name, root in folders}
     index, config = (each and absolute(each) for each in (opening.index, opening.config))
     asked = Opening(tuple(roots.values()), index, config, opening.overrides).arguments()
-    places = [(roots[each.folder], each.path, best_line(each)) for each in answer.passages]
+    places = [(roots[each.folder], each.path, place_line(each)) for each in answer.passages]
     path = _file()
     with suppress(OSError):
         path.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,8 +12,9 @@ import typer
 
 from thumbindex.config import absolute
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
+from thumbindex.model import Excerpt
 from thumbindex.serve.as_json import broken_payload, excerpt_payload, list_payload, outline_payload, related_payload, verification_payload
-from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported, say_error
+from thumbindex.serve.opening import FOUND, NOT_FOUND, WRONG_USE, Opening, reported, say_error
 from thumbindex.serve.options import GlobOption, JsonOption, TagOption, check_limit, filters_from_options, open_for, takes_opening
 from thumbindex.serve.terminal import WARNING, ProgressDisplay, output, place_text, plain, print_json, print_line, print_list, print_row
 from thumbindex.serve.tools import read_lines, replace_surrogates
@@ -25,9 +27,9 @@ if TYPE_CHECKING:
 _RELATED = 10
 """Documents of each kind that `related` names, as the tool does."""
 
-PathArgument = Annotated[
-    str, typer.Argument(metavar="PATH", help="A note: its path in the folder or from here, its name, or a citation such as `x.md (lines 11-14)`.")
-]
+_PATH_HELP = "A note: its path in the folder or from here, its name, or a citation such as `x.md (lines 11-14)`."
+
+PathArgument = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
 
 
 @reported
@@ -35,27 +37,50 @@ PathArgument = Annotated[
 def read(
     ctx: typer.Context,
     opening: Opening,
-    path: PathArgument,
-    heading: Annotated[str | None, typer.Option("--heading", metavar="H", help="Only the part under this heading.")] = None,
-    lines: Annotated[str | None, typer.Option("--lines", metavar="A-B", help="Only these lines, as 12-40.")] = None,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help=_PATH_HELP)],
+    heading: Annotated[str | None, typer.Option("--heading", metavar="H", help="Of one note only the part under this heading.")] = None,
+    lines: Annotated[str | None, typer.Option("--lines", metavar="A-B", help="Of one note only these lines, as 12-40.")] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Print a note, or a part of it; changed notes are indexed first, words only."""
+    """Print notes, or parts of them; changed notes are indexed first, words only."""
     asked = read_lines(lines) if lines is not None else None
+    if len(paths) > 1 and (heading is not None or lines is not None):
+        raise UsageError("--heading and --lines go with one note: of several, write each as path#heading or path:12-40.")
     with open_for(ctx, opening) as library:
         index_words(library)
-        wanted, folder = place_here(path, library)
-        excerpt = library.read(wanted, folder=folder, heading=heading, lines=asked)
+        places = [place_here(path, library) for path in paths]
+        if len(paths) > 1:
+            return _print_several(*library.read_each(places), len(library.folders) > 1, as_json)
+        excerpt = library.read(places[0][0], folder=places[0][1], heading=heading, lines=asked)
     if as_json:
         print_json(excerpt_payload(excerpt))
-        return FOUND
+    else:
+        _print_excerpt(excerpt)
+    return FOUND
+
+
+def _print_several(found: Sequence[Excerpt], errors: Mapping[str, UsageError], several: bool, as_json: bool) -> int:
+    """Print what was read at several paths, and why the others could not be read."""
+    if as_json:
+        print_json({"notes": [excerpt_payload(each) for each in found], "errors": {path: str(error) for path, error in errors.items()}})
+        return WRONG_USE if errors else FOUND
+    for number, excerpt in enumerate(found):
+        if number:
+            print_line("")
+        _print_excerpt(excerpt, several)
+    for path, error in errors.items():
+        say_error(f"{path}: {error}")
+    return WRONG_USE if errors else FOUND
+
+
+def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
+    """Print some lines under their place, with its folder where there are several."""
     place = line_range(excerpt.start_line, excerpt.end_line)
-    print_line(f"{one_line(excerpt.path)} ({place} of {excerpt.total_lines})", "bold")
+    print_line(one_line(f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({place} of {excerpt.total_lines})"), "bold")
     for warning in flagged(excerpt.flags, (excerpt.start_line, excerpt.end_line)):
         print_line(one_line(warning), "yellow")
     print_line("")
     print_line(excerpt.text)
-    return FOUND
 
 
 @reported

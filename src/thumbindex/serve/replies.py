@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from thumbindex.errors import ThumbindexError, UsageError
-from thumbindex.model import Answer, Document, ListedNote, OutlineEntry, Passage, Progress, Why
+from thumbindex.model import Answer, Document, Excerpt, ListedNote, OutlineEntry, Passage, Progress, Why
 from thumbindex.serve.as_json import (
     as_json,
     dedup_payload,
@@ -25,16 +26,31 @@ from thumbindex.serve.as_json import (
     why_payload,
 )
 from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
-from thumbindex.serve.budget import MOST_TOKEN_CHARACTERS, Shown, Size, beginning_within, dump, fit_passages, line_sizer
+from thumbindex.serve.budget import (
+    LEAST_TOKENS,
+    MOST_TOKEN_CHARACTERS,
+    Marks,
+    Shown,
+    Size,
+    beginning_within,
+    dump,
+    fit_passages,
+    line_sizer,
+    own_marks,
+    room_for,
+)
 from thumbindex.serve.early import WITHOUT_LINKS
 from thumbindex.serve.links import link_to
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
+    COPIES_SHOWN,
     PASSAGE_FACTS,
+    ask_again,
     beside,
     check_line,
     confidence_words,
     deduplication,
+    disagreement_words,
     explanation_lines,
     filter_lines,
     foot,
@@ -51,7 +67,7 @@ from thumbindex.serve.wording import (
     verification_head,
     why_lines,
 )
-from thumbindex.text import SCHEME, address_of, line_range, one_line, plural, read_address
+from thumbindex.text import SCHEME, address_of, line_range, one_line, plural, read_address, split_citation
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -121,11 +137,11 @@ def complete(library: Library, argument: str, value: str, folder: str | None = N
 
 # ------------------------------------------------------------------ the answer to a question
 
-_COPIES_LISTED = 20
-"""Of the places of copies: an answer has a budget, and `dedup.cluster_size` counts all of them."""
-
 _DROPPED_LISTED = 5
 """Of what a stage dropped: an explanation is for reading, `query --json` has all of it."""
+
+_FEW_TOKENS, _FEWEST_TOKENS = 25, 5
+"""Of each match, where there is less room: so that all passages come, and that at last a part of the first one's best line does."""
 
 _GIVES_WAY = ("query", "corrected", "terms", "stages", "retrievers", "notes")
 """What is left out of why a note is no answer where it is too long, in this order: the caller knows what it asked."""
@@ -154,6 +170,11 @@ class PassageForm:
     explain: bool = False
     note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)  # about what each note costs to read, by folder and path
     link: Callable[[Passage], str] = lambda _: ""  # what opens it in a program
+    brief: Literal["", "brief", "briefest"] = ""  # with its citation, warnings and id alone; the briefest without the id
+
+    def briefer(self, brief: Literal["brief", "briefest"]) -> PassageForm:
+        """Return the form in which less stands beside each passage's text."""
+        return replace(self, brief=brief, explain=False)
 
     def as_text(self, shown: Shown) -> str:
         """Return a passage under its citation; of one that the caller holds, where it stands."""
@@ -162,6 +183,9 @@ class PassageForm:
         head = f"## {passage.rank}. {one_line(folder + passage.citation)}"
         if shown.is_held:
             return f"{head}\n(you hold it: {shown.id})"
+        if self.brief:
+            lines = (*passage_flags(passage), *disagreement_words(passage), *([f"id {shown.id}"] if self.brief == "brief" else []))
+            return "\n".join([head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)])
         first, last = shown.section
         cut = f"cut out of {line_range(first, last)}, {shown.left_out:,} tokens more; " if shown.is_cut else ""
         link = f"; {written}" if (written := self.link(passage)) else ""
@@ -178,6 +202,8 @@ class PassageForm:
         lines = {name: getattr(passage, name) for name in ("start_line", "end_line", "match_start", "match_end")}
         if shown.is_held:
             return {**place, **lines, "seen": True}
+        if self.brief:
+            return self._brief_payload(shown)
         cost: dict[str, Any] = {"note_tokens": self._note_tokens(passage)}
         if link := self.link(passage):
             cost["link"] = link
@@ -189,13 +215,25 @@ class PassageForm:
         if flags := passage_flags(passage):
             found["flagged"] = flags
         if passage.also_in:
-            found["also_in"] = as_json(passage.also_in[:_COPIES_LISTED])
+            found["also_in"] = as_json(passage.also_in[:COPIES_SHOWN])
+            if more := len(passage.also_in) - len(found["also_in"]):
+                found["also_in_more"] = more
         if passage.disagrees:
             found["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
         if passage.also_in or passage.disagrees:
             found |= {name: value for name in PASSAGE_FACTS if (value := getattr(passage, name))}
         elif day := passage.updated or passage.created:
             found["date"] = day
+        return found
+
+    def _brief_payload(self, shown: Shown) -> dict[str, Any]:
+        passage = shown.passage
+        place = {"citation": passage.citation} | ({"folder": passage.folder} if self.several else {})
+        found: dict[str, Any] = place | ({"id": shown.id, "path": passage.path} if self.brief == "brief" else {}) | {"text": passage.text}
+        if flags := passage_flags(passage):
+            found["flagged"] = flags
+        if passage.disagrees:
+            found["disagrees"] = [disagreement_payload(each) for each in passage.disagrees]
         return found
 
     def _note_tokens(self, passage: Passage) -> int:
@@ -223,6 +261,11 @@ class Frame:
         left_out = len(self.answer.passages) - len(shown)
         structured = self._structured() | {"results": [form.as_payload(each) for each in shown]} | ({"left_out": left_out} if left_out else {})
         rest = [f"{left_out} more left out: raise `max_tokens` to see them."] if left_out else []
+        if form.brief == "briefest":
+            least = {name: structured[name] for name in ("answerable", "confidence_level", "results", "left_out") if name in structured}
+            return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest]), least | {"index": {}})
+        if form.brief:
+            return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]), structured)
         links = (_resource_link(*place) for place in dict.fromkeys((each.passage.folder, each.passage.path) for each in shown))
         return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]), structured, tuple(links))
 
@@ -231,8 +274,9 @@ class Frame:
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected and not self.is_bare else ""
         advice = "" if answer.answerable else " Say so, or try other words."
         lacking = f" {self.lacking}" if self.lacking and not self.is_bare else ""
+        again, _ = ask_again(answer, self.progress)
         filters = [] if self.is_bare else filter_lines(answer.filters, answer.unmet, answer.undated)
-        return "\n".join([f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}", *filters])
+        return "\n".join([f"{corrected}{confidence_words(answer, self.narrowed)}{advice}{lacking}", *([again] if again else []), *filters])
 
     def _foot(self) -> list[str]:
         if self.is_bare:
@@ -255,7 +299,8 @@ class Frame:
             frame["trace"] = [as_json(replace(step, dropped=step.dropped[:_DROPPED_LISTED])) for step in answer.trace]
             frame["deduplication"] = deduplication_payload(answer.trace)
         given = {"corrected": answer.corrected, "filters": as_json(answer.filters), "unmet": as_json(answer.unmet), "undated": answer.undated}
-        return frame | {name: value for name, value in {**given, "listed": answer.listed}.items() if value}
+        given |= {"listed": answer.listed, "ask_again_seconds": ask_again(answer, self.progress)[1]}
+        return frame | {name: value for name, value in given.items() if value}
 
 
 def reply_query(
@@ -283,29 +328,44 @@ def reply_query(
     form = PassageForm(several, explain, library.note_tokens(answer.passages), lambda each: link_to(each, roots[each.folder], links))
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
     frame = Frame(answer, tuple(progress()), narrowed, lacking, explain, has_model=has_model)
-    return within(tokens, library.count_tokens, (frame, frame.barely()), form, arguments.get("seen", ()))
+    marked = cache(lambda: {each.rank: each.marks for each in library.marked(answer).passages})
+    return within(tokens, library.count_tokens, (frame, frame.barely()), form, arguments.get("seen", ()), lambda passage: marked()[passage.rank])
 
 
-def within(tokens: int, size: Size, frames: Sequence[Frame], form: PassageForm, held: Collection[str] = ()) -> Reply:
-    """Write an answer of at most so many tokens, in the first of the frames beside which a passage fits. Raises UsageError where none does."""
-    without_passages = None
-    for frame in frames:
-        room = tokens - count_reply(frame.reply((), form), size)
-        if room < 0:
-            continue
-        while True:
-            shown = fit_passages(frame.answer.passages, room, (form.as_text, form.as_payload), size, held)
-            reply = frame.reply(shown, form)
-            over = count_reply(reply, size) - tokens
-            if over <= 0:
-                break
+def within(
+    tokens: int,
+    size: Size,
+    frames: Sequence[Frame],
+    form: PassageForm,
+    held: Collection[str] = (),
+    marks: Marks = own_marks,
+) -> Reply:
+    """Write an answer of at most so many tokens, in the first form in which all passages fit, else as many as do.
+
+    Raises UsageError where not even how sure the answer is can be said.
+    """
+    size, last, passages = cache(size), frames[-1], frames[0].answer.passages
+    brief, briefest = form.briefer("brief"), form.briefer("briefest")
+    some, every = min(1, len(passages)), len(passages)
+    attempts = [
+        *((frame, form, LEAST_TOKENS, some if form.explain else every) for frame in frames),
+        (last, brief, LEAST_TOKENS, every),
+        (last, brief, _FEW_TOKENS, every),
+        *((last, each, LEAST_TOKENS, some) for each in (brief, briefest)),
+        (last, briefest, _FEWEST_TOKENS, some),
+    ]
+    nothing = None
+    for frame, each, least, wanted in attempts:
+        room = tokens - count_reply(frame.reply((), each), size)
+        while room >= 0 and len(room_for(passages, room, (each.as_text, each.as_payload), size, held, least).needs) >= wanted:
+            reply = frame.reply(fit_passages(passages, room, (each.as_text, each.as_payload), size, held, least, marks), each)
+            if (over := count_reply(reply, size) - tokens) <= 0:
+                return reply
             room -= over  # a token may go over a seam: the whole is counted, and made smaller until it fits
-        if shown or not frame.answer.passages:
-            return reply
-        without_passages = without_passages or reply
-    if without_passages is None:
+        nothing = frame.reply((), each) if room >= 0 else nothing
+    if nothing is None:
         raise _too_few(tokens, "how sure the answer is")
-    return without_passages
+    return nothing
 
 
 def count_reply(reply: Reply, size: Size) -> int:
@@ -393,20 +453,77 @@ _VERIFIED_AROUND = 60
 
 _Entry = TypeVar("_Entry", OutlineEntry, ListedNote)
 
+_LEAST_SHARE = 100
+"""Tokens of a note that is read with others: of more notes than that is there for, the rest is named."""
+
 _PROBLEMS_LISTED = 5
 """Of what is wrong with a folder's files: `thumbindex status --json` has all of it."""
 
 
 def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
-    """Read a document or a part of it."""
-    excerpt = library.read(arguments["path"], folder=arguments.get("folder"), heading=arguments.get("heading"), lines=arguments.get("lines"))
-    text = _cut_lines(excerpt.text, library.config.serve.read_tokens, library.count_tokens)
-    end = excerpt.start_line + text.count("\n") if text != excerpt.text else excerpt.end_line
-    rest = f"\n\n(cut here: go on with {line_range(end + 1, excerpt.end_line)})" if end < excerpt.end_line else ""
-    structured = excerpt_payload(replace(excerpt, text=text, end_line=end))
-    head = f"{one_line(excerpt.path)} ({line_range(excerpt.start_line, end)} of {excerpt.total_lines})"
-    warned = "".join(f"\n({one_line(line)})" for line in structured.get("flagged", ()))
-    return Reply(f"{head}{warned}\n\n{quoted(text)}{rest}", structured, (_resource_link(excerpt.folder, excerpt.path),))
+    """Read a document or a part of it; of several paths each, within one budget."""
+    paths, folder, heading, lines = arguments["path"], *(arguments.get(name) for name in ("folder", "heading", "lines"))
+    if len(paths) > 1:
+        if heading is not None or lines is not None:
+            raise UsageError("`heading` and `lines` go with one path: of several, write each as path#heading or path:12-40.")
+        return _reply_several(library, paths, folder)
+    excerpt = library.read(paths[0], folder=folder, heading=heading, lines=lines)
+    shown = _cut_excerpt(excerpt, library.config.serve.read_tokens, library.count_tokens)
+    return Reply(_excerpt_text(excerpt, shown), _excerpt_cut(excerpt, shown), (_resource_link(excerpt.folder, excerpt.path),))
+
+
+def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -> Reply:
+    """Read several: whole where they fit, else each cut to its share of the budget."""
+    tokens, size = library.config.serve.read_tokens, library.count_tokens
+    found, errors = library.read_each([(path, folder) for path in paths])
+    if not found:
+        raise next(iter(errors.values()))
+    taken, left_out = found[: max(1, tokens // _LEAST_SHARE)], found[max(1, tokens // _LEAST_SHARE) :]
+    several = len(library.folders) > 1
+    around = sum(size(_excerpt_text(bare, bare, several)) for each in taken for bare in (replace(each, text=""),))
+    shares = _shares([_text_cost(_cut_excerpt(each, tokens, size), size) for each in taken], tokens - around)
+    shown = [_cut_excerpt(each, share, size) for each, share in zip(taken, shares, strict=True)]
+    texts = [_excerpt_text(each, cut, several) for each, cut in zip(taken, shown, strict=True)]
+    texts += [one_line(f"{path}: {error}") for path, error in errors.items()]
+    rest = [f"{each.path}:{each.start_line}-{each.end_line}" for each in left_out]
+    texts += [one_line(f"(no room for {', '.join(rest)}: read them apart)")] if rest else []
+    structured: dict[str, Any] = {"notes": [_excerpt_cut(each, cut) for each, cut in zip(taken, shown, strict=True)]}
+    structured |= {"errors": {path: str(error) for path, error in errors.items()}} if errors else {}
+    structured |= {"left_out": rest} if rest else {}
+    links = dict.fromkeys((each.folder, each.path) for each in taken)
+    return Reply("\n\n".join(texts), structured, tuple(_resource_link(*place) for place in links))
+
+
+def _shares(costs: Sequence[int], room: int) -> list[int]:
+    """Share a budget: what one does not need goes to those that need more."""
+    shares, left = [0] * len(costs), max(room, 0)
+    for rank, at in enumerate(sorted(range(len(costs)), key=costs.__getitem__)):
+        shares[at] = min(costs[at], left // (len(costs) - rank))
+        left -= shares[at]
+    return shares
+
+
+def _text_cost(excerpt: Excerpt, size: Size) -> int:
+    return sum(map(line_sizer(size), excerpt.text.split("\n")))
+
+
+def _cut_excerpt(excerpt: Excerpt, room: int, size: Size) -> Excerpt:
+    """Return the first lines of an excerpt that fit."""
+    text = _cut_lines(excerpt.text, room, size)
+    return excerpt if text == excerpt.text else replace(excerpt, text=text, end_line=excerpt.start_line + text.count("\n"))
+
+
+def _excerpt_text(excerpt: Excerpt, shown: Excerpt, several: bool = False) -> str:
+    """Write the lines that are shown of an excerpt under their place, and where the rest of them is."""
+    head = f"{f'{excerpt.folder}: ' if several else ''}{excerpt.path} ({line_range(excerpt.start_line, shown.end_line)} of {excerpt.total_lines})"
+    warned = "".join(f"\n({one_line(line)})" for line in excerpt_payload(shown).get("flagged", ()))
+    rest = f"\n\n(cut here: go on with {line_range(shown.end_line + 1, excerpt.end_line)})" if shown.end_line < excerpt.end_line else ""
+    return f"{one_line(head)}{warned}\n\n{quoted(shown.text)}{rest}"
+
+
+def _excerpt_cut(excerpt: Excerpt, shown: Excerpt) -> dict[str, Any]:
+    rest = {"start_line": shown.end_line + 1, "end_line": excerpt.end_line}
+    return excerpt_payload(shown) | ({"rest": rest} if shown.end_line < excerpt.end_line else {})
 
 
 def _cut_lines(text: str, room: int, size: Size) -> str:
@@ -425,7 +542,9 @@ def _cut_lines(text: str, room: int, size: Size) -> str:
 
 def reply_outline(library: Library, arguments: Mapping[str, Any]) -> Reply:
     """List a document's headings, or the documents of a directory; directories with their counts where those are too many."""
-    if any(name in arguments for name in ("tag", "since", "until")) or "*" in arguments.get("path", ""):
+    path = arguments.get("path", "")
+    is_glob = "*" in path and not split_citation(path)[1]  # a heading may have a star in it
+    if any(name in arguments for name in ("tag", "since", "until")) or is_glob:
         return _reply_list(library, arguments)
     directory = (arguments.get("path") or "").strip("/").removeprefix("./")
     entries = library.outline(arguments.get("path"), folder=arguments.get("folder"))

@@ -34,7 +34,7 @@ _STRINGS: Schema = {"type": "array", "items": _STRING}
 _ARRAY: Schema = {"type": "array"}
 _NUMBER: Schema = {"type": "integer"}
 _FOLDER: Schema = {"type": "string", "description": "Where two folders have this path"}
-_PATH: Schema = {"type": "string", "description": "As given in citations"}
+_PATH: Schema = {"type": "string", "description": "As answers show it"}
 
 _QUERY_INPUT: Schema = {
     "query": {"type": "string", "description": 'A question or keywords; "quotes" for an exact phrase, tag:x, -word'},
@@ -53,16 +53,19 @@ _QUERY_INPUT: Schema = {
     "wait_fresh": {"type": "number", "minimum": 0, "maximum": 60, "description": "Seconds to wait for files just saved to be indexed"},
 }
 
+MOST_READ = 20
+"""Paths that are read at once."""
+
 _READ_INPUT: Schema = {
-    "path": _PATH,
-    "heading": {"type": "string", "description": "Only the part under this heading"},
-    "lines": {"type": "string", "pattern": r"^\d+(-\d+)?$", "description": "Only these, as 12-40"},
+    "path": {**_STRINGS, "maxItems": MOST_READ, "description": "Citations, ids or names, as answers show them"},
+    "heading": {"type": "string", "description": "Of one path: only the part under it"},
+    "lines": {"type": "string", "description": "Of one path: as 12-40"},
     "folder": _FOLDER,
 }
 
 _OUTLINE_INPUT: Schema = {
     "path": {"type": "string", "description": "A document, directory or glob; without it, all"},
-    "folder": {"type": "string", "description": "Only this folder"},
+    "folder": _STRING,
     "tag": _STRINGS,
     "since": _STRING,
     "until": _STRING,
@@ -105,7 +108,7 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
                 "answerable": {"type": "boolean"},
                 "confidence": {"type": "number"},
                 "confidence_level": {"enum": ["high", "low"]},
-                "results": _list({**_RESULT, **_COPIES}, "citation", "id", "path"),
+                "results": _list({**_RESULT, **_COPIES}, "citation"),
                 "index": {"type": "object"},
             },
             "answerable",
@@ -115,16 +118,15 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     },
     {
         "name": "read",
-        "title": "Read a note",
-        "description": "Read a document, or a part of it by heading or lines, to see what stands around a passage.",
+        "title": "Read notes",
+        "description": "Read up to 20 documents or parts of them at once, within one budget, to see what stands around passages.",
         "inputSchema": _closed(_READ_INPUT, "path"),
-        "outputSchema": _object({"folder": _STRING, "path": _STRING, **_LINES, "total_lines": _NUMBER, "text": _STRING}, "path", "text"),
+        "outputSchema": _object({"path": _STRING, "text": _STRING, "rest": {"type": "object"}, "notes": _ARRAY}),
     },
     {
         "name": "outline",
         "title": "Outline",
-        "description": "List a document's headings, or documents: of a directory, by tag or date (newest first), or all: "
-        "for when you do not know what to ask for.",
+        "description": "List a document's headings, or documents: of a directory, by tag or date (newest first), or all.",
         "inputSchema": _closed(_OUTLINE_INPUT),
         "outputSchema": _object(
             {
@@ -143,11 +145,8 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
                 "path": _STRING,
                 "links": _STRINGS,
                 "backlinks": _STRINGS,
-                "similar": _list({"path": _STRING, "score": {"type": "number"}}),
+                "similar": _list({"path": _STRING}),
             },
-            "links",
-            "backlinks",
-            "similar",
         ),
     },
     {
@@ -160,9 +159,9 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
     {
         "name": "status",
         "title": "Index status",
-        "description": "Tell how large and how far the index is, its model, and which files could not be read.",
+        "description": "Tell how far the index is, its model, and which files could not be read.",
         "inputSchema": _closed({}),
-        "outputSchema": _object({"folders": _ARRAY, "notes": _STRINGS}, "folders"),
+        "outputSchema": _object({"folders": _ARRAY, "notes": _ARRAY}),
     },
 )
 """Names, descriptions and schemas: `tools/list`, less the annotations that all share."""
@@ -194,7 +193,8 @@ def check_arguments(tool: str, arguments: Mapping[str, Any] | None) -> dict[str,
         takes = ", ".join(schema["properties"]) or "no arguments"
         raise UsageError(f"Unknown argument `{name}`{_hint(name, schema['properties'])} `{tool}` takes {takes}.")
     for name in schema.get("required", ()):
-        if name not in given or (isinstance(given[name], str) and not given[name].strip()):
+        texts = given.get(name) if isinstance(given.get(name), list) else [given.get(name, "")]
+        if not texts or any(isinstance(each, str) and not each.strip() for each in texts):
             raise UsageError(f"`{tool}` needs `{name}`: {schema['properties'][name]['description']}.")
     return {name: _check(name, value, schema["properties"][name]) for name, value in given.items()}
 
@@ -223,6 +223,8 @@ def _check(name: str, value: Any, schema: Schema) -> Any:
         raise UsageError(
             f"`{name}` must be {'a list of strings' if kind == 'array' else f'of type {kind}'}, not {replace_surrogates(reprlib.repr(value))}."
         )
+    if kind == "array" and len(value) > (most := schema.get("maxItems", MOST_VALUES)):
+        raise UsageError(f"`{name}` has {len(value)} values, more than {most}: give less.")
     if numeric and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
         raise UsageError(
             f"`{name}` must be at least {schema['minimum']}" + (f" and at most {schema['maximum']}" if "maximum" in schema else "") + "."
