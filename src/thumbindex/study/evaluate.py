@@ -96,7 +96,8 @@ def measure_abstention(
     """Ask everything, refusing nothing, and compare the confidences; the library has its vectors and models ready."""
     settings = library.config.query
     willing = library.answering_with(replace(settings, confidence=replace(settings.confidence, abstain=0.0, minimum_relevance=0.0)))
-    asked = {_as_asked(each): each for each in (*answerable, *unanswerable)}
+    everything: tuple[LabeledQuery | Unanswerable, ...] = (*answerable, *unanswerable)
+    asked = {_as_asked(each): each for each in everything}
     confidence, first = {}, {}
     for number, (key, each) in enumerate(asked.items(), start=1):
         answer = willing.query(each.query, limit=1, **each.rewording)
@@ -140,7 +141,7 @@ def ask_off_topic_both_ways(library: Library, name: str, answerable: Sequence[La
     """Measure a set like `ask_off_topic`, and as typed too where some query, with an answer or without, has rewordings; by name."""
     unanswerable = load_unanswerable(path, [name for name, _ in library.folders])
     found = {name: measure_abstention(library, answerable, unanswerable)}
-    if any(each.rewording for each in (*answerable, *unanswerable)):
+    if any(each.rewording for each in answerable) or any(each.rewording for each in unanswerable):
         found[typed_name(name)] = measure_abstention(library, [each.as_typed for each in answerable], [each.as_typed for each in unanswerable])
     return found
 
