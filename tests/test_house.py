@@ -35,7 +35,7 @@ DOORS = {
     "sse_starlette": {"serve/http/app.py"},
     "jwt": {"serve/http/access.py"},
     "prometheus_client": {"serve/http/limits.py"},
-    "rapidfuzz": {"query/filters.py", "query/understand.py", "compare/differences.py"},
+    "rapidfuzz": {"query/filters.py", "query/understand.py", "compare/differences.py", "compare/quotations.py"},
 }
 ROOM_DOORS = {
     "torch": "encode",

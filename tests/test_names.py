@@ -60,7 +60,9 @@ def test_the_command_that_says_why_filters_as_the_one_that_asks_does() -> None:
     assert filters <= flags("why")
 
 
-@pytest.mark.parametrize(("method", "tool"), [("query", "query"), ("read", "read"), ("outline", "outline"), ("related", "related")])
+@pytest.mark.parametrize(
+    ("method", "tool"), [("query", "query"), ("read", "read"), ("outline", "outline"), ("related", "related"), ("verify", "verify")]
+)
 def test_the_library_takes_what_the_tool_takes(method: str, tool: str) -> None:
     taken = set(inspect.signature(getattr(Library, method)).parameters)
     spelled = {"query": "text"}  # the question: in Python a word for what it is, since the method has the other one

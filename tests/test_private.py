@@ -107,6 +107,7 @@ def told(library: Library, path: str) -> list[str]:
         lambda: library.why(str(library.folders[0][1] / path), "apples"),
         lambda: library.query(f"{SECRET} apples", path=[path]).passages,
         lambda: complete(library, "path", path),
+        lambda: library.verify(f'{path}#Hidden (line 3): "{SECRET} apples"'),
     ]
     said = []
     for ask in asked:

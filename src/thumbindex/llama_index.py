@@ -13,7 +13,7 @@ from thumbindex.library import Library
 from thumbindex.model import Passage
 from thumbindex.settings import LONGEST_PHRASING, MOST_REWORDINGS
 
-_HIDDEN = ["folder", "path", "heading_path", "start_line", "end_line", "match_start", "match_end"]
+_HIDDEN = ["address", "folder", "path", "heading_path", "start_line", "end_line", "match_start", "match_end"]
 """Kept from the model that answers: the citation says it all in one line."""
 
 
@@ -58,6 +58,7 @@ def as_node(passage: Passage) -> NodeWithScore:
     """Return a passage as LlamaIndex has it: its text, its score, and where it stands as metadata."""
     metadata = {
         "citation": passage.citation,
+        "address": passage.address,
         "folder": passage.folder,
         "path": passage.path,
         "heading_path": list(passage.heading_path),

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NewType
 
-from thumbindex.text import line_range
+from thumbindex.text import address_of, line_range, text_digest
 
 DocumentId = NewType("DocumentId", int)
 """A document's position in one snapshot (documents sorted by folder, then path): valid in that snapshot only."""
@@ -452,8 +452,18 @@ class Passage:
     @property
     def citation(self) -> str:
         """Name the place as `path#heading (lines a-b)`, or `(line a)`."""
-        heading = f"#{self.heading_path[-1]}" if len(self.heading_path) > 1 else ""
+        heading = f"#{self.heading}" if self.heading else ""
         return f"{self.path}{heading} ({line_range(self.start_line, self.end_line)})"
+
+    @property
+    def heading(self) -> str:
+        """The heading under which it stands; empty where that is the title alone."""
+        return self.heading_path[-1] if len(self.heading_path) > 1 else ""
+
+    @property
+    def address(self) -> str:
+        """Name the place with a digest of the text, by which it is found again after edits and moves."""
+        return address_of(self.folder, self.path, self.heading, text_digest(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -633,6 +643,40 @@ class IngestionCounts:
     boosted: int
     mean_boost: float
     most_boost: float
+
+
+# ------------------------------------------------------------------ whether a citation holds
+
+CitationState = Literal["there", "moved", "changed", "gone", "never_there"]
+"""What became of what was cited: as it was; elsewhere; in other words; nowhere, though its address has a digest of it; and nothing says that
+it ever was."""
+
+
+@dataclass(frozen=True, slots=True)
+class CitationCheck:
+    """One citation, with one of the texts that it is given for, and what became of that."""
+
+    citation: str  # as it is written
+    quotation: str  # empty where nothing is quoted
+    state: CitationState
+    reason: str = ""  # in words, where the state does not say it all
+    now: str = ""  # the citation of where it is now; empty where that is nowhere
+    address: str = ""  # of the passage there
+    folder: str = ""
+    path: str = ""
+    start_line: int = 0
+    end_line: int = 0
+    text: str = ""  # the lines there, where they say something else
+    differs: str = ""  # in which words: the quotation's against the note's
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What became of the citations of a text, in their order."""
+
+    checks: tuple[CitationCheck, ...]
+    left_out: int = 0  # citations beyond those that one call checks
+    uncited: int = 0  # quotations beside which no citation stands
 
 
 # ------------------------------------------------------------------ what a library tells of itself

@@ -17,6 +17,9 @@ LONGEST_PHRASING = 1_000
 
 MOST_REWORDINGS = 4
 
+LONGEST_DRAFT = 100_000
+"""Characters of a text whose citations are verified: a longer one is no answer."""
+
 STAGE_NAMES = tuple(
     "classify correct equate expand search_vector search_keyword search_code search_graph aggregate combine salience fuse headings recency normalize"
     " names confidence variants dedup_known dedup_hash deduplicate dedup_ngram dedup_semantic contradict diversify rerank parents".split()
@@ -376,6 +379,11 @@ class ServeSettings:
 
     max_tokens: int = setting(2000, "budget of an answer's text, and of its structured content, in tokens of all-MiniLM-L6-v2", least=100)
     read_tokens: int = setting(6000, "budget of `read` and `outline`, in the same tokens", least=100)
+    links: str = setting(
+        "none",
+        "what `link` of a passage opens the note in: Obsidian where it lies in a vault, VS Code, or the program for its file; none over HTTP",
+        choices=("none", "obsidian", "vscode", "file"),
+    )
     local: bool = setting(
         True, "answer the same user's commands that only read, over a socket, where folders and settings are the same; false opens none"
     )

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 STOP_WORDS = frozenset(
     "a an the of to in on for and or is are be was were it its this that these those with as by at from how do does can i my me we you"
@@ -17,17 +19,17 @@ STOP_WORDS = frozenset(
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 """Control characters, whatever some program takes for the end of a line, and what turns the direction of writing."""
 
-_CJK = (
+CJK = (
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"  # iteration marks, kana, the long vowel; no middle dot
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
     "\uac00-\ud7af"  # syllables of Korean
 )
 
-_WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^\W_])+)*")
-_LETTER = rf"(?:(?![{_CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may stand apart from its letter
-_WRITTEN = re.compile(rf"[{_CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
-_HAS_CJK = re.compile(rf"[{_CJK}]")
-_CJK_RUN = re.compile(rf"[{_CJK}]+")
+_WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
+_LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may stand apart from its letter
+_WRITTEN = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
+_HAS_CJK = re.compile(rf"[{CJK}]")
+_CJK_RUN = re.compile(rf"[{CJK}]+")
 _WIDE = re.compile("[\u2e80-\u2fdf\uff01-\uffef]+")  # half and full width, and radicals that stand for characters
 _PLAIN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # what _WORD finds where there is none of these, twice as fast
 _OWNED = re.compile(r"(?<=[^\W_])'s(?!'?[^\W_])")  # as _bare: at the end of a word of _PLAIN
@@ -290,3 +292,47 @@ def split_citation(written: str) -> tuple[str, tuple[int, int] | None]:
     if found is None or int(found[3] or found[2]) < int(found[2]):
         return written, None
     return found[1], (int(found[2]), int(found[3] or found[2]))
+
+
+# ------------------------------------------------------------------ addresses
+
+SCHEME = "thumbindex://"
+
+_DIGEST = 8
+"""Digits of a text's digest in an address and in an id: two texts of a vault share one once in millions."""
+
+_IS = "is="
+
+_PLAIN_IN_HEADINGS = "/:@,;=$+!*&"
+"""Signs of a heading that are not encoded, since many headings have them: neither quotes nor brackets, which end an address in prose."""
+
+
+class Address(NamedTuple):
+    """What an address names: a note, or a passage of it by its heading and the digest of its text."""
+
+    folder: str
+    path: str
+    heading: str = ""
+    digest: str = ""
+
+
+def text_digest(text: str) -> str:
+    """Return a digest of a text alone: equal as long as the text is, wherever it stands."""
+    return text_key(text).hex()[:_DIGEST]
+
+
+def address_of(folder: str, path: str, heading: str = "", digest: str = "") -> str:
+    """Return an address, as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`: the folder as one part, the path with its slashes."""
+    where = f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
+    return f"{where}{f'?{_IS}{digest}' if digest else ''}{f'#{quote(one_line(heading), safe=_PLAIN_IN_HEADINGS)}' if heading else ''}"
+
+
+def read_address(written: str) -> Address | None:
+    """Read an address; None for what is none."""
+    rest, _, heading = written.removeprefix(SCHEME).partition("#")
+    place, _, asked = rest.partition("?")
+    folder, _, path = place.partition("/")
+    if not written.startswith(SCHEME) or not folder or not path:
+        return None
+    digest = next((each.removeprefix(_IS) for each in asked.split("&") if each.startswith(_IS)), "")
+    return Address(unquote(folder), unquote(path), unquote(heading), digest)

@@ -81,7 +81,7 @@ def pipes(folders: tuple[tuple[str, Path], ...]) -> Iterator[Pipes]:
 def test_a_client_shakes_hands_and_lists_the_tools_while_nobody_takes_its_messages(pipes: Pipes) -> None:
     pipes.tell(initialize(), INITIALIZED, LIST_TOOLS)
     greeted, listed = pipes.answer(), pipes.answer()
-    assert (greeted["id"], greeted["result"]["protocolVersion"], listed["id"], len(listed["result"]["tools"])) == (1, "2025-06-18", "two", 5)
+    assert (greeted["id"], greeted["result"]["protocolVersion"], listed["id"], len(listed["result"]["tools"])) == (1, "2025-06-18", "two", 6)
 
 
 def test_the_package_is_given_every_message_and_what_it_answers_again_is_not_sent(pipes: Pipes) -> None:

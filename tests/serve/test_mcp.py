@@ -51,10 +51,10 @@ async def refused(server: Server, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_both_eras_of_the_protocol_see_five_small_read_only_tools(server: Server, mode: str) -> None:
+async def test_both_eras_of_the_protocol_see_six_small_read_only_tools(server: Server, mode: str) -> None:
     async with Client(server, mode=mode) as client:
         tools = (await client.list_tools()).tools
-    assert [tool.name for tool in tools] == ["query", "read", "outline", "related", "status"]
+    assert [tool.name for tool in tools] == ["query", "read", "outline", "related", "verify", "status"]
     assert all(tool.annotations and tool.annotations.read_only_hint and tool.annotations.idempotent_hint and tool.title for tool in tools)
     as_sent = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in tools], separators=(",", ":"), ensure_ascii=False)
     assert len(as_sent.encode()) < 6000
@@ -72,6 +72,18 @@ async def test_a_question_is_answered_with_citations(server: Server) -> None:
     assert f"## 1. {found['citation']}\n" in text
     assert "the newer note wins" in found["text"]
     assert "index: 3 documents; vectors: " in text
+
+
+async def test_the_address_of_a_passage_is_read_as_a_resource_and_taken_by_the_tools(server: Server) -> None:
+    _, answer = await call(server, "query", query="which note wins when two devices edit", limit=1)
+    found = answer["results"][0]
+    async with Client(server) as client:
+        (contents,) = (await client.read_resource(found["address"])).contents
+    assert isinstance(contents, types.TextResourceContents)
+    assert "the newer note wins" in contents.text
+    _, read = await call(server, "read", path=found["address"])
+    assert (read["path"], read["start_line"], read["text"]) == ("sync.md", found["start_line"], contents.text)
+    assert (await call(server, "related", path=found["address"]))[1]["path"] == "sync.md"
 
 
 async def test_what_nobody_foresaw_comes_back_as_a_tool_error_that_says_where() -> None:
@@ -256,7 +268,7 @@ async def test_status_tells_how_far_the_index_is(server: Server) -> None:
         ("related", {"path": "sink.md"}, "sync.md"),
         ("outline", {"path": "plugin"}, "No document"),
         ("status", {"verbose": True}, "`status` takes no arguments"),
-        ("search", {"query": "x"}, "The tools are query, read, outline, related, status"),
+        ("search", {"query": "x"}, "The tools are query, read, outline, related, verify, status"),
     ],
 )
 async def test_a_wrong_call_is_told_what_to_do(server: Server, tool: str, arguments: dict[str, Any], says: str) -> None:

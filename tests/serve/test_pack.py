@@ -88,6 +88,7 @@ def test_who_holds_some_lines_is_sent_a_match_outside_of_them(match: tuple[int, 
 def test_an_id_follows_its_text_to_other_lines_and_does_not_outlive_a_change() -> None:
     whole = passage(9)
     assert passage_id(whole) == passage_id(replace(whole, start_line=11, end_line=19, match_start=15, match_end=16))
+    assert passage_id(whole) == passage_id(replace(whole, folder="other", path="moved.md"))
     assert passage_id(whole) != passage_id(replace(whole, text=f"{whole.text}!"))
 
 

@@ -84,6 +84,7 @@ async def told(vault: Vault, path: str) -> dict[str, str]:
             "outline path": lambda: client.call_tool("outline", {"path": path}),
             "related": lambda: client.call_tool("related", {"path": path}),
             "related back": lambda: client.call_tool("related", {"path": "apples.md"}),
+            "verify": lambda: client.call_tool("verify", {"text": f'{path}#Day (line 3): "{SECRET} apples"'}),
             "status": lambda: client.call_tool("status", {}),
             "resources/list": client.list_resources,
             "resources/read": lambda: client.read_resource(uri),

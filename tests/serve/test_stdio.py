@@ -96,13 +96,13 @@ def test_the_handshake_and_the_list_of_tools_come_before_every_heavy_import(comm
     messages = json.dumps([INITIALIZE, INITIALIZED, LIST_TOOLS])
     driver = [sys.executable, "-c", DRIVER, messages, *command[4:]]
     done = subprocess.run(driver, env=environment, capture_output=True, text=True, timeout=60)
-    assert json.loads(done.stdout) == [5, []], done.stderr
+    assert json.loads(done.stdout) == [6, []], done.stderr
 
 
 @pytest.mark.anyio
 async def test_a_real_client_asks_a_real_process(command: list[str], environment: dict[str, str]) -> None:
     async with Client(StdioServerParameters(command=command[0], args=command[1:], env=environment)) as client:
-        assert len((await client.list_tools()).tools) == 5
+        assert len((await client.list_tools()).tools) == 6
         result = await client.call_tool("query", {"query": "press the green button"})
     assert isinstance(result.content[0], TextContent)
     assert "## 1. sync.md#Set up (lines " in result.content[0].text

@@ -287,6 +287,11 @@ def reading(markdown: str) -> Reading:
 @lru_cache(maxsize=READINGS)
 def comparable(markdown: str) -> tuple[str, tuple[str, ...]]:
     """Return the visible text with code verbatim in it, and the pieces of code."""
+    return with_code(markdown)
+
+
+def with_code(markdown: str) -> tuple[str, tuple[str, ...]]:
+    """Return the same of a text of any length, of which nothing is kept."""
     text, spans, blocks, _ = _normalized(markdown)
     code = (*spans, *(each for _, each in blocks))
     return _HELD.sub(lambda match: code[int(match[1])], re.sub(f"[{_CELL}{_STRUCK}{_DONE}]", " ", text)), code

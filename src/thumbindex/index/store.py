@@ -55,6 +55,10 @@ _SCAN_FACTOR = 2
 """Where there are more vectors than so many for each chunk, most of them of other folders, the chunks' own are looked up."""
 
 
+_DOCUMENTS_AT_ONCE = 200
+"""Of which all texts are loaded: a few megabytes."""
+
+
 def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:
     """Return the digest of each chunk's text that is embedded: half of the time that storing a document takes, and needs no lock."""
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
@@ -225,6 +229,13 @@ class Store(Database):
         if any(not isinstance(row[4], str) or _sum(row[4]) != row[5] for row in found):
             raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return {row[0]: Section(*row[1:5]) for row in found}
+
+    def section_texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the path and the text of every section; no more than those of some documents are loaded at once."""
+        ids = [row for (row,) in self.fetch("SELECT id FROM documents ORDER BY path")]
+        sql = "SELECT d.path, s.text FROM sections s JOIN documents d ON d.id = s.document WHERE d.id IN ({})"
+        for start in range(0, len(ids), _DOCUMENTS_AT_ONCE):
+            yield from self.fetch_in(sql, ids[start : start + _DOCUMENTS_AT_ONCE])
 
     # -------------------------------------------------------------- columns of all chunks
 

@@ -21,6 +21,7 @@ from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import Turns, answer, checked, checked_filters, folder_state, marked
+from thumbindex.library.citations import verify
 from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_json, in_words, judge_texts, keep_decisions, total, warnings
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
@@ -65,6 +66,7 @@ from thumbindex.model import (
     Related,
     Tuned,
     Verdict,
+    Verification,
     Why,
 )
 from thumbindex.ports import Embedder, Reranker
@@ -344,6 +346,13 @@ class Library:
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
         """Return what links to a document, what it links to, and what is most like it."""
         return related_to(find_cited(path, self._within(folder)), limit)
+
+    def verify(self, text: str | Sequence[str], *, folder: str | None = None) -> Verification:
+        """Tell of each citation in a text, with what it quotes, what became of it: there as quoted, moved, changed, gone, or never there.
+
+        The text is a draft answer, or several, each a citation with its quotation. Notes are read as they are on disk now.
+        """
+        return verify([text] if isinstance(text, str) else text, self._within(folder))
 
     def count_tokens(self, text: str) -> int:
         """Count a text's tokens: never less than the tokenizer of the bundled model does. Raises ModelError where that is not installed."""

@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 import numpy as np
 
-from thumbindex.corpus.parse import comments_of, headings_of
+from thumbindex.corpus.parse import comments_of, headings_of, parse_document
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, read_bytes, read_digest
 from thumbindex.corpus.walk import facts_of, state_of
@@ -41,12 +41,13 @@ from thumbindex.model import (
     Passage,
     Problem,
     Related,
+    Section,
     Unmet,
     day_of,
 )
 from thumbindex.ports import Snapshot, Vector
 from thumbindex.query.filters import FilterIndex, documents_with, newest_first, unmet_arguments
-from thumbindex.text import one_line, split_citation
+from thumbindex.text import Address, one_line, read_address, split_citation, text_digest
 
 _SAMPLE = 4_000
 """Characters of a passage that tell how many bytes of its note a token stands for."""
@@ -145,8 +146,11 @@ def find_document(path: str, readers: Sequence[Reader]) -> Found:
 def find_cited(path: str, readers: Sequence[Reader]) -> Found:
     """Return the document at a path, which may stand as answers write it, with its folder and lines; else the one that has it as its name.
 
-    `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)` and `x.md:11` are paths as answers write them, `x` and `Ideas/x` names.
+    `notes: Ideas/x.md`, `x.md#Heading (lines 11-14)` and `x.md:11` are paths as answers write them, `x` and `Ideas/x` names. An address
+    leads to the passage with its digest, wherever that stands now.
     """
+    if address := read_address(path):
+        return _at_address(address, readers)
     cited, lines = split_citation(path)
     if (found := _at_path(path, readers)) and not (lines and found.fragment):  # lines are no part of the heading before them
         return found
@@ -158,6 +162,42 @@ def find_cited(path: str, readers: Sequence[Reader]) -> Found:
             if found := look(wanted, among):
                 return replace(found, lines=lines)
     raise _unknown(path, readers)
+
+
+def _at_address(address: Address, readers: Sequence[Reader]) -> Found:
+    """Return what an address names: its passage where that stands now, in its note or another one, else its note."""
+    own = [reader for reader in readers if reader.folder.name == address.folder]
+    notes = _matching(partial(_is_path, address.path, str), address.heading, own)
+    if notes and (section := section_with(address.digest, notes[0])):
+        return replace(notes[0], lines=(section.start_line, section.end_line))
+    moved = next(with_digests({address.digest}, readers), None) if address.digest else None
+    if moved is None and not notes:
+        raise _unknown(address.path, readers)
+    return replace(moved[0], fragment=address.heading or None, lines=(moved[1].start_line, moved[1].end_line)) if moved else notes[0]
+
+
+def section_with(digest: str, found: Found) -> Section | None:
+    """Return the section of a note, as it is on disk now, whose text has a digest."""
+    return next((each for each in sections_now(found) if text_digest(each.text) == digest), None) if digest else None
+
+
+def sections_now(found: Found) -> tuple[Section, ...]:
+    """Return a note's sections as it is on disk now; none of one that cannot be read, or may not be."""
+    settings = found.reader.folder.config.corpus
+    data = read_bytes(found.reader.folder.root, found.document.path, settings)
+    if isinstance(data, Problem):
+        return ()
+    parsed = parse_document(found.document.path, data, settings)
+    return () if parsed.private else parsed.sections
+
+
+def with_digests(digests: Collection[str], readers: Sequence[Reader]) -> Iterator[tuple[Found, Section]]:
+    """Yield the passages whose texts have some digests, and that still have them: every section of the indexes is looked at once."""
+    for reader in readers:
+        if reader.indexed:
+            paths = {path for path, text in reader.store.section_texts() if text_digest(text) in digests}
+            for found in _matching(paths.__contains__, None, [reader]) if paths else ():
+                yield from ((found, each) for each in sections_now(found) if text_digest(each.text) in digests)
 
 
 def _at_path(path: str, readers: Sequence[Reader]) -> Found | None:
@@ -376,7 +416,7 @@ def _open_links(readers: Sequence[Reader]) -> Iterator[tuple[str, str, Link, boo
 def read_excerpt(found: Found, heading: str | None, lines: tuple[int, int] | None) -> Excerpt:
     """Return a document's lines as they stand on disk: all, those under a heading, or a range."""
     reader, document = found.reader, found.document
-    text = _text(reader, document.path)
+    text = text_now(reader, document.path)
     rows = text.split("\n")
     if rows and not rows[-1]:
         rows.pop()
@@ -421,7 +461,7 @@ def _entry_of(document: Document) -> OutlineEntry:
 def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
     """List a document's title and headings."""
     reader, document = found.reader, found.document
-    headings = headings_of(document.path, _text(reader, document.path))
+    headings = headings_of(document.path, text_now(reader, document.path))
     title = OutlineEntry(reader.folder.name, document.path, 0, document.title, 1)
     return (title, *(OutlineEntry(reader.folder.name, document.path, level, text, line) for level, text, line in headings))
 
@@ -454,7 +494,8 @@ def nearest_documents(snapshot: Snapshot, own: DocumentId, limit: int) -> list[t
     return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:limit]
 
 
-def _text(reader: Reader, path: str) -> str:
+def text_now(reader: Reader, path: str) -> str:
+    """Return a note's text as it is on disk. Raises UnknownPathError where it cannot be read, or may not be."""
     data = read_bytes(reader.folder.root, path, reader.folder.config.corpus)
     if isinstance(data, Problem) and not reader.folder.root.is_dir():
         raise UnknownPathError(f"{path} cannot be read: the folder {reader.folder.root} is not there now; `query` answers from what was read last.")

@@ -25,6 +25,7 @@ from thumbindex.model import (
     Related,
     Standpoint,
     Step,
+    Verification,
     Why,
 )
 from thumbindex.serve.wording import PASSAGE_FACTS, dedup_share, deduplicated, flagged, is_much, passage_flags
@@ -116,11 +117,17 @@ def broken_payload(found: BrokenLinks) -> dict[str, Any]:
     return {"links": as_json(found.links), "unmet": as_json(found.unmet)}
 
 
+def verification_payload(found: Verification) -> dict[str, Any]:
+    """Return what `verify --json` prints."""
+    return {"citations": as_json(found.checks), "left_out": found.left_out, "uncited": found.uncited}
+
+
 def passage_payload(passage: Passage) -> dict[str, Any]:
     """Return one result."""
     place = ("rank", "folder", "path", "title", "heading_path", "start_line", "end_line", "match_start", "match_end", "score", "text")
     return {
         **{name: as_json(getattr(passage, name)) for name in place},
+        "address": passage.address,
         "flagged": passage_flags(passage),
         "sources": dict(passage.sources),
         "dedup": dedup_payload(passage),

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 from thumbindex.model import Passage
+from thumbindex.text import text_digest
 
 _WORTH_SHOWING = 50
 """Tokens below which a part of an overlong match says too little to stand in an answer."""
@@ -21,9 +21,6 @@ _ELLIPSIS = "…"
 
 _HEADER_LINES = 2
 """Lines of a table's header, which chunks of its later rows repeat."""
-
-_ID_BYTES = 4
-"""Of an id: a caller names up to a hundred that it holds, and two texts share one once in millions of answers."""
 
 _COUNTED = 20_000
 """Characters of a section that are counted to say what the rest of it costs: beyond that it is estimated."""
@@ -41,6 +38,11 @@ class Shown:
     left_out: int = 0  # tokens of it that are not shown
     is_held: bool = False
     is_broken: bool = False  # inside its match
+
+    @property
+    def digest(self) -> str:
+        """The digest of the whole text, also where this is cut."""
+        return self.id.partition(":")[0]
 
     @property
     def is_cut(self) -> bool:
@@ -87,12 +89,11 @@ def fit_passages(passages: Sequence[Passage], tokens: int, form: Form, size: Siz
 
 
 def passage_id(passage: Passage, first: int = 0, last: int | None = None, broken: bool = False) -> str:
-    """Return the id of a passage's text, or of some lines of it, counted from 0: equal as long as the text is, wherever it stands in its note.
+    """Return the id of a passage's text, or of some lines of it, counted from 0: equal as long as the text is, wherever it stands.
 
     What was cut inside a line is marked as `broken`: who holds that holds no whole match.
     """
-    written = "\0".join((passage.folder, passage.path, passage.text))
-    digest = blake2b(written.encode("utf-8", "replace"), digest_size=_ID_BYTES).hexdigest()
+    digest = text_digest(passage.text)
     return digest if last is None else f"{digest}:{first + 1}-{last + 1}{'~' if broken else ''}"
 
 

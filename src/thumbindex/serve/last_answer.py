@@ -26,6 +26,7 @@ from thumbindex.errors import StorageError, UnknownFolderError, UnknownPathError
 from thumbindex.model import Answer
 from thumbindex.process import environment
 from thumbindex.serve.answers import best_line
+from thumbindex.serve.links import vault_of, vscode_link
 from thumbindex.serve.opening import FAILURE, FOUND, Opening, reported, say_error
 from thumbindex.serve.options import open_for
 from thumbindex.serve.terminal import print_line
@@ -113,16 +114,16 @@ def open_result(
     path, line = _open_place(ctx, number)
     set_editor = _editor(environment())
     if program is None:
-        program = With.OBSIDIAN if not set_editor and _vault_of(path) else With.EDITOR
+        program = With.OBSIDIAN if not set_editor and vault_of(path) else With.EDITOR
     if program is With.EDITOR and set_editor:
         return _print(f"{path}:{line}") if only_print else _edit(set_editor, path, line)
     address = str(path)
     if program is With.OBSIDIAN:
-        if not _vault_of(path):
+        if not vault_of(path):
             raise UsageError(f"{path} is in no Obsidian vault: no folder above it has a `.obsidian`. Leave --with out, or choose another program.")
         address = f"obsidian://open?path={quote(os.fsencode(path), safe='')}"
     elif program is With.VSCODE:
-        address = f"vscode://file/{quote(os.fsencode(path.as_posix().lstrip('/')), safe='/:')}:{line}"
+        address = vscode_link(path, line)
     return _print(address) if only_print else _start(address)
 
 
@@ -148,10 +149,6 @@ def _open_place(ctx: typer.Context, number: int) -> tuple[Path, int]:
 def _print(address: str) -> int:
     print_line(address)
     return FOUND
-
-
-def _vault_of(path: Path) -> Path | None:
-    return next((each for each in path.parents if (each / ".obsidian").is_dir()), None)
 
 
 # ------------------------------------------------------------------ programs, none of them through a shell

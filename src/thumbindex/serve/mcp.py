@@ -38,12 +38,13 @@ from thumbindex.serve.replies import (
     reply_read,
     reply_related,
     reply_status,
-    resource_uri,
+    reply_verify,
 )
 from thumbindex.serve.subscriptions import Subscriber, Subscribers, follow_for_clients
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import how_far, indexing
 from thumbindex.settings import LONGEST_QUERY
+from thumbindex.text import address_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -198,9 +199,13 @@ def build_server(
     folders: Sequence[tuple[str, Path]],
     may_name: MayName | None = None,
     about: Mapping[str, str] | None = None,
+    is_near: bool = True,
 ) -> Server[Subscribers]:
-    """Return the server; listing what it can do touches neither index nor model. `may_name` and `about` are for its instructions."""
-    requests = _Requests(background)
+    """Return the server; listing what it can do touches neither index nor model. `may_name` and `about` are for its instructions.
+
+    `is_near` says that its clients are on this machine, where links open notes.
+    """
+    requests = _Requests(background, is_near)
     names = [name for name, _ in folders]
 
     def lifespan(server: Server[Subscribers]) -> AbstractAsyncContextManager[Subscribers]:
@@ -234,13 +239,14 @@ def build_server(
 class _Requests:
     """Takes the protocol's requests; what they ask of the library runs in worker threads."""
 
-    def __init__(self, background: Background | BackgroundView) -> None:
+    def __init__(self, background: Background | BackgroundView, is_near: bool) -> None:
         self._background = background
         self._tools: Mapping[str, Callable[[Mapping[str, Any], Waiting], Reply]] = {
-            "query": lambda arguments, waiting: ask(self._background, arguments, waiting.tell, waiting.is_over),
+            "query": lambda arguments, waiting: ask(self._background, arguments, waiting.tell, waiting.is_over, is_near),
             "read": self._over(reply_read),
             "outline": self._over(reply_outline),
             "related": self._over(reply_related),
+            "verify": self._over(reply_verify),
             "status": lambda arguments, _: reply_status(background.library(), background.notes(), background.progress()),
         }
 
@@ -285,7 +291,7 @@ class _Requests:
     async def list_resources(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         """List a page of documents."""
         page, cursor = await self._ask(ctx, lambda: list_page(self._background.library(), params.cursor if params else None))
-        resources = [types.Resource(uri=resource_uri(each.folder, each.path), name=each.path, title=each.heading, mime_type=MIME) for each in page]
+        resources = [types.Resource(uri=address_of(each.folder, each.path), name=each.path, title=each.heading, mime_type=MIME) for each in page]
         return types.ListResourcesResult(resources=resources, next_cursor=cursor)
 
     async def list_templates(self, ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
@@ -294,12 +300,13 @@ class _Requests:
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(self, ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """Read a whole document."""
+        """Read a whole document, or a passage by its address."""
         uri = str(params.uri)
 
         def read() -> str:
             folder, path = parse_uri(uri)
-            return self._background.library().read(path, folder=folder, exact=True).text
+            library = self._background.library()
+            return library.read(uri).text if uri != address_of(folder, path) else library.read(path, folder=folder, exact=True).text
 
         text = await self._ask(ctx, read)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=MIME, text=text)])

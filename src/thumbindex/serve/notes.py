@@ -1,8 +1,9 @@
-"""Commands over single notes and their links, in the words of the MCP tools: read, outline, related, broken, orphans."""
+"""Commands over single notes and their links, in the words of the MCP tools: read, outline, related, verify, broken, orphans."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +11,12 @@ import typer
 
 from thumbindex.config import absolute
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
-from thumbindex.serve.as_json import broken_payload, excerpt_payload, list_payload, outline_payload, related_payload
+from thumbindex.serve.as_json import broken_payload, excerpt_payload, list_payload, outline_payload, related_payload, verification_payload
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported, say_error
 from thumbindex.serve.options import GlobOption, JsonOption, TagOption, check_limit, filters_from_options, open_for, takes_opening
-from thumbindex.serve.terminal import ProgressDisplay, output, place_text, plain, print_json, print_line, print_list, print_row
-from thumbindex.serve.tools import read_lines
-from thumbindex.serve.wording import SIMILAR, filter_lines, flagged, outline_lines, related_groups
+from thumbindex.serve.terminal import WARNING, ProgressDisplay, output, place_text, plain, print_json, print_line, print_list, print_row
+from thumbindex.serve.tools import read_lines, replace_surrogates
+from thumbindex.serve.wording import SIMILAR, check_line, filter_lines, flagged, outline_lines, related_groups, verification_head
 from thumbindex.text import line_range, one_line, plural, split_citation
 
 if TYPE_CHECKING:
@@ -106,6 +107,52 @@ def related(
         for name in names or ["none yet: run `thumbindex index` first" if unknown else "none"]:
             print_line(f"  {name}")
     return FOUND
+
+
+@reported
+@takes_opening
+def verify(
+    ctx: typer.Context,
+    opening: Opening,
+    text: Annotated[
+        str | None, typer.Argument(metavar="DRAFT", help="An answer with citations, or a citation with what it quotes; without it, standard input.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the text from a file.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Check the citations in a text: there as quoted, moved, changed, gone, or never there. Exit code 1 where one of the last three is found."""
+    draft = _draft(text, file)
+    with open_for(ctx, opening) as library:
+        index_words(library)
+        found, several = library.verify(replace_surrogates(draft)), len(library.folders) > 1
+    if as_json:
+        print_json(verification_payload(found))
+    else:
+        print_line(verification_head(found), "bold")
+        for check in found.checks:
+            print_line(check_line(check, several), WARNING if check.state in _LOST else "")
+        if found.left_out:
+            print_line(f"{plural(found.left_out, 'citation')} left out: verify a part of the text at a time", "dim")
+    return FOUND if found.checks and not any(each.state in _LOST for each in found.checks) else NOT_FOUND
+
+
+_LOST = {"changed", "gone", "never_there"}
+"""What a citation must not be in an answer that is sent."""
+
+
+def _draft(text: str | None, file: Path | None) -> str:
+    """Return the text that is given as an argument, in a file, or on standard input."""
+    if text is not None and file is not None:
+        raise UsageError("DRAFT and --file exclude each other: give one of them.")
+    if text is not None and text != "-":
+        return text
+    if file is None and sys.stdin.isatty():
+        raise UsageError("There is no text: give it as an argument, with --file, or on standard input.")
+    try:
+        data = absolute(file).read_bytes() if file is not None else sys.stdin.buffer.read()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
+    return data.decode("utf-8", "replace")
 
 
 @reported

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote, unquote
 
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import Answer, Document, ListedNote, OutlineEntry, Passage, Progress, Why
@@ -22,15 +21,18 @@ from thumbindex.serve.as_json import (
     passage_payload,
     related_payload,
     status_payload,
+    verification_payload,
     why_payload,
 )
 from thumbindex.serve.background import Background, BackgroundView, never, tell_nobody
 from thumbindex.serve.budget import MOST_TOKEN_CHARACTERS, Shown, Size, beginning_within, dump, fit_passages, line_sizer
 from thumbindex.serve.early import WITHOUT_LINKS
+from thumbindex.serve.links import link_to
 from thumbindex.serve.tools import check_arguments
 from thumbindex.serve.wording import (
     PASSAGE_FACTS,
     beside,
+    check_line,
     confidence_words,
     deduplication,
     explanation_lines,
@@ -46,17 +48,16 @@ from thumbindex.serve.wording import (
     related_groups,
     stood_on,
     up_to_date,
+    verification_head,
     why_lines,
 )
-from thumbindex.text import line_range, one_line, plural
+from thumbindex.text import SCHEME, address_of, line_range, one_line, plural, read_address
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
 
 
 # ------------------------------------------------------------------ documents as resources
-
-SCHEME = "thumbindex://"
 
 TEMPLATE = SCHEME + "{folder}/{+path}"
 
@@ -72,24 +73,19 @@ MOST_COMPLETIONS = 100
 """What the protocol allows in one answer."""
 
 
-def resource_uri(folder: str, path: str) -> str:
-    """Return a document's address: the folder as one part, the path with its slashes."""
-    return f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"
-
-
 def parse_uri(uri: str) -> tuple[str, str]:
-    """Return folder and path of an address. Raises UsageError for what is none."""
+    """Return folder and path of an address, a passage's too. Raises UsageError for what is none."""
     if len(uri) > LONGEST_URI:
         raise UsageError(f"An address of {len(uri):,} characters is not a resource of this server: the longest has {LONGEST_URI:,}.")
-    folder, _, path = uri.removeprefix(SCHEME).partition("/")
-    if not uri.startswith(SCHEME) or not folder or not path:
+    address = read_address(uri)
+    if address is None:
         raise UsageError(f"{uri} is not a resource of this server: their addresses read {TEMPLATE}.")
-    return unquote(folder), unquote(path)
+    return address.folder, address.path
 
 
 def _resource_link(folder: str, path: str) -> dict[str, Any]:
     """Return a link to a document, as the protocol writes it."""
-    return {"type": "resource_link", "uri": resource_uri(folder, path), "name": path, "mimeType": MIME}
+    return {"type": "resource_link", "uri": address_of(folder, path), "name": path, "mimeType": MIME}
 
 
 def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry, ...], str | None]:
@@ -98,7 +94,7 @@ def list_page(library: Library, cursor: str | None) -> tuple[tuple[OutlineEntry,
     # By comparing, not by position: documents come and go between two pages.
     page = tuple(islice(library.browse(lambda every: (each for each in every if (each.folder, each.path) > after)), PAGE + 1))
     more = len(page) > PAGE
-    return page[:PAGE], resource_uri(page[PAGE - 1].folder, page[PAGE - 1].path) if more else None
+    return page[:PAGE], address_of(page[PAGE - 1].folder, page[PAGE - 1].path) if more else None
 
 
 def complete(library: Library, argument: str, value: str, folder: str | None = None) -> tuple[list[str], bool]:
@@ -157,6 +153,7 @@ class PassageForm:
     several: bool = False  # folders: then each is named
     explain: bool = False
     note_tokens: Mapping[tuple[str, str], int] = field(default_factory=dict)  # about what each note costs to read, by folder and path
+    link: Callable[[Passage], str] = lambda _: ""  # what opens it in a program
 
     def as_text(self, shown: Shown) -> str:
         """Return a passage under its citation; of one that the caller holds, where it stands."""
@@ -167,7 +164,8 @@ class PassageForm:
             return f"{head}\n(you hold it: {shown.id})"
         first, last = shown.section
         cut = f"cut out of {line_range(first, last)}, {shown.left_out:,} tokens more; " if shown.is_cut else ""
-        cost = f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens"
+        link = f"; {written}" if (written := self.link(passage)) else ""
+        cost = f"id {shown.id}; {cut}the whole note: about {self._note_tokens(passage):,} tokens{link}"
         explained = explanation_lines(passage.explanation) if passage.explanation else []
         lines = (*passage_flags(passage), *beside(passage), *explained, cost)
         return "\n".join([head, quoted(passage.text), *(f"({one_line(line)})" for line in lines)])
@@ -175,11 +173,14 @@ class PassageForm:
     def as_payload(self, shown: Shown) -> dict[str, Any]:
         """Return the same as structured content."""
         passage = shown.passage
-        place = {"citation": passage.citation, "id": shown.id, "folder": passage.folder, "path": passage.path}
+        address = address_of(passage.folder, passage.path, passage.heading, shown.digest)
+        place = {"citation": passage.citation, "id": shown.id, "address": address, "folder": passage.folder, "path": passage.path}
         lines = {name: getattr(passage, name) for name in ("start_line", "end_line", "match_start", "match_end")}
         if shown.is_held:
             return {**place, **lines, "seen": True}
         cost: dict[str, Any] = {"note_tokens": self._note_tokens(passage)}
+        if link := self.link(passage):
+            cost["link"] = link
         if shown.is_cut:
             cost["rest"] = {"start_line": shown.section[0], "end_line": shown.section[1], "tokens": shown.left_out}
         if self.explain:
@@ -264,10 +265,11 @@ def reply_query(
     tell: Callable[[Progress], None] | None = None,
     interrupted: Callable[[], bool] = never,
     attended: Callable[[], bool] = never,
+    is_near: bool = True,
 ) -> Reply:
     """Answer a question; `progress` says what is being indexed, `tell` hears how far a wait is, `interrupted` ends one.
 
-    `attended` says that somebody indexes, or is about to.
+    `attended` says that somebody indexes, or is about to, `is_near` that the client is on this machine, where links open notes.
     """
     if "why" in arguments:
         return _reply_why(library, arguments)
@@ -277,7 +279,8 @@ def reply_query(
     several = len(library.folders) > 1
     narrowed = [f"`{name}`" for name in ("tag", "path", "since", "until") if arguments.get(name)]
     lacking = up_to_date(answer.freshness, several) if answer.freshness else not_there(library.away())
-    form = PassageForm(several, explain, library.note_tokens(answer.passages))
+    roots, links = dict(library.folders), library.config.serve.links if is_near else "none"
+    form = PassageForm(several, explain, library.note_tokens(answer.passages), lambda each: link_to(each, roots[each.folder], links))
     tokens = arguments.get("max_tokens") or library.config.serve.max_tokens * (_EXPLAINED if explain else 1)
     frame = Frame(answer, tuple(progress()), narrowed, lacking, explain, has_model=has_model)
     return within(tokens, library.count_tokens, (frame, frame.barely()), form, arguments.get("seen", ()))
@@ -347,11 +350,12 @@ def ask(
     arguments: Mapping[str, Any],
     tell: Callable[[Progress], None] = tell_nobody,
     interrupted: Callable[[], bool] = never,
+    is_near: bool = True,
 ) -> Reply:
     """Answer a question once there are words to search, and the model where it comes in time."""
     background.await_words(tell=tell, interrupted=interrupted)
     background.await_model(interrupted)
-    return reply_query(background.library(), arguments, background.progress, tell, interrupted, lambda: background.is_attended)
+    return reply_query(background.library(), arguments, background.progress, tell, interrupted, lambda: background.is_attended, is_near)
 
 
 _RESERVED = "io.modelcontextprotocol/"
@@ -380,6 +384,12 @@ def answer_first(background: Background, asked: Mapping[str, Any], version: str)
 
 
 # ------------------------------------------------------------------ the other tools
+
+_QUOTATION_TOKENS = 20
+"""Of a quotation that say which one is meant: the caller has it."""
+
+_VERIFIED_AROUND = 60
+"""Tokens of what stands around the citations of a verification."""
 
 _Entry = TypeVar("_Entry", OutlineEntry, ListedNote)
 
@@ -469,6 +479,28 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
     lines = [one_line(related.path), *(f"{title}: {', '.join(names) or 'none'}" for title, names in related_groups(related, limit))]
     paths = list(dict.fromkeys((*structured["links"], *structured["backlinks"], *(path for path, _ in related.similar))))[:limit]
     return Reply("\n".join(lines), structured, tuple(_resource_link(related.folder, path) for path in paths))
+
+
+def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
+    """Say what became of the citations in a text; of those that hold no more than that."""
+    found, several, size = library.verify(arguments["text"]), len(library.folders) > 1, library.count_tokens
+    head, lines, shown = verification_head(found), list[str](), list[dict[str, Any]]()
+    room = library.config.serve.max_tokens - size(head) - _VERIFIED_AROUND
+    for number, (check, whole) in enumerate(zip(found.checks, verification_payload(found)["citations"], strict=True), 1):
+        is_there = check.state == "there"
+        payload = {name: value for name, value in whole.items() if value and (not is_there or name in {"citation", "state"})}
+        if check.quotation:
+            payload["quotation"] = beginning_within(check.quotation, _QUOTATION_TOKENS, size)
+        line = f"{number}. {check_line(check, several)}"
+        room -= max(size(line) + 1, size(dump(payload)) + 1)
+        if room < 0:
+            break
+        lines.append(line)
+        shown.append(payload)
+    left_out = found.left_out + len(found.checks) - len(shown)
+    rest = [f"… {plural(left_out, 'citation')} left out: verify a part of the text at a time."] if left_out else []
+    about = {"left_out": left_out, "uncited": found.uncited}
+    return Reply("\n".join([head, *lines, *rest]), {"citations": shown} | {name: value for name, value in about.items() if value})
 
 
 def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:

@@ -1,4 +1,4 @@
-"""The five tools as an MCP client sees them, their schemas written by hand to stay small, and the check of what it sends."""
+"""The six tools as an MCP client sees them, their schemas written by hand to stay small, and the check of what it sends."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from difflib import get_close_matches
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.settings import LONGEST_QUERY
+from thumbindex.settings import LONGEST_DRAFT, LONGEST_QUERY
 
 Schema = Mapping[str, Any]
 
 LONGEST_ARGUMENT = 4_096
 """Characters: no path is longer."""
+
+_LONGEST = {"query": LONGEST_QUERY, "text": LONGEST_DRAFT}
+"""Of those that may be longer."""
 
 MOST_VALUES = 100
 """Values of a list, as of globs or tags."""
@@ -148,6 +151,13 @@ TOOLS: tuple[Mapping[str, Any], ...] = (
         ),
     },
     {
+        "name": "verify",
+        "title": "Verify",
+        "description": "Check citations against the notes as they are now: as quoted, moved, changed, gone or never there.",
+        "inputSchema": _closed({"text": {**_STRINGS, "description": "A draft, or citations with quotations"}}, "text"),
+        "outputSchema": {"type": "object", "required": ["citations"]},
+    },
+    {
         "name": "status",
         "title": "Index status",
         "description": "Tell how large and how far the index is, its model, and which files could not be read.",
@@ -195,7 +205,7 @@ def _whole(name: str, value: Any) -> Any:
     if len(texts) > MOST_VALUES:
         raise UsageError(f"`{name}` has {len(texts):,} values, more than {MOST_VALUES}: give less.")
     longest = max((len(each) for each in texts if isinstance(each, str)), default=0)
-    if longest > (most := LONGEST_QUERY if name == "query" else LONGEST_ARGUMENT):
+    if longest > (most := _LONGEST.get(name, LONGEST_ARGUMENT)):
         raise UsageError(f"`{name}` has {longest:,} characters, more than {most:,} characters: give less.")
     whole = [replace_surrogates(each) if isinstance(each, str) else each for each in texts]
     return whole if isinstance(value, list) else whole[0]

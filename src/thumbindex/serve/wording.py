@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from thumbindex.model import (
     Answer,
+    CitationCheck,
+    CitationState,
     Condition,
     Edge,
     Explanation,
@@ -25,6 +28,7 @@ from thumbindex.model import (
     Standpoint,
     Step,
     Unmet,
+    Verification,
     Why,
 )
 from thumbindex.text import line_range, one_line, plural
@@ -396,3 +400,34 @@ def of_effect(found: Sequence[Standpoint]) -> Sequence[Standpoint]:
         if each.stage.startswith("search_") or each == found[-1] or replace(each, stage=before.stage) != before
     ]
     return [*found[:1], *moved]
+
+
+# ------------------------------------------------------------------ whether citations hold
+
+_QUOTATION_SHOWN = 60
+"""Characters of a quotation that say which one is meant."""
+
+
+def verification_head(found: Verification) -> str:
+    """Count what became of the citations of a text."""
+    counts = Counter(each.state for each in found.checks)
+    states = ", ".join(f"{counts[state]} {state_words(state)}" for state in get_args(CitationState) if counts[state])
+    uncited = f" {plural(found.uncited, 'quotation')} without a citation." if found.uncited else ""
+    return f"{plural(len(found.checks), 'citation')}: {states}.{uncited}" if found.checks else f"No citation of a note was found.{uncited}"
+
+
+def state_words(state: CitationState) -> str:
+    """Name what became of a citation."""
+    return state.replace("_", " ")
+
+
+def check_line(check: CitationCheck, several: bool) -> str:
+    """Say in a line what became of a citation; of one that holds, no more than that."""
+    quotation = " ".join(check.quotation.split())
+    short = quotation if len(quotation) <= _QUOTATION_SHOWN else f"{quotation[:_QUOTATION_SHOWN]}…"
+    said = f' "{short}"' if short else ""
+    line = f"{state_words(check.state)}: {check.citation}{said}"
+    if check.state in {"moved", "changed"}:
+        line += f" -> {f'{check.folder}: ' if several else ''}{check.now}"
+    more = "; ".join(filter(None, (check.differs, check.reason)))
+    return one_line(f"{line} ({more})" if more and check.state != "there" else line)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from thumbindex.errors import UsageError
+from thumbindex.settings import MOST_REWORDINGS
 
 _SHOWN = 16
 """Hexadecimal digits of a set's digest: enough that no two sets share one by chance."""
@@ -158,15 +159,11 @@ def _read_query(line: str, where: str) -> LabeledQuery:
 REWORDING: Mapping[str, str] = {"also": "a list", "passage": "text"}
 """What a line may hold beside its query, for `row_of`."""
 
-_MOST_ALSO = 4
-"""Rewordings that one query takes."""
-
-
 def read_rewording(row: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], str]:
     """Return `also` and `passage` of a line, empty where it has none. Raises UsageError."""
     also = row.get("also") or []
-    if len(also) > _MOST_ALSO or not all(isinstance(each, str) and each.strip() for each in also):
-        raise UsageError(f"{where}: also is {json.dumps(also, ensure_ascii=False)[:_QUOTED]}, and has to be a list of at most {_MOST_ALSO} texts.")
+    if len(also) > MOST_REWORDINGS or not all(isinstance(each, str) and each.strip() for each in also):
+        raise UsageError(f"{where}: also is {json.dumps(also, ensure_ascii=False)[:_QUOTED]}, and has to be a list of at most {MOST_REWORDINGS} texts.")
     return tuple(also), (row.get("passage") or "").strip()
 
 

@@ -242,7 +242,7 @@ class Site:
         """Return the protocol's sessions over some folders: their server knows of no others."""
         http, folders = self._settings, [each for each in self._folders if each[0] in names]
         behind = self._background if len(folders) == len(self._folders) else BackgroundView(self._background, names)
-        server = build_server(behind, folders, self._may_name, self._about)
+        server = build_server(behind, folders, self._may_name, self._about, is_near=False)
         server.middleware.append(Calls(self.metrics, http.request_seconds))
         return Sessions(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
 

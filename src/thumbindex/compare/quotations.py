@@ -1,0 +1,197 @@
+"""Find a quotation in a note: as it is quoted, else the words that come nearest and in which they differ."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from typing import NamedTuple
+from unicodedata import normalize
+
+from thumbindex.compare.tokens import with_code
+from thumbindex.text import CJK
+
+_WRITTEN = {"'": "‘’‚‛′", "-": "‐‑‒–−", "": "\u00ad\u200b\u200c\u200d\u2060\ufeff"}
+_SIGNS = {ord(sign): plain for plain, signs in _WRITTEN.items() for sign in signs}
+
+_WORD = re.compile(
+    rf"[{CJK}]"  # each for itself: nothing stands between two words there
+    r"|(?<![^\W_])[-+]?\d+(?:[.,:]\d+)*"
+    rf"|(?:(?![{CJK}_])\w)+(?:'(?:(?![{CJK}_])\w)+)*"
+    r"|[<>=≤≥≠≈±%$€£¥°→←↔⇒+✓✔✗✘✅❌☑☒☐]"
+)
+"""What counts in a quotation: words, numbers with their sign, and signs that mean something; other punctuation and emphasis do not."""
+
+_GAP = re.compile(r"\[\s*(?:\.\.\.|…)\s*\]|\(\s*(?:\.\.\.|…)\s*\)|…|\.{3,}")
+"""Where a quotation leaves something out."""
+
+_GAP_WORDS = 300
+"""That a gap may stand for at most: more is another passage."""
+
+_PLACES = 200
+"""In which a quotation is looked for in one note: a word or two may stand in hundreds."""
+
+_COMPARED = 300
+"""Words of a quotation that are compared with what comes nearest: what comes later in a longer one is not."""
+
+_AHEAD = 60
+"""Words of the source that are looked through for the next word that a reader sees: those of a long link are none."""
+
+_TOLD, _TOLD_WORDS = 3, 8
+"""Differences that are told, and words of each."""
+
+
+class Span(NamedTuple):
+    """Words of a note, from the first to the last one, counted from 0."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteWords:
+    """The words of a text as a reader sees it, and the line, from 1, of each."""
+
+    written: tuple[str, ...]
+    folded: tuple[str, ...]
+    lines: tuple[int, ...]
+    joined: str  # a space before and behind each
+    starts: tuple[int, ...]  # of each in it
+
+    def span_lines(self, span: Span) -> tuple[int, int]:
+        """Return the first and the last line of some words."""
+        return self.lines[span.first], self.lines[span.last]
+
+
+def quotation_parts(quotation: str) -> tuple[tuple[str, ...], ...]:
+    """Return the words of a quotation, in the parts between its gaps."""
+    parts = (_words(_visible(part)) for part in _GAP.split(quotation))
+    return tuple(tuple(each) for each in parts if each)
+
+
+def note_words(text: str) -> NoteWords:
+    """Read a note."""
+    written, lines = _words(_visible(text)), list[int]()
+    source = [(word, number) for number, line in enumerate(text.translate(_SIGNS).split("\n"), 1) for word in _words(line)]
+    at, number = 0, 1
+    for word in written:  # what a reader sees comes in the order of the source, which has more
+        found = next((n for n in range(at, min(at + _AHEAD, len(source))) if source[n][0] == word), None)
+        if found is not None:
+            at, number = found + 1, source[found][1]
+        lines.append(number)
+    folded = tuple(map(str.casefold, written))
+    starts = tuple(accumulate((len(each) + 1 for each in folded), initial=0))[: len(folded)]
+    return NoteWords(tuple(written), folded, tuple(lines), f" {' '.join(folded)} ", starts)
+
+
+def find_quotation(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Span, ...]:
+    """Return where a note has the words of a quotation one after the other; between its parts something may be left out."""
+    found = []
+    for first in islice(_occurrences(parts[0], note, 0), _PLACES) if parts else ():
+        last = first + len(parts[0]) - 1
+        for part in parts[1:]:
+            following = next(_occurrences(part, note, last + 1, _GAP_WORDS), None)
+            if following is None:
+                break
+            last = following + len(part) - 1
+        else:
+            found.append(Span(first, last))
+    return tuple(found)
+
+
+def nearest_words(parts: Sequence[Sequence[str]], note: NoteWords) -> tuple[Span, float] | None:
+    """Return the words of a note that come nearest to a quotation, and which share of its own they have in order; None where nothing does."""
+    quoted = [each.casefold() for part in parts for each in part][:_COMPARED]
+    if not quoted or not note.folded:
+        return None
+    first = _fullest(quoted, note.folded)
+    low, high = max(0, first - len(quoted) // 2), min(len(note.folded), first + len(quoted) + len(quoted) // 2 + 1)
+    blocks = _dense([(a, low + c, b - a) for kind, a, b, c, _ in _operations(quoted, note.folded[low:high]) if kind == "equal"])
+    if not blocks:
+        return None
+    # A word that is replaced at either end counts in: as many words of the note as of the quotation stand beside the first and the last match.
+    begin = max(0, blocks[0][1] - blocks[0][0])
+    end = min(len(note.folded), blocks[-1][1] + len(quoted) - blocks[-1][0])
+    return Span(begin, end - 1), sum(size for *_, size in blocks) / len(quoted)
+
+
+def words_apart(parts: Sequence[Sequence[str]], note: NoteWords, span: Span) -> str:
+    """Say in which words a quotation and a note differ, the quotation's first."""
+    quoted, (first, last) = [each for part in parts for each in part][:_COMPARED], span
+    there = note.folded[first : last + 1]
+    operations = [each for each in _operations([each.casefold() for each in quoted], there) if each[0] != "equal"]
+    told = [f"{_told(quoted[a:b])} against {_told(note.written[first + c : first + d])}" for _, a, b, c, d in operations[:_TOLD]]
+    return ", ".join(told) + (f", and {len(operations) - _TOLD} more" if len(operations) > _TOLD else "")
+
+
+def _operations(quoted: Sequence[str], there: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
+    """Return what makes one text of the other, as `difflib` has it; runs of words that are replaced, taken out and put in are one."""
+    # Imported here: no question needs it, and every program of ours would wait for it.
+    from rapidfuzz.distance import Levenshtein
+
+    merged = list[tuple[str, int, int, int, int]]()
+    for operation in Levenshtein.opcodes(quoted, there):
+        kind, a, b, c, d = operation.tag, operation.src_start, operation.src_end, operation.dest_start, operation.dest_end
+        if merged and kind != "equal" != merged[-1][0]:
+            _, a, _, c, _ = merged.pop()
+        merged.append((kind, a, b, c, d))
+    return merged
+
+
+def _dense(blocks: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
+    """Return the run of matches (place in the quotation, in the note, size) that has most words, less those of the note alone between them."""
+    best, most, begin, score = (0, 0), 0, 0, 0
+    for at, (a, c, size) in enumerate(blocks):
+        before_a, before_c, before = blocks[at - 1] if at > begin else (a, c, 0)
+        score -= max(0, (c - before_c) - (a - before_a)) if before else 0
+        if score <= 0:
+            begin, score = at, 0
+        score += size
+        if score > most:
+            most, best = score, (begin, at + 1)
+    return blocks[best[0] : best[1]]
+
+
+def _told(words: Sequence[str]) -> str:
+    return f"`{' '.join(words[:_TOLD_WORDS])}{' …' if len(words) > _TOLD_WORDS else ''}`" if words else "nothing"
+
+
+def _visible(markdown: str) -> str:
+    return normalize("NFC", with_code(markdown)[0].translate(_SIGNS))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text)
+
+
+def _occurrences(part: Sequence[str], note: NoteWords, after: int, within: int | None = None) -> Iterator[int]:
+    """Yield the words of a note, from one on and `within` so many, at which a part of a quotation begins."""
+    wanted = f" {' '.join(map(str.casefold, part))} "
+    if after >= len(note.starts):
+        return
+    last = len(note.starts) if within is None else after + within + len(part)
+    end = note.starts[last] + 1 if last < len(note.starts) else len(note.joined)
+    at = note.joined.find(wanted, note.starts[after], end)
+    while at >= 0:
+        yield bisect_left(note.starts, at)
+        at = note.joined.find(wanted, at + 1, end)
+
+
+def _fullest(quoted: Sequence[str], there: Sequence[str]) -> int:
+    """Return where the words of a note begin that have most words of a quotation, in whatever order; the first such place."""
+    wanted, held = Counter(quoted), Counter[str]()
+    window, shared, most, best = deque[str](), 0, 0, 0
+    for at, word in enumerate(there):
+        window.append(word)
+        if word in wanted:
+            held[word] += 1
+            shared += held[word] <= wanted[word]
+        if len(window) > len(quoted) and (gone := window.popleft()) in wanted:
+            shared -= held[gone] <= wanted[gone]
+            held[gone] -= 1
+        if shared > most:
+            most, best = shared, max(0, at - len(quoted) + 1)
+    return best

@@ -1,0 +1,578 @@
+"""Check citations against the notes as they are now: find them in a text with what they quote, and say of each what became of it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from thumbindex.compare.quotations import (
+    NoteWords,
+    Span,
+    find_quotation,
+    nearest_words,
+    note_words,
+    quotation_parts,
+    words_apart,
+)
+from thumbindex.corpus.parse import headings_of
+from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.library.reader import Reader
+from thumbindex.library.reading import Found, sections_now, shown, text_now, with_digests
+from thumbindex.model import CitationCheck, CitationState, DocumentId, Section, Verification
+from thumbindex.settings import LONGEST_DRAFT
+from thumbindex.text import SCHEME, address_of, bare_name, line_range, one_line, read_address, text_digest
+
+MOST_CITATIONS = 200
+"""That one call checks: an answer has some dozens at most."""
+
+_MOST_READ = 5_000_000
+"""Characters of notes that one call reads word for word: a few seconds' work."""
+
+_SEARCHED = 20
+"""Notes that are read for a text which is not where it was cited."""
+
+_PHRASE = 6
+"""Words of a quotation that lead to the notes that may hold it: a whole one may go over the end of a chunk."""
+
+_FEW = 3
+"""Words from which on a text in quotes is taken for a quotation where no citation stands right beside it."""
+
+_LIKE, _ALIKE = 0.6, 0.8
+"""The least share of a quotation's words for what comes nearest to be what became of it: at all, and before the same words in another note."""
+
+_BEFORE, _PATH_WORDS, _HEADING = 260, 20, 300
+"""Characters and words that are looked at before a file's ending for its path, and characters behind it for a heading."""
+
+_HEADING_WORDS = 20
+"""Of a text behind a path that may be its heading."""
+
+_TEXT_SHOWN = 300
+"""Characters of what a note says in place of a quotation."""
+
+
+# ------------------------------------------------------------------ citations and quotations in a text
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A citation in a text: where it stands there, and what it names."""
+
+    start: int
+    end: int
+    written: str
+    path: str  # or a name; empty for none
+    folder: str = ""
+    heading: str = ""
+    lines: tuple[int, int] | None = None
+    digest: str = ""
+    is_loose: bool = False  # the heading may go on with words of the text
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """A quotation in a text, and the citations that it may belong to, the likeliest first."""
+
+    text: str
+    cited: tuple[Cited, ...]
+
+
+_LINES = re.compile(r",?[ \u00a0]?\(?lines? ([1-9]\d{0,8})(?:[-–]([1-9]\d{0,8}))?\)?|:([1-9]\d{0,8})(?:-([1-9]\d{0,8}))?(?![\w:])")
+_ANCHOR = re.compile(
+    r"(?P<address>(?:thumbindex|obsidian|vscode|file)://[^\s<>\"'`()\[\]|]+)"
+    r"|\[\[(?P<wiki>[^\[\]\n]{1,300})\]\]"
+    r"|\]\((?P<target><[^<>\n]{1,500}>|[^\s()<>]{1,500})[^\S\n]?\)"
+    r"|(?P<file>\.(?:md|markdown|mdx)\b)"
+    r"|(?P<lines>[ \u00a0]\(lines? [1-9])"
+)
+_HARD = '`"“”„«»()[]<>*|\n'
+"""What ends a path in a text, and a heading that no lines follow."""
+
+_STARTS = re.compile(r"(?<=[\s`\"“”„«»()\[\]<>*|:,;—])(?=[^\s`\"“”„«»()\[\]<>*|:,;—])")
+_UNIT = re.compile(r"[ \t]*(?:[-*+][ \t]|\d{1,3}[.)][ \t]|#{1,6}[ \t]|\||$)")
+_QUOTE_LINE = re.compile(r"[ \t]*>[ \t]?(?:\[![\w-]+\][+-]?[ \t]?)?")
+_IN_QUOTES = re.compile(r"“([^“”]{1,5000})”|„([^„“”]{1,5000})[“”]|«([^«»]{1,5000})»|(?<![^\W_])\"([^\"]{1,5000})\"(?![^\W_])")
+_BESIDE = re.compile(r"[\s()\[\]<>*_:;,.`—–-]{0,12}")
+
+
+class Names:
+    """The notes of some folders, by every name that a citation may have for them."""
+
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        self._readers = readers
+        self._by_path, self._by_name = defaultdict[str, list[Found]](list), defaultdict[str, list[Found]](list)
+        self.folders = {reader.folder.name for reader in readers}
+        for reader in readers:
+            if reader.indexed:
+                snapshot = reader.snapshot()
+                for n, document in enumerate(snapshot.catalog.documents):
+                    found = Found(reader, snapshot, DocumentId(n), document)
+                    self._by_path[_key(document.path)].append(found)
+                    name = _key(document.path).rpartition("/")[2]
+                    for each in {name, name.rpartition(".")[0]}:
+                        self._by_name[each].append(found)
+
+    def knows(self, name: str, is_path: bool = True) -> bool:
+        """Tell whether some note has this path, or this name."""
+        return any(True for _ in self._meant(name, "", is_path))
+
+    def find(self, cited: Cited) -> Found | None:
+        """Return the note that a citation names, of those that may be shown now."""
+        for is_path in (True, False):
+            some = {(each.document.folder, each.document.path): each for each in self._meant(cited.path, cited.folder, is_path)}
+            for document in islice(shown((each.document for each in some.values()), self._readers), 1):
+                return some[document.folder, document.path]
+        return None
+
+    def _meant(self, name: str, folder: str, is_path: bool) -> Iterator[Found]:
+        key = _key(self.inside(name))
+        if is_path:
+            some = self._by_path.get(key, [])
+        else:
+            some = [each for each in self._by_name.get(key.rpartition("/")[2], []) if _is_end(key, _key(each.document.path))]
+        return (each for each in some if not folder or each.document.folder == folder)
+
+    def inside(self, path: str) -> str:
+        """Return an absolute path as one in its folder."""
+        written = path.replace("\\", "/")
+        for reader in self._readers:
+            root = reader.folder.root.as_posix().rstrip("/") + "/"
+            if written.startswith(root) and len(written) > len(root):
+                return written[len(root) :]
+        return path
+
+    def in_vault(self, vault: str, file: str) -> str:
+        """Return the absolute path of a file that is named in an Obsidian vault, which is a folder of ours or lies around one."""
+        for reader in self._readers:
+            for each in (reader.folder.root, *reader.folder.root.parents):
+                if each.name == vault:
+                    return f"{each.as_posix()}/{file}"
+        return file
+
+
+def _key(path: str) -> str:
+    name = one_line(path).replace("\\", "/").casefold()
+    while name.startswith(("./", "../")):
+        name = name.partition("/")[2]
+    return name.strip("/")
+
+
+def _is_end(name: str, path: str) -> bool:
+    whole = f"/{path}"
+    return whole.endswith(f"/{name}") or whole.rpartition(".")[0].endswith(f"/{name}")
+
+
+def citations_in(text: str, names: Names) -> list[Cited]:
+    """Return the citations in a text, in order: as answers write them, addresses, and links to notes."""
+    found, end = list[Cited](), 0
+    for match in _ANCHOR.finditer(text):
+        if match.start() < end:
+            continue
+        kind = str(match.lastgroup)
+        if kind == "address":
+            cited = _linked(text, match.start("address"), match["address"].rstrip(".,;:!?*"), names)
+        elif kind == "wiki":
+            path, _, heading = match["wiki"].partition("|")[0].rstrip("\\").partition("#")
+            cited = Cited(match.start(), match.end(), match[0], path.strip(), heading="" if heading.startswith("^") else heading.rpartition("#")[2])
+            cited = cited if path.strip() else None
+        elif kind == "target":
+            is_same = found and match.start() - found[-1].end <= 1 and end == found[-1].end  # its text is a citation already
+            cited = None if is_same else _target(match, names)
+        else:
+            cited = _written(text, match, end, names, is_file=kind == "file")
+        if cited:
+            cited = _with_lines(text, cited)
+            found.append(cited)
+            end = cited.end
+    return found
+
+
+def _target(match: re.Match[str], names: Names) -> Cited | None:
+    """Read where a Markdown link leads; None for what is no note."""
+    target = match["target"].strip("<>")
+    if re.match(r"[a-z][a-z0-9+.-]*:", target, re.I):
+        return _linked(match.string, match.start("target"), target, names, match.end())
+    path, _, heading = (unquote(each) for each in target.partition("#"))
+    if not path or (not names.knows(path) and not re.search(r"\.(?:md|markdown|mdx)\Z", path, re.I)):
+        return None
+    return Cited(match.start(), match.end(), path + (f"#{heading}" if heading else ""), path, heading=heading)
+
+
+def _linked(text: str, start: int, link: str, names: Names, end: int | None = None) -> Cited | None:
+    """Read an address of ours, or what opens a note in a program."""
+    end = start + len(link) if end is None else end
+    if link.startswith(SCHEME):
+        address = read_address(link)
+        return Cited(start, end, link, address.path, address.folder, address.heading, None, address.digest) if address else None
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return None
+    if parts.scheme == "obsidian":
+        asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        place = asked.get("path") or names.in_vault(asked.get("vault", ""), asked.get("file", ""))
+        path, _, heading = place.partition("#")
+        return Cited(start, end, link, names.inside(path), heading=heading.rpartition("#")[2]) if path else None
+    if parts.scheme not in {"vscode", "file"} or (parts.scheme == "vscode" and parts.netloc != "file"):
+        return None
+    path, line = unquote(parts.path), None
+    if (place := re.fullmatch(r"(.+):([1-9]\d{0,8})(?::\d+)?", path)) and parts.scheme == "vscode":
+        path, line = place[1], (int(place[2]), int(place[2]))
+    path = path[1:] if re.match(r"/[A-Za-z]:/", path) else path
+    return Cited(start, end, link, names.inside(path), heading=unquote(parts.fragment), lines=line) if path.strip("/") else None
+
+
+def _written(text: str, match: re.Match[str], done: int, names: Names, is_file: bool) -> Cited | None:
+    """Read a path (`path#heading`, too) that ends with a file's ending, or a note's name before its lines; the longest that is known."""
+    end = match.end() if is_file else match.start()
+    low = max(done, end - _BEFORE, text.rfind("\n", 0, end) + 1)
+    before = text[low:end]
+    starts = [0, *(each.start() for each in _STARTS.finditer(before))][-_PATH_WORDS:]
+    forms = [(start, *before[start:].partition("#")[::2]) for start in starts if before[start : start + 1].strip()]
+    known = next(((start, path, heading) for is_path in (True, False) for start, path, heading in forms if names.knows(path, is_path)), None)
+    if known is None:
+        if not forms or (not is_file and not forms[-1][2]):
+            return None
+        known = forms[-1]
+        enclosed = max(before.rfind(each) for each in '`("“[<') + 1
+        known = next((each for each in forms if each[0] == enclosed and enclosed), known)
+    start, path, heading = known
+    named = next((each for each in names.folders if text[:low].endswith(f"{each}: ") or before[:start].endswith(f"{each}: ")), "")
+    begin, loose = low + start, False
+    if is_file and text[end : end + 1] == "#":
+        tail = text[end + 1 : end + 1 + _HEADING].partition("\n")[0]
+        cut = re.search(r",?[ \u00a0]\(?lines? [1-9]", tail)
+        loose = cut is None
+        heading = tail[: cut.start()] if cut else tail[: next((n for n, each in enumerate(tail) if each in _HARD), len(tail))]
+        end += 1 + len(heading) if cut else 1
+    written = text[begin:end] + (heading if loose else "")
+    return Cited(begin, end, written, path, named, heading.strip(), is_loose=loose)
+
+
+def _with_lines(text: str, cited: Cited) -> Cited:
+    """Return a citation with the lines that stand behind it."""
+    match = _LINES.match(text, cited.end)
+    if match is None or (cited.lines and match[3]):
+        return cited
+    first, last = int(match[1] or match[3]), int(match[2] or match[4] or match[1] or match[3])
+    if last < first:
+        return cited
+    opened = match[0].count("(") >= match[0].count(")")
+    end = match.end() if opened else match.end() - 1
+    return replace(cited, end=end, written=cited.written + text[cited.end : end], lines=(first, last), is_loose=False)
+
+
+def quotations_in(text: str, cited: Sequence[Cited]) -> list[Quoted]:
+    """Return the quotations in a text, in order: what stands in quotes, and block quotes."""
+    found, units = list[Quoted](), list(_units(text))
+    starts = [each.start for each in cited]
+
+    def citations(unit: tuple[int, int, bool]) -> Sequence[Cited]:
+        return cited[bisect_right(starts, unit[0] - 1) : bisect_right(starts, unit[1] - 1)]
+
+    for at, unit in enumerate(units):
+        start, end, is_block = unit
+        own = citations(unit)
+        before = citations(units[at - 1])[-1:] if at else ()
+        after = citations(units[at + 1])[:1] if at + 1 < len(units) else ()
+        if is_block:
+            leads = after and _BESIDE.fullmatch(text[units[at + 1][0] : after[0].start])
+            near = (*own, *((*after, *before) if leads else (*before, *after)))
+            found.append(Quoted(_block_text(text, start, end, own), near))
+            continue
+        before = before if before and _BESIDE.fullmatch(text[before[0].end : start]) else ()
+        for match in _IN_QUOTES.finditer(text, start, end):
+            first, last = match.span()
+            if any(each.start < last and first < each.end for each in own):
+                continue
+            behind = [each for each in own if each.start >= last][:1]
+            ahead = [each for each in own if each.end <= first][-1:]
+            is_beside = bool(behind) and _BESIDE.fullmatch(text[last : behind[0].start]) is not None
+            is_led = bool(ahead) and _BESIDE.fullmatch(text[ahead[0].end : first]) is not None
+            quoted = next(each for each in match.groups() if each)
+            if not quoted.strip() or (not is_beside and not is_led and sum(map(len, quotation_parts(quoted))) < _FEW):
+                continue
+            enclosed = is_beside and text[last : behind[0].start].rstrip(" *_`").endswith(("(", "[", "—", "–", "-"))
+            near = (*behind, *ahead) if enclosed or not ahead else (*ahead, *behind)
+            found.append(Quoted(quoted, near or tuple(before)))
+    return found
+
+
+def _units(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield the parts of a text within which a quotation and its citation stand: paragraphs, items, and block quotes, which are told apart."""
+    start, at, kind = 0, 0, False
+    for line in text.splitlines(keepends=True):
+        is_block = line.lstrip(" \t").startswith(">")
+        if at > start and (is_block != kind or (not is_block and _UNIT.match(line.rstrip("\n")))):
+            if text[start:at].strip():
+                yield start, at, kind
+            start = at
+        kind, at = is_block, at + len(line)
+    if text[start:at].strip():
+        yield start, at, kind
+
+
+def _block_text(text: str, start: int, end: int, own: Sequence[Cited]) -> str:
+    """Return what a block quote quotes, without the citations in it."""
+    kept, at = "", start
+    for each in own:
+        kept, at = kept + text[at : each.start].rstrip(" ([—–-"), each.end
+        at += len(text[at:end]) - len(text[at:end].lstrip(")]"))
+    lines = [line[mark.end() :] if (mark := _QUOTE_LINE.match(line)) else line for line in (kept + text[at:end]).splitlines()]
+    quoted = "\n".join(lines).strip()
+    return quoted[1:-1] if len(quoted) > 2 and quoted[0] in '"“' and quoted[-1] in '"”' else quoted
+
+
+# ------------------------------------------------------------------ what became of each
+
+
+class _Note:
+    """One note as it is on the disk now."""
+
+    def __init__(self, found: Found, text: str) -> None:
+        self.found, self.text = found, text
+        self.total = text.count("\n") + (not text.endswith("\n"))
+
+    @cached_property
+    def words(self) -> NoteWords:
+        return note_words(self.text)
+
+    @cached_property
+    def headings(self) -> tuple[tuple[int, str, int], ...]:
+        return headings_of(self.found.document.path, self.text)
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        return sections_now(self.found)
+
+    def under(self, heading: str) -> tuple[int, int] | None:
+        """Return the lines under a heading, all of them under the title; a link may write it in its own way."""
+        wanted = bare_name(heading)
+        for n, (level, name, line) in enumerate(self.headings):
+            if wanted and bare_name(name) == wanted:
+                return line, next((other - 1 for depth, _, other in self.headings[n + 1 :] if depth <= level), self.total)
+        return (1, self.total) if wanted and bare_name(self.found.document.title) == wanted else None
+
+    def with_heading(self, cited: Cited) -> Cited:
+        """Return a citation whose heading goes on with words of the text with that alone: the longest one that there is, else one word."""
+        words = cited.heading.split()[:_HEADING_WORDS]
+        known = {bare_name(name) for _, name, _ in self.headings} | {bare_name(self.found.document.title)}
+        counts = [n for n in range(len(words), 0, -1) if bare_name(" ".join(words[:n])) in known]
+        heading = " ".join(words[: counts[0] if counts else 1]).rstrip(".,;:!?")
+        return replace(cited, heading=heading, written=f"{cited.written.partition('#')[0]}#{heading}", is_loose=False)
+
+    def place(self, lines: tuple[int, int]) -> dict[str, str | int]:
+        """Name some lines of it: their citation, and the address of the passage that they are part of."""
+        document = self.found.document
+        heading = next((name for level, name, line in reversed(self.headings) if line <= lines[0] and (level > 1 or name != document.title)), "")
+        within = next((each for each in self.sections if each.start_line <= lines[0] <= each.end_line), None)
+        return {
+            "now": f"{document.path}{f'#{heading}' if heading else ''} ({line_range(*lines)})",
+            "address": address_of(document.folder, document.path, heading, text_digest(within.text) if within else ""),
+            "folder": document.folder,
+            "path": document.path,
+            "start_line": lines[0],
+            "end_line": lines[1],
+        }
+
+    def shown(self, lines: tuple[int, int]) -> str:
+        """Return some lines of it, no more than are read in passing."""
+        text = "\n".join(self.text.split("\n")[lines[0] - 1 : lines[1]])
+        return text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]}…"
+
+
+class _TooMuchReadError(Exception):
+    """So much was read that the rest is left for another call."""
+
+
+class _Check:
+    """Checks the citations of one call; each note is read once."""
+
+    def __init__(self, readers: Sequence[Reader], names: Names, digests: frozenset[str]) -> None:
+        self._readers, self._names, self._digests = readers, names, digests
+        self._notes = dict[tuple[str, str], _Note | None]()
+        self._room = _MOST_READ
+
+    @cached_property
+    def _with_digest(self) -> dict[str, tuple[Found, Section]]:
+        """The passages that have the digests which are cited, wherever they stand: the indexes are looked through once."""
+        return {text_digest(section.text): (found, section) for found, section in with_digests(self._digests, self._readers)}
+
+    def check(self, cited: Cited, quotation: str = "") -> CitationCheck:
+        """Say what became of what a citation is given for."""
+        note, parts = self._note(self._names.find(cited)), quotation_parts(quotation)
+        cited = note.with_heading(cited) if note and cited.is_loose else cited
+        found = self._quoted(cited, note, parts) if parts else self._bare(cited, note)
+        return replace(found, citation=cited.written, quotation=quotation)
+
+    def holds(self, cited: Cited, quotation: str) -> bool:
+        """Tell whether the note that is cited has the words of a quotation."""
+        note = self._note(self._names.find(cited))
+        return note is not None and bool(find_quotation(quotation_parts(quotation), note.words))
+
+    def _note(self, found: Found | None) -> _Note | None:
+        if found is None:
+            return None
+        place = found.document.folder, found.document.path
+        if place not in self._notes:
+            try:
+                text = text_now(found.reader, found.document.path)
+            except UnknownPathError:
+                self._notes[place] = None
+                return None
+            self._room -= len(text)
+            if self._room < 0 and len(self._notes) > 1:
+                raise _TooMuchReadError
+            self._notes[place] = _Note(found, text)
+        return self._notes[place]
+
+    # -------------------------------------------------------------- without a quotation
+
+    def _bare(self, cited: Cited, note: _Note | None) -> CitationCheck:
+        moved = self._by_digest(cited, note)
+        if moved:
+            return moved
+        if note is None:
+            return _none(cited, "no note has this path")
+        lines = note.under(cited.heading) if cited.heading else None
+        if cited.heading and lines is None:
+            return _none(cited, "the note has no such heading")
+        if cited.lines and cited.lines[0] > note.total:
+            return _none(cited, f"the note has {note.total} lines")
+        if cited.digest:
+            return _found("changed", note, lines or (1, note.total), "its text is not what it was when it was cited")
+        if lines and cited.lines and not _overlap(lines, cited.lines):
+            return _found("moved", note, lines, "its heading stands on other lines")
+        return _found("there", note, cited.lines or lines or (1, max(1, note.total)))
+
+    def _by_digest(self, cited: Cited, note: _Note | None) -> CitationCheck | None:
+        """Find a passage by the digest of its text: in the note that is cited, else in another one."""
+        if not cited.digest:
+            return None
+        own = next((each for each in note.sections if text_digest(each.text) == cited.digest), None) if note else None
+        if note and own:
+            lines = own.start_line, own.end_line
+            if cited.lines and not _overlap(lines, cited.lines):
+                return _found("moved", note, lines, "to other lines")
+            return _found("there", note, lines)
+        if moved := self._with_digest.get(cited.digest):
+            there = self._note(moved[0])
+            return _found("moved", there, (moved[1].start_line, moved[1].end_line), "to another note") if there else None
+        return None
+
+    # -------------------------------------------------------------- with one
+
+    def _quoted(self, cited: Cited, note: _Note | None, parts: Sequence[Sequence[str]]) -> CitationCheck:
+        if note and (spans := find_quotation(parts, note.words)):
+            return self._in_note(cited, note, spans)
+        near = nearest_words(parts, note.words) if note else None
+        if note and near and near[1] >= _ALIKE:
+            return _changed(note, parts, near[0])
+        elsewhere = list(self._elsewhere(cited, parts, note))
+        for each in elsewhere:
+            if spans := find_quotation(parts, each.words):
+                return _found("moved", each, each.words.span_lines(spans[0]), "to another note")
+        if note and near and near[1] >= _LIKE:
+            return _changed(note, parts, near[0])
+        others = [(each, span, share) for each in elsewhere for span, share in filter(None, [nearest_words(parts, each.words)])]
+        best = max(others, key=lambda each: each[2], default=None)
+        if note is None and best and best[2] >= _ALIKE:
+            return replace(_changed(best[0], parts, best[1]), reason="in another note")
+        return _none(cited, "the note says nothing like it" if note else "no note has this path, and none says it")
+
+    def _in_note(self, cited: Cited, note: _Note, spans: Sequence[Span]) -> CitationCheck:
+        """Say where in its note a quotation stands: where it was cited, or on other lines, or under another heading."""
+        lines = [note.words.span_lines(each) for each in spans]
+        under = self._meant_by_heading(cited, note)
+        at_heading = [each for each in lines if not cited.heading or any(_overlap(each, some) for some in under)]
+        at_lines = [each for each in lines if not cited.lines or _overlap(each, cited.lines)]
+        if both := [each for each in at_heading if each in at_lines]:
+            return _found("there", note, both[0])
+        if cited.lines and at_lines and any(_overlap(cited.lines, some) for some in under):
+            return _found("there", note, at_lines[0])  # a passage of several short parts is cited with the heading of one of them
+        best = (at_heading or at_lines or lines)[0]
+        return _found("moved", note, best, "to other lines" if at_heading else "to another heading")
+
+    def _meant_by_heading(self, cited: Cited, note: _Note) -> list[tuple[int, int]]:
+        """Return the lines that a heading stands for: those under it, and, where no lines are cited, the passage that it is part of."""
+        own = note.under(cited.heading) if cited.heading else None
+        if own is None:
+            return []
+        parts = [(each.start_line, each.end_line) for each in note.sections if _overlap((own[0], own[0]), (each.start_line, each.end_line))]
+        return [own] if cited.lines or not cited.digest else [own, *parts]
+
+    def _elsewhere(self, cited: Cited, parts: Sequence[Sequence[str]], note: _Note | None) -> Iterator[_Note]:
+        """Yield other notes that may have the words of a quotation: that with its digest, and those with some of its words in a row."""
+        seen = {note.found.document.path if note else ""}
+        if cited.digest and (moved := self._with_digest.get(cited.digest)) and (there := self._note(moved[0])):
+            seen.add(there.found.document.path)
+            yield there
+        words = max(parts, key=len)
+        if len(words) < _FEW:
+            return
+        middle = max(0, (len(words) - _PHRASE) // 2)
+        places = dict.fromkeys((0, middle, max(0, len(words) - _PHRASE)))
+        for phrase in (" ".join(words[at : at + _PHRASE]) for at in places):
+            for found in self._holding(phrase):
+                if found.document.path not in seen and (there := self._note(found)):
+                    seen.add(found.document.path)
+                    yield there
+
+    def _holding(self, phrase: str) -> Iterator[Found]:
+        """Yield the notes that hold some words in a row, the first ones that may be shown now."""
+        for reader in self._readers:
+            if reader.indexed:
+                snapshot = reader.snapshot()
+                mask = snapshot.keyword.holding_phrase(phrase)
+                ids = dict.fromkeys(snapshot.catalog.document_of(n) for n in mask.nonzero()[0])
+                documents = {snapshot.catalog.documents[n].path: n for n in ids}
+                for each in islice(shown((snapshot.catalog.documents[n] for n in ids), [reader]), _SEARCHED):
+                    yield Found(reader, snapshot, documents[each.path], each)
+
+
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    return first[0] <= second[1] and second[0] <= first[1]
+
+
+def _found(state: CitationState, note: _Note, lines: tuple[int, int], reason: str = "") -> CitationCheck:
+    return CitationCheck("", "", state, reason, **note.place(lines))  # type: ignore[arg-type]  # a place names fields of the record
+
+
+def _changed(note: _Note, parts: Sequence[Sequence[str]], span: Span) -> CitationCheck:
+    lines = note.words.span_lines(span)
+    return replace(_found("changed", note, lines), text=note.shown(lines), differs=words_apart(parts, note.words, span))
+
+
+def _none(cited: Cited, why: str) -> CitationCheck:
+    """Say that there is nothing: a digest in the address is what tells that there once was."""
+    return CitationCheck("", "", "gone" if cited.digest else "never_there", why)
+
+
+def verify(texts: Sequence[str], readers: Sequence[Reader]) -> Verification:
+    """Check the citations in some texts against the notes as they are now. Raises UsageError for what is longer than an answer."""
+    if (size := sum(map(len, texts))) > LONGEST_DRAFT:
+        raise UsageError(f"The text has {size:,} characters, more than {LONGEST_DRAFT:,}: verify a part of it at a time.")
+    names = Names(readers)
+    wanted, uncited = list[tuple[int, tuple[Cited, ...], str]](), 0
+    for number, text in enumerate(texts):
+        cited = citations_in(text, names)
+        quoted = quotations_in(text, cited)
+        with_quotation = {each.cited[0] for each in quoted if each.cited}
+        wanted += [(number, (each,), "") for each in cited if each not in with_quotation]
+        wanted += [(number, each.cited, each.text) for each in quoted if each.cited]
+        uncited += sum(not each.cited for each in quoted)
+    wanted.sort(key=lambda each: (each[0], each[1][0].start))
+    digests = frozenset(one.digest for _, some, _ in wanted for one in some if one.digest)
+    checking, checks = _Check(readers, names, digests), list[CitationCheck]()
+    for _, some, quotation in wanted[:MOST_CITATIONS]:
+        try:
+            holding = next((each for each in some if checking.holds(each, quotation)), some[0]) if len(some) > 1 else some[0]
+            checks.append(checking.check(holding, quotation))
+        except _TooMuchReadError:
+            break
+    return Verification(tuple(checks), len(wanted) - len(checks), uncited)

@@ -1,0 +1,311 @@
+"""Citations that last: an address leads to its passage after edits and moves, and `verify` says what became of a quotation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from thumbindex.compare.quotations import find_quotation, note_words, quotation_parts
+from thumbindex.config import load_config
+from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.library import Library
+from thumbindex.model import CitationCheck
+from thumbindex.testing import FakeEmbedder
+from thumbindex.text import Address, address_of, read_address
+
+BUDGET = "## Budget\n\nThe team spends 4,000 euros a month on servers.\nIt is **not** allowed to spend more without asking Maria."
+PLAN = "What we want to do this year: move the servers to another town, hire two people, and write down what we know."
+TRAVEL = "Trains only, and no flights below 600 km, unless a train would take more than twelve hours."
+NOTES = {
+    "plans.md": f"# Plans\n\n{PLAN}\n\n{BUDGET}\n\n## Travel\n\n{TRAVEL}\n",
+    "tea.md": "# Tea\n\nGreen tea is brewed at 80 °C for two minutes.\n",
+}
+
+WRITTEN = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=40)
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    for path, text in NOTES.items():
+        write(tmp_path / "notes", path, text)
+    return tmp_path / "notes"
+
+
+@pytest.fixture
+def library(vault: Path) -> Iterator[Library]:
+    config = load_config(user_file=vault / "none", overrides=("corpus.chunk.child_max=200", "corpus.chunk.parent_max=200"))
+    with Library.open([vault], index=vault.parent / "index", config=config, embedder=FakeEmbedder()) as library:
+        library.index()
+        yield library
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text, encoding="utf-8")
+
+
+def budget(library: Library) -> str:
+    """Return the address of the passage about the budget."""
+    return library.query("how much does the team spend on servers?").passages[0].address
+
+
+# ------------------------------------------------------------------ addresses
+
+
+@given(WRITTEN, WRITTEN, st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Cf"))), st.sampled_from(["", "1a2b3c4d"]))
+def test_an_address_gives_back_what_it_was_made_of(folder: str, path: str, heading: str, digest: str) -> None:
+    written = address_of(folder, path, heading, digest)
+    assert read_address(written) == Address(folder, path, heading, digest)
+    assert not any(each.isspace() or each in "\"'()[]<>" for each in written)
+
+
+@pytest.mark.parametrize("written", ["", "plans.md", "thumbindex://", "thumbindex://notes", "thumbindex:///plans.md", "file:///plans.md"])
+def test_what_names_no_note_is_no_address(written: str) -> None:
+    assert read_address(written) is None
+
+
+def test_an_address_leads_to_its_passage_as_it_stands(library: Library) -> None:
+    address = budget(library)
+    assert read_address(address)._replace(digest="") == Address("notes", "plans.md", "Budget")  # type: ignore[union-attr]
+    excerpt = library.read(address)
+    assert (excerpt.start_line, excerpt.end_line) == (5, 8)
+    assert library.related(address).path == library.outline(address)[0].path == "plans.md"
+
+
+def test_an_address_leads_to_its_passage_after_lines_above_it_were_added(library: Library, vault: Path) -> None:
+    address = budget(library)
+    write(vault, "plans.md", NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Budget"))
+    assert library.read(address).start_line == 9  # read as it is on disk, though it is not indexed yet
+
+
+def test_an_address_leads_to_its_passage_in_a_note_that_was_renamed(library: Library, vault: Path) -> None:
+    address = budget(library)
+    (vault / "archive").mkdir()
+    (vault / "plans.md").rename(vault / "archive/old plans.md")
+    library.index()
+    assert (library.read(address).path, library.read(address).start_line) == ("archive/old plans.md", 5)
+
+
+def test_an_address_leads_to_its_heading_where_the_text_has_changed(library: Library, vault: Path) -> None:
+    address = budget(library)
+    write(vault, "plans.md", NOTES["plans.md"].replace("4,000", "5,000"))
+    assert "5,000" in library.read(address).text
+
+
+@pytest.mark.parametrize("change", ["gone", "private"])
+def test_an_address_of_a_private_note_and_of_one_that_is_gone_lead_nowhere(library: Library, vault: Path, change: str) -> None:
+    address = budget(library)
+    if change == "gone":
+        (vault / "plans.md").unlink()
+    else:
+        write(vault, "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
+    for _ in range(2):
+        with pytest.raises(UnknownPathError, match=r"No document 'plans\.md' in the index"):
+            library.read(address)
+        library.index()
+
+
+# ------------------------------------------------------------------ verify
+
+SPENDS = "The team spends 4,000 euros a month on servers."
+
+
+def checked(library: Library, text: str) -> CitationCheck:
+    """Return what became of the one citation in a text."""
+    (check,) = library.verify(text).checks
+    return check
+
+
+def states(library: Library, text: str) -> list[tuple[str, str, str]]:
+    return [(each.citation, each.quotation, each.state) for each in library.verify(text).checks]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'plans.md#Budget (lines 5-8): "{SPENDS}"',
+        f"“{SPENDS}” (plans.md#Budget (lines 5-8))",
+        f'"{SPENDS}" [plans.md#Budget, lines 5-8]',
+        f"As `notes: plans.md#Budget (line 7)` has it, “{SPENDS}”",
+        f'plans.md:7 says "{SPENDS}"',
+        f'plans.md#Budget says that "{SPENDS}"',
+        f'[[plans#Budget]]: "{SPENDS}"',
+        f'[[plans]] says "{SPENDS}"',
+        f'The plan ([budget](plans.md#budget)): "{SPENDS}"',
+        f'plans (line 7): "{SPENDS}"',
+        f"> {SPENDS}\n\n— plans.md#Budget (lines 5-8)",
+        f"plans.md#Budget (lines 5-8):\n\n> {SPENDS}",
+        f"> {SPENDS}\n> — plans.md#Budget (lines 5-8)",
+        f"- plans.md#Budget (lines 5-8)\n  > {SPENDS}",
+        f'obsidian://open?vault=notes&file=plans%23Budget "{SPENDS}"',
+    ],
+)
+def test_a_quotation_is_found_beside_its_citation_however_that_is_written(library: Library, text: str) -> None:
+    check = checked(library, text)
+    assert (check.state, check.path, (check.start_line, check.end_line)) == ("there", "plans.md", (7, 7)), check
+    assert check.quotation == SPENDS
+
+
+@pytest.mark.parametrize(
+    "quotation",
+    [
+        "the team  spends\n4,000 euros a month",
+        "It is not allowed to spend more",
+        "it is **not** _allowed_ to spend more",
+        "The team spends … on servers",
+        "The team spends [...] It is not allowed",
+        "servers. It is not allowed",
+    ],
+)
+def test_white_space_emphasis_case_quotes_and_what_is_left_out_are_no_difference(library: Library, quotation: str) -> None:
+    assert checked(library, f'plans.md#Budget (lines 5-8): "{quotation}"').state == "there"
+
+
+@pytest.mark.parametrize(
+    ("quotation", "differs"),
+    [
+        ("The team spends 5,000 euros a month on servers.", "`5,000` against `4,000`"),
+        ("It is allowed to spend more without asking Maria.", "nothing against `not`"),
+        ("The team spends 4,000 euros a year on servers.", "`year` against `month`"),
+        ("The team spends -4,000 euros a month on servers", "`-4,000` against `4,000`"),
+    ],
+)
+def test_a_quotation_in_other_words_is_changed_and_the_words_are_told(library: Library, quotation: str, differs: str) -> None:
+    check = checked(library, f'plans.md#Budget (lines 5-8): "{quotation}"')
+    assert (check.state, check.differs, check.path) == ("changed", differs, "plans.md")
+    assert check.text in NOTES["plans.md"]
+
+
+def test_each_quotation_belongs_to_the_citation_that_has_it(library: Library) -> None:
+    text = f'"{SPENDS}" (plans.md#Budget (line 7)), and tea.md (line 3) says "brewed at 80 °C". tea.md#Tea also has "for two minutes".'
+    assert [(path.partition(" ")[0], state) for path, _, state in states(library, text)] == [
+        ("plans.md#Budget", "there"),
+        ("tea.md", "there"),
+        ("tea.md#Tea", "there"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("plans.md (lines 7-12) and plans.md#Budget (lines 5-8)", ""),
+        ("plans.md#Nothing (line 3)", "the note has no such heading"),
+        ("plans.md (lines 99-120)", "the note has 12 lines"),
+        ("nowhere.md#Budget (line 3)", "no note has this path"),
+        ('plans.md (line 3) "nobody wrote this sentence anywhere"', "the note says nothing like it"),
+        ('nowhere.md (line 3) "nobody wrote this sentence anywhere"', "no note has this path, and none says it"),
+    ],
+)
+def test_a_citation_without_a_quotation_is_looked_up_and_what_never_was_is_never_there(library: Library, text: str, reason: str) -> None:
+    checks = library.verify(text).checks
+    assert {(each.state, each.reason) for each in checks} == {("never_there" if reason else "there", reason)}
+
+
+def test_lines_that_moved_are_told(library: Library, vault: Path) -> None:
+    cited = f'plans.md#Budget (line 7): "{SPENDS}"'
+    write(vault, "plans.md", NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Money"))
+    check = checked(library, cited)  # the index knows nothing of it yet
+    assert (check.state, check.now, check.reason) == ("moved", "plans.md#Money (line 11)", "to another heading")
+    write(vault, "plans.md", NOTES["plans.md"].replace("## Budget", "More.\n\nMuch more.\n\n## Budget"))
+    check = checked(library, cited)
+    assert (check.state, check.now, check.reason) == ("moved", "plans.md#Budget (line 11)", "to other lines")
+    assert library.read(check.address).start_line == 9
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_a_renamed_note_is_found_by_the_digest_and_by_what_is_quoted(library: Library, vault: Path, quoted: bool) -> None:
+    cited = f'plans.md#Budget (line 7): "{SPENDS}"' if quoted else budget(library)
+    (vault / "archive").mkdir()
+    (vault / "plans.md").rename(vault / "archive/2025.md")
+    library.index()
+    check = checked(library, cited)
+    assert (check.state, check.path, check.reason) == ("moved", "archive/2025.md", "to another note")
+    assert check.now.startswith("archive/2025.md#Budget (line")
+
+
+def test_a_passage_that_is_nowhere_is_gone_where_its_address_has_a_digest_of_it(library: Library, vault: Path) -> None:
+    address = budget(library)
+    (vault / "plans.md").unlink()
+    library.index()
+    assert checked(library, address).state == checked(library, f'{address} "{SPENDS}"').state == "gone"
+    assert checked(library, f'plans.md#Budget (line 7) "{SPENDS}"').state == "never_there"
+
+
+def test_a_passage_that_was_edited_is_changed(library: Library, vault: Path) -> None:
+    address = budget(library)
+    write(vault, "plans.md", NOTES["plans.md"].replace("4,000", "6,000"))
+    assert checked(library, address).state == "changed"
+    check = checked(library, f'"{SPENDS}" ({address})')
+    assert (check.state, check.differs) == ("changed", "`4,000` against `6,000`")
+
+
+@pytest.mark.parametrize("change", ["gone", "private"])
+def test_of_a_private_note_is_said_what_is_said_of_one_that_is_not_there(library: Library, vault: Path, change: str) -> None:
+    text = f'{budget(library)} plans.md#Budget (line 7): "{SPENDS}" other.md (line 2): "{SPENDS}" [[plans]] "{SPENDS.replace("4", "9")}"'
+    if change == "gone":
+        (vault / "plans.md").unlink()
+    else:
+        write(vault, "plans.md", f"---\nprivate: true\n---\n{NOTES['plans.md']}")
+    for _ in range(2):
+        checks = library.verify(text).checks
+        assert [(each.state, each.path, each.text) for each in checks] == [("gone", "", ""), *[("never_there", "", "")] * 3]
+        library.index()
+
+
+def test_several_texts_are_checked_in_their_order(library: Library) -> None:
+    found = library.verify([f'plans.md (line 7): "{SPENDS}"', 'tea.md: "Green tea is brewed at 80 °C"', 'Nobody says "this and that and more".'])
+    assert ([each.state for each in found.checks], found.uncited) == (["there", "there"], 1)
+
+
+def test_links_that_lead_to_no_note_are_no_citations(library: Library) -> None:
+    assert states(library, "[a](https://example.org/x.md) ![b](picture.png) (lines 3-4) `c.py:12` https://example.org/plans") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "plans.md#Budget (line 7) " * 4_000,
+        '"The team spends 4,000 euros" (nowhere.md) ' * 2_000,
+        "[[plans#" * 12_000,
+        '"' * 100_000,
+        "> " * 50_000,
+        "](" * 50_000,
+        ".md#" * 25_000,
+        "thumbindex://" * 7_000,
+        "a (lines 1-2) " * 7_000,
+        "\n> x\n" * 16_000,
+    ],
+)
+def test_a_hostile_draft_is_answered_in_seconds(library: Library, text: str) -> None:
+    began = time.perf_counter()
+    found = library.verify(text[:100_000])
+    assert time.perf_counter() - began < 10
+    assert len(found.checks) <= 200
+
+
+def test_a_text_that_is_no_answer_is_refused(library: Library) -> None:
+    with pytest.raises(UsageError, match=r"100,001 characters, more than 100,000"):
+        library.verify("a" * 100_001)
+
+
+@given(
+    st.lists(st.sampled_from("one two 3.5 don't **four** `five_six` [seven](x.md) 日本 - > naïve 80 °C".split()), min_size=3, max_size=40), st.data()
+)
+def test_every_part_of_a_note_is_found_in_it_on_its_line(written: list[str], data: st.DataObject) -> None:
+    lines = [" ".join(written[at : at + 5]) for at in range(0, len(written), 5)]
+    at = data.draw(st.integers(0, len(lines) - 1))
+    note, parts = note_words("\n\n".join(lines)), quotation_parts(lines[at])
+    spans = {note.span_lines(each) for each in find_quotation(parts, note)}
+    assert not parts or (2 * at + 1, 2 * at + 1) in spans
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.text(st.sampled_from('ab.md#()[]"“”>|` \n12-:/lines plan'), max_size=200))
+def test_no_text_breaks_it(library: Library, text: str) -> None:
+    found = library.verify(text)
+    assert all(each.citation for each in found.checks)
