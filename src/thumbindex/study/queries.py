@@ -159,11 +159,13 @@ def _read_query(line: str, where: str) -> LabeledQuery:
 REWORDING: Mapping[str, str] = {"also": "a list", "passage": "text"}
 """What a line may hold beside its query, for `row_of`."""
 
+
 def read_rewording(row: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], str]:
     """Return `also` and `passage` of a line, empty where it has none. Raises UsageError."""
     also = row.get("also") or []
     if len(also) > MOST_REWORDINGS or not all(isinstance(each, str) and each.strip() for each in also):
-        raise UsageError(f"{where}: also is {json.dumps(also, ensure_ascii=False)[:_QUOTED]}, and has to be a list of at most {MOST_REWORDINGS} texts.")
+        given = json.dumps(also, ensure_ascii=False)[:_QUOTED]
+        raise UsageError(f"{where}: also is {given}, and has to be a list of at most {MOST_REWORDINGS} texts.")
     return tuple(also), (row.get("passage") or "").strip()
 
 
