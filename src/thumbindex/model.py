@@ -397,6 +397,16 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Agreement:
+    """How well a text fits one phrasing of a query."""
+
+    phrasing: str  # `query`, `also 1` and so on, or `passage`
+    text: str
+    cosine: float | None  # of the text's best chunk; None without vectors
+    coverage: float  # share of the phrasing's words that the text holds, by idf
+
+
+@dataclass(frozen=True, slots=True)
 class Effect:
     """Where one stage left a text: its rank from 1, among how many, and its score."""
 
@@ -418,6 +428,7 @@ class Explanation:
     copies: tuple[tuple[str, Dropped], ...]  # by stage, what was taken out for it
     reranked: float | None  # the reranker's score
     name_kind: NameKind | None = None  # what of its document the query is, whole
+    phrasings: tuple[Agreement, ...] = ()  # where the query came with others, best first
 
 
 @dataclass(frozen=True, slots=True)
@@ -599,6 +610,7 @@ class Why:
     notes: tuple[str, ...] = ()  # what else is to be known, in words
     answerable: bool = False
     confidence: float = 0.0
+    phrasings: tuple[Agreement, ...] = ()  # as in `Explanation`
 
 
 # ------------------------------------------------------------------ what says the same

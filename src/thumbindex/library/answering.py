@@ -170,7 +170,7 @@ def _answer(
     found = Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
     documents = tools.snapshot.catalog.documents
     unmet = with_shown_names(search.unmet, documents, list(readers))
-    terms = () if search.listed is not None else (*search.terms, *search.identifiers)
+    terms = () if search.listed is not None else tuple(term for each in search.ways for term in (*each.terms, *each.identifiers))
     found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed, terms=terms)
     return _Attempt(found, search, documents)
 

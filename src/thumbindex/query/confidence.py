@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
 from thumbindex.ports import Mask, Matrix, Vector
 from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import field_weights
-from thumbindex.query.stage import Search, Tools
+from thumbindex.query.stage import Phrasing, Search, Tools
 
 A_WORD, WORDS_ALONE = 0.05, 0.73
 """What words alone say where one section holds next to none of them, and all: they may stand in a text that does not answer."""
@@ -47,6 +48,9 @@ NEAR, LEAST_SPAN = 0.5, 0.25
 
 STRANGE, FAMILIAR = 0.3, 0.6
 """Between far (0) and near (1): where the best page of a question on another subject lies, and of one on theirs."""
+
+MADE_UP = "passage"
+"""The phrasing that vouches for nothing."""
 
 _DAY = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 
@@ -92,60 +96,66 @@ class PageEvidence:
 
     def __init__(self, search: Search, tools: Tools) -> None:
         self._search, self._tools = search, tools
+        self._masks: dict[tuple[str, bool], Mask] = {}
 
     def weigh(self, best: Candidate) -> float:
-        """Return a confidence from 0 to 1 that a page answers, by its best candidate.
+        """Return a confidence from 0 to 1 that a page answers, by its best candidate: the mean of what the query and each rewording say.
 
-        Words alone count where there is no vector of it yet, or where its language is one that the model does not read.
+        An answer that was made up can take from it and never adds to it.
         """
+        found = {each.name: self._weigh_by(each, best) for each in self._ways}
+        asked = [found[each.name] for each in self._ways if each.name != MADE_UP]
+        sure = sum(asked) / len(asked)
+        return min(sure, sum(found.values()) / len(found))
+
+    def _weigh_by(self, way: Way, best: Candidate) -> float:
+        """Weigh by one phrasing. Words alone count where there is no vector of the page yet, or its language is one that the model does not read."""
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
         page = catalog.chunk_ids(best.document)
-        if embedder is not None and reads(embedder, catalog.documents[best.document].language) and (near := self._nearness) is not None:
-            cosines = near.of(page)
+        if embedder is not None and reads(embedder, catalog.documents[best.document].language) and way.vector is not None:
+            cosines = np.round(self._tools.snapshot.vector.vectors([ChunkId(n) for n in page]) @ way.vector, DIGITS)
             if not math.isnan(cosines[best.id - page.start]):
-                meaning = near.standing(float(np.nanmax(cosines)), page) * self._known
-                on_page = [replace(each, holding=each.holding[page.start : page.stop]) for each in self._asked]
+                meaning = self._notes.standing(way.vector, float(np.nanmax(cosines)), page) * way.known
+                on_page = [replace(each, holding=each.holding[page.start : page.stop]) for each in way.asked]
                 return MEANING * meaning + GROUNDED * grounding(cosines, on_page)
         section = [each.id for each in self._search.candidates if each.document == best.document and each.chunk.section == best.chunk.section]
-        held = share(self._asked, [bool(each.holding[section].any()) for each in self._asked])
+        held = share(way.asked, [bool(each.holding[section].any()) for each in way.asked])
         return A_WORD + (WORDS_ALONE - A_WORD) * held if held else 0.0
 
     @cached_property
-    def _asked(self) -> Sequence[QueryTerm]:
-        return query_terms(self._search, self._tools)
-
-    @cached_property
-    def _nearness(self) -> Nearness | None:
-        vector = self._search.vector
-        return None if vector is None else Nearness(vector, self._search.mask, self._tools)
-
-    @cached_property
-    def _known(self) -> float:
-        """The share of what is asked that some text holds or the model knows: it makes a vector of gibberish, too."""
+    def _ways(self) -> Sequence[Way]:
         knows = self._tools.embedder.knows if self._tools.embedder else lambda word: False
-        return share(self._asked, [bool(each.holding.any()) or knows(each.text) for each in self._asked])
+        asked = [(each, query_terms(each, self._tools, self._masks)) for each in self._search.ways]
+        return [Way(each.name, each.vector, of, share(of, [bool(t.holding.any()) or knows(t.text) for t in of])) for each, of in asked]
+
+    @cached_property
+    def _notes(self) -> Sample:
+        return Sample(self._search.mask, self._tools)
 
 
-class Nearness:
-    """How near the chunks of a snapshot are to a question, and a sample of them to each other."""
+class Way(NamedTuple):
+    """A phrasing, as evidence is weighed by it."""
 
-    def __init__(self, query: Vector, mask: Mask | None, tools: Tools) -> None:
-        self._query, self._vectors = query, tools.snapshot.vector
+    name: str
+    vector: Vector | None
+    asked: Sequence[QueryTerm]
+    known: float  # the share of what is asked that some text holds or the model knows: it makes a vector of gibberish, too
+
+
+class Sample:
+    """Some chunks of a snapshot: how near any text is to a question, and how near they are to each other."""
+
+    def __init__(self, mask: Mask | None, tools: Tools) -> None:
         searched = range(len(tools.snapshot.catalog)) if mask is None else np.flatnonzero(mask).tolist()
-        sample = searched[:: 1 + len(searched) // SAMPLE]
-        vectors = self._vectors.vectors([ChunkId(n) for n in sample])
-        self._cosines = np.round(vectors @ query, DIGITS)
-        self._sample = np.array(sample)
-        self._subject = subject_of(vectors[~np.isnan(vectors[:, 0])][:: 1 + len(sample) // COMPARED])
+        chunks = searched[:: 1 + len(searched) // SAMPLE]
+        self._vectors = tools.snapshot.vector.vectors([ChunkId(n) for n in chunks])
+        self._chunks = np.array(chunks)
+        self._subject = subject_of(self._vectors[~np.isnan(self._vectors[:, 0])][:: 1 + len(chunks) // COMPARED])
 
-    def of(self, chunks: Sequence[int]) -> Vector:
-        """Return the chunks' cosines to the question, NaN for those that have no vector."""
-        cosines: Vector = np.round(self._vectors.vectors([ChunkId(n) for n in chunks]) @ self._query, DIGITS)
-        return cosines
-
-    def standing(self, cosine: float, page: range) -> float:
+    def standing(self, query: Vector, cosine: float, page: range) -> float:
         """Return how far a page stands out from all others, 0 to 1; a question that is on another subject than the notes is near to none."""
-        others = self._cosines[(self._sample < page.start) | (self._sample >= page.stop)]
+        elsewhere = (self._chunks < page.start) | (self._chunks >= page.stop)
+        others = np.round(self._vectors @ query, DIGITS)[elsewhere]
         far, near = self._subject
         return ramp(deviations(cosine, others[~np.isnan(others)]), COMMON, OUTSTANDING) * ramp((cosine - far) / (near - far), STRANGE, FAMILIAR)
 
@@ -178,16 +188,20 @@ def share(asked: Sequence[QueryTerm], counted: Sequence[bool]) -> float:
     return sum(each.idf for each, counts in zip(asked, counted, strict=True) if counts) / whole if whole else 0.0
 
 
-def query_terms(search: Search, tools: Tools) -> tuple[QueryTerm, ...]:
-    """Return the words that a query asks for, and its identifiers as wholes: their parts may stand anywhere."""
-    keyword = tools.snapshot.keyword
+def query_terms(phrasing: Phrasing, tools: Tools, known: dict[tuple[str, bool], Mask] | None = None) -> tuple[QueryTerm, ...]:
+    """Return the words that a phrasing asks for, and its identifiers as wholes: their parts may stand anywhere. `known` keeps what was looked up."""
+    keyword, known = tools.snapshot.keyword, {} if known is None else known
     fields = tuple(field_weights(tools.settings.search_keyword).fields)
-    words = {term.text: tuple(other.text for other in term.others) for term in search.terms}
-    masks = [
-        (text, np.logical_or.reduce([keyword.holding(form, where) for form in (text, *others) for where in (fields, ("code",))]))
-        for text, others in sorted(words.items())
-    ]
-    masks += [(term.text, keyword.holding(term.text, ("code",))) for term in search.identifiers if term.weight > 1 and term.text not in words]
+
+    def holding(text: str, written: bool) -> Mask:
+        if (text, written) not in known:
+            found = keyword.holding(text, ("code",))
+            known[text, written] = found if written else found | keyword.holding(text, fields)
+        return known[text, written]
+
+    words = {term.text: tuple(other.text for other in term.others) for term in phrasing.terms}
+    masks = [(text, np.logical_or.reduce([holding(form, False) for form in (text, *others)])) for text, others in sorted(words.items())]
+    masks += [(term.text, holding(term.text, True)) for term in phrasing.identifiers if term.weight > 1 and term.text not in words]
     return tuple(QueryTerm(text, _idf(int(np.count_nonzero(mask)), len(mask)), mask) for text, mask in masks)
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from thumbindex.model import (
+    Agreement,
     Candidate,
     ChunkId,
     Condition,
@@ -29,12 +30,13 @@ from thumbindex.model import (
     Why,
     day_of,
 )
-from thumbindex.ports import Catalog, KeywordWeights
+from thumbindex.ports import Catalog, KeywordWeights, Vector
+from thumbindex.query.confidence import query_terms, share
 from thumbindex.query.filters import select
 from thumbindex.query.parents import is_inside, is_more_than_headings, parents, place_of_chunk, place_of_passage
 from thumbindex.query.pipeline import RETRIEVERS
 from thumbindex.query.rank import fuse, retriever_weights
-from thumbindex.query.retrieve import field_weights, first_documents, neighbors
+from thumbindex.query.retrieve import all_terms, field_weights, first_documents, neighbors
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
 from thumbindex.text import plural
@@ -71,12 +73,13 @@ def _explanation(passage: Passage, family: Sequence[Candidate], terms: Mapping[s
     return Explanation(
         evidence=evidence_of(standing, last, tools),
         terms=terms,
-        cosine=best_cosine([lead.id], last, tools),
+        cosine=best_cosine([lead.id], last.vector, tools),
         edges=edges(lead.document, seen, tools),
         effects=effects((lead.id, *lead.also_in), passage, seen),
         copies=tuple((stage, gone) for stage, n, gone in dropped_since(seen, tools) if n in set(standing)),
         reranked=lead.reranked,
         name_kind=lead.name_kind,
+        phrasings=agreements(standing, last, tools),
     )
 
 
@@ -110,12 +113,24 @@ def document_rank(document: DocumentId, found: RankedList) -> int | None:
     return None if own is None else 1 + sum(score > own for score in found.documents.values())
 
 
-def best_cosine(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> float | None:
-    """Return the highest cosine of chunks with the query; None where a vector is missing on either side."""
-    if search.vector is None or not chunks:
+def best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) -> float | None:
+    """Return the highest cosine of chunks with a query's vector; None where a vector is missing on either side."""
+    if vector is None or not chunks:
         return None
-    cosines = tools.snapshot.vector.vectors(chunks) @ search.vector
+    cosines = tools.snapshot.vector.vectors(chunks) @ vector
     return None if np.isnan(cosines).all() else round(float(np.nanmax(cosines)), _DIGITS)
+
+
+def agreements(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> tuple[Agreement, ...]:
+    """Return how well some chunks fit each phrasing of a query that came with others, the one first that fits best."""
+    if not search.phrasings:
+        return ()
+    found = []
+    for each in search.ways:
+        asked = query_terms(each, tools)
+        coverage = share(asked, [bool(term.holding[chunks].any()) for term in asked])
+        found.append(Agreement(each.name, each.text, best_cosine(chunks, each.vector, tools), round(coverage, _DIGITS)))
+    return tuple(sorted(found, key=lambda each: -((each.cosine or 0.0) + each.coverage)))
 
 
 def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: Tools) -> list[dict[str, tuple[str, ...]]]:
@@ -123,8 +138,10 @@ def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: To
     mask = np.zeros(len(tools.snapshot.catalog), dtype=np.bool_)
     mask[[n for group in groups for n in group]] = True
     boosts = field_weights(tools.settings.search_keyword).fields
-    asked = [(each, name) for term in search.terms for each in (replace(term, others=()), *term.others) for name in boosts]
-    asked += [(replace(term, others=()), "code") for term in search.identifiers]
+    terms = all_terms(search.terms, [each.terms for each in search.phrasings])
+    identifiers = all_terms(search.identifiers, [each.identifiers for each in search.phrasings])
+    asked = [(each, name) for term in terms for each in (replace(term, others=()), *term.others) for name in boosts]
+    asked += [(replace(term, others=()), "code") for term in identifiers]
     held: dict[str, dict[str, set[ChunkId]]] = {}
     for term, name in asked:
         found = tools.snapshot.keyword.search([replace(term, weight=1.0)], KeywordWeights({name: 1.0}), int(mask.sum()), mask)
@@ -197,12 +214,13 @@ def fate_of(document: Document, heading: str, wanted: Sequence[ChunkId], seen: H
         found,
         chunks=len(wanted),
         without_vector=int(np.isnan(tools.snapshot.vector.vectors(wanted)[:, 0]).sum()) if wanted else 0,
-        cosine=best_cosine(wanted, last, tools),
+        cosine=best_cosine(wanted, last.vector, tools),
         standpoints=tuple(standpoints(set(wanted), seen, tools)),
         reaches=tuple(reaches(set(wanted), seen, tools)),
         terms=term_fields(last, [wanted], tools)[0],
         answerable=bool(answer.answerable and answer.passages),
         confidence=answer.confidence,
+        phrasings=agreements(wanted, last, tools),
     )
     beyond = f"the query is filters alone, and {plural(answer.listed, 'note')} match: a higher limit shows more" if answer.listed else ""
     fate, stage, reason, rank = _verdict(document, set(wanted), seen, answer, tools) or ("not_found", "", beyond or out_of_reach(found), None)

@@ -16,7 +16,7 @@ from thumbindex.query.filters import both, filter_index, listed, read_filters, s
 from thumbindex.query.names import documents_named, names
 from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
-from thumbindex.query.retrieve import aggregate, combine, search_code, search_graph, search_keyword, search_vector
+from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
 from thumbindex.query.stage import Phrasing, Search, Stage, Tools
 from thumbindex.query.understand import QUOTES, classify, correct, equate, expand, read_terms
 from thumbindex.query.versions import dedup_known, variants
@@ -32,7 +32,6 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("search_code", search_code),
     ("search_graph", search_graph),
     ("aggregate", aggregate),
-    ("combine", combine),
     ("salience", salience),
     ("fuse", fuse),
     ("headings", headings),
@@ -103,17 +102,18 @@ def begin(query: Query, tools: Tools) -> Search:
 
 
 def phrasings_of(query: Query) -> list[tuple[str, str]]:
-    """Return the other words that came with a query, each with its name; what only repeats others is left out."""
-    named = [*((f"also {number}", text) for number, text in enumerate(query.also, 1)), ("passage", query.passage)]
-    said = {" ".join(words(query.text))}
-    return [(name, text) for name, text in named if (key := " ".join(words(text))) and key not in said and not said.add(key)]
+    """Return what came with a query to be searched beside it, each with its name; what only repeats another is left out."""
+    given = [*((f"also {number}", text) for number, text in enumerate(query.also, 1)), ("passage", query.passage)]
+    keys = {" ".join(words(query.text)): "query"}
+    for name, text in given:
+        keys.setdefault(" ".join(words(text)), name)
+    return [(name, text) for name, text in given if text.strip() and keys[" ".join(words(text))] == name]
 
 
 def as_phrasing(name: str, text: str, tools: Tools) -> Phrasing:
-    """Return a phrasing with its terms. Quotes, filters and signs in it are no more than words: only who asks may narrow a search."""
+    """Return a phrasing with its terms. Quotes, filters and dashes in it are no more than words: only the query narrows a search."""
     text, keyword = QUOTES.sub(" ", text), tools.snapshot.keyword
-    terms, identifiers = read_terms(text, tools.settings.search_code.whole, keyword.languages, keyword.frequency)
-    return Phrasing(name, text, terms, identifiers)
+    return Phrasing(name, text, *read_terms(text, tools.settings.search_code.whole, keyword.languages, keyword.frequency))
 
 
 def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:

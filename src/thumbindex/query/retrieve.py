@@ -4,46 +4,32 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.model import ChunkId, DocumentId, Hit, QueryKind, RankedList, Term
-from thumbindex.ports import KeywordWeights, LinkGraph, Mask, Vector
+from thumbindex.model import ChunkId, DocumentId, Hit, RankedList, Term
+from thumbindex.ports import KeywordWeights, LinkGraph, Vector
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import SearchGraphSettings, SearchKeywordSettings
 
-_Item = TypeVar("_Item", bound=Hashable)
-
 KEYWORD_FIELDS = ("title", "headings", "keywords", "description", "tags", "aliases", "author", "path", "body")
+
+
+OWN_WORDS = 2.0
+"""Weight of a query's own words against those of each rewording, and of the answer that was made up."""
 
 
 def search_keyword(search: Search, tools: Tools) -> Search:
     """Find chunks by words; the more of them a chunk holds the better, quoted phrases must be there."""
     settings = tools.settings.search_keyword
-    weights = field_weights(settings)
-
-    def found(terms: Sequence[Term], mask: Mask | None) -> RankedList | None:
-        return tools.snapshot.keyword.search(terms, weights, settings.limit, mask) if terms else None
-
-    mask = search.mask
-    for phrase in (term.text for term in search.terms if term.phrase) if search.phrasings else ():
-        held = tools.snapshot.keyword.holding_phrase(phrase)
-        mask = held if mask is None else held & mask
-    return with_lists(search, "search_keyword", found(search.terms, search.mask), [found(each.terms, mask) for each in search.phrasings])
-
-
-def with_lists(search: Search, retriever: str, own: RankedList | None, others: Sequence[RankedList | None]) -> Search:
-    """Return a search with what a retriever found by the query's own words, and by each phrasing; None where it was not asked."""
-    lists = {**search.lists, retriever: own} if own is not None else search.lists
-    phrasings = tuple(
-        replace(each, lists={**each.lists, retriever: found}) if found is not None else each
-        for each, found in zip(search.phrasings, others, strict=True)
-    )
-    return replace(search, lists=lists, phrasings=phrasings)
+    terms = all_terms(search.terms, [each.terms for each in search.phrasings])
+    if not terms:
+        return search
+    found = tools.snapshot.keyword.search(terms, field_weights(settings), settings.limit, search.mask)
+    return replace(search, lists={**search.lists, "search_keyword": found})
 
 
 def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
@@ -52,15 +38,29 @@ def field_weights(settings: SearchKeywordSettings) -> KeywordWeights:
     return KeywordWeights(boosts, settings.k1, settings.b, settings.coverage)
 
 
+def all_terms(own: Sequence[Term], others: Sequence[Sequence[Term]]) -> tuple[Term, ...]:
+    """Return the terms of all phrasings, the query's own first, each once with the sum of its weights.
+
+    BM25 is a sum over terms: what one search finds by these is what a search by each phrasing finds, their scores added.
+    """
+    if not others:
+        return tuple(own)
+    found = {term.text: replace(term, weight=OWN_WORDS * term.weight) for term in own}
+    for term in (term for terms in others for term in terms):
+        known = found.get(term.text)
+        found[term.text] = replace(known, weight=known.weight + term.weight) if known else term
+    return tuple(found.values())
+
+
 def search_code(search: Search, tools: Tools) -> Search:
     """Find chunks by identifiers and words as they are written."""
     settings = tools.settings.search_code
+    identifiers = all_terms(search.identifiers, [each.identifiers for each in search.phrasings])
+    if not identifiers:
+        return search
     weights = KeywordWeights({"code": 1.0}, settings.k1, settings.b)
-
-    def found(identifiers: Sequence[Term]) -> RankedList | None:
-        return tools.snapshot.keyword.search(identifiers, weights, settings.limit, search.mask) if identifiers else None
-
-    return with_lists(search, "search_code", found(search.identifiers), [found(each.identifiers) for each in search.phrasings])
+    found = tools.snapshot.keyword.search(identifiers, weights, settings.limit, search.mask)
+    return replace(search, lists={**search.lists, "search_code": found})
 
 
 def search_vector(search: Search, tools: Tools) -> Search:
@@ -68,12 +68,20 @@ def search_vector(search: Search, tools: Tools) -> Search:
     settings = tools.settings.search_vector
     if tools.embedder is None or not len(tools.snapshot.vector):
         return search
-    own = search.meaning or search.text
-    texts = [own, *(each.text for each in search.phrasings)]
-    vectors = tools.embedder.embed_queries(texts) if search.phrasings else [tools.embedder.embed_query(own)]
-    lists = [RankedList(tools.snapshot.vector.search(vector, settings.limit, search.mask)) for vector in vectors]
+    own, others = search.meaning or search.text, [each.text for each in search.phrasings]
+    vectors = tools.embedder.embed_queries([own, *others]) if others else [tools.embedder.embed_query(own)]
     phrasings = tuple(replace(each, vector=vector) for each, vector in zip(search.phrasings, vectors[1:], strict=True))
-    return with_lists(replace(search, vector=vectors[0], phrasings=phrasings), "search_vector", lists[0], lists[1:])
+    vector = middle(vectors) if others else vectors[0]
+    hits = tools.snapshot.vector.search(vector, settings.limit, search.mask)
+    found = {**search.lists, "search_vector": RankedList(hits)}
+    return replace(search, phrasings=phrasings, query_vector=vectors[0], vector=vector, lists=found)
+
+
+def middle(vectors: Sequence[Vector]) -> Vector:
+    """Return the vector between those of all phrasings, the query's own first: a cosine to it is the sum of those to each, by its weight."""
+    total = np.sum(vectors, axis=0) + (OWN_WORDS - 1) * vectors[0]
+    found: Vector = (total / max(float(np.linalg.norm(total)), np.finfo(np.float32).tiny)).astype(np.float32)
+    return found
 
 
 def search_graph(search: Search, tools: Tools) -> Search:
@@ -144,57 +152,11 @@ BEST_CHUNKS = 3
 
 def aggregate(search: Search, tools: Tools) -> Search:
     """Give every document that some retriever found its own score in each of them."""
-    every = [search.lists, *(each.lists for each in search.phrasings)]
-    documents = sorted({hit.document for lists in every for found in lists.values() for hit in found.hits})
-    own = _aggregated(search.lists, search.vector, documents, search, tools)
-    phrasings = tuple(replace(each, lists=_aggregated(each.lists, each.vector, documents, search, tools)) for each in search.phrasings)
-    return replace(search, lists=own, phrasings=phrasings)
-
-
-def _aggregated(
-    found: Mapping[str, RankedList], vector: Vector | None, documents: Sequence[DocumentId], search: Search, tools: Tools
-) -> dict[str, RankedList]:
-    lists = {name: add_whole(each) if name in {"search_keyword", "search_code"} else each for name, each in found.items()}
-    if vector is not None and "search_vector" in lists:
-        lists["search_vector"] = by_meaning(lists["search_vector"], documents, vector, search, tools)
-    return lists
-
-
-AS_WRITTEN = 2.0
-"""Weight of a query's own words against each phrasing, where they are to be found as they are written; elsewhere it is 1."""
-
-
-def combine(search: Search, tools: Tools) -> Search:
-    """Bring together what each retriever found by the query's own words and by each of its other phrasings."""
-    if not search.phrasings:
-        return search
-    own = AS_WRITTEN if search.kind is QueryKind.FACTUAL else 1.0
-    every = [(search.lists, own), *((each.lists, 1.0) for each in search.phrasings)]
-    names = dict.fromkeys(name for lists, _ in every for name in lists)
-    return replace(search, lists={name: together([(lists[name], weight) for lists, weight in every if name in lists]) for name in names})
-
-
-def together(lists: Sequence[tuple[RankedList, float]]) -> RankedList:
-    """Return one list of several of one retriever, each with its weight: chunks and documents get the mean of their shares of the best score."""
-    total = sum(weight for _, weight in lists)
-    chunks: dict[ChunkId, float] = defaultdict(float)
-    documents: dict[DocumentId, float] = defaultdict(float)
-    hits: dict[ChunkId, Hit] = {}
-    for found, weight in lists:
-        for chunk, share in shares({hit.chunk: hit.score for hit in found.hits}).items():
-            chunks[chunk] += weight / total * share
-        for document, share in shares(found.documents).items():
-            documents[document] += weight / total * share
-        for hit in found.hits:
-            hits.setdefault(hit.chunk, hit)
-    ranked = sorted(hits.values(), key=lambda hit: (-chunks[hit.chunk], hit.chunk))
-    return RankedList(tuple(replace(hit, rank=rank, score=chunks[hit.chunk]) for rank, hit in enumerate(ranked, 1)), documents)
-
-
-def shares(scores: Mapping[_Item, float]) -> dict[_Item, float]:
-    """Return scores as shares of the highest; nothing below 0."""
-    highest = max(scores.values(), default=0.0)
-    return {item: max(score / highest, 0.0) for item, score in scores.items()} if highest > 0 else dict.fromkeys(scores, 0.0)
+    lists = {name: add_whole(found) if name in {"search_keyword", "search_code"} else found for name, found in search.lists.items()}
+    if search.vector is not None and "search_vector" in lists:
+        documents = sorted({hit.document for found in lists.values() for hit in found.hits})
+        lists["search_vector"] = by_meaning(lists["search_vector"], documents, search.vector, search, tools)
+    return replace(search, lists=lists)
 
 
 def add_whole(found: RankedList) -> RankedList:

@@ -32,14 +32,13 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phrasing:
-    """Other words for a query, which came with it, and what each retriever finds by them alone."""
+    """One way to say a query: its own words, a rewording that came with it, or an answer as it might read."""
 
-    name: str  # `also 1` and so on, or `passage`
+    name: str  # `query`, `also 1` and so on, or `passage`
     text: str
     terms: tuple[Term, ...] = ()
     identifiers: tuple[Term, ...] = ()
     vector: Vector | None = None
-    lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,15 +59,21 @@ class Search:
     unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
     undated: int = 0  # documents that `since` and `until` leave out of a short answer because no day of theirs is known
     listed: int | None = None  # where the query is filters alone, how many documents they let through
-    vector: Vector | None = None  # the query's, set by search_vector
+    phrasings: tuple[Phrasing, ...] = ()  # that came with the query; never corrected
+    query_vector: Vector | None = None  # of the query's own words, set by search_vector
+    vector: Vector | None = None  # by which is searched: of all phrasings together
     lists: Mapping[str, RankedList] = field(default_factory=dict)  # by retriever
-    phrasings: tuple[Phrasing, ...] = ()  # beside the query's own words
     candidates: tuple[Candidate, ...] = ()  # best first
     passages: tuple[Passage, ...] = ()  # best first
     dropped: tuple[Dropped, ...] = ()  # by all stages so far
     confidence: float = 0.0
     confidence_level: str = "low"
     answerable: bool = True
+
+    @property
+    def ways(self) -> tuple[Phrasing, ...]:
+        """All phrasings, the query's own words first."""
+        return Phrasing("query", self.text, self.terms, self.identifiers, self.query_vector), *self.phrasings
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ QUOTED = re.compile(r'["“„＂]([^"“”„＂]+)["”“＂]')
 """A phrase between straight, curly or wide double quotes."""
 
 QUOTES = re.compile('["“”„＂]')
+"""Any of them."""
 
 _IDENTIFIER = re.compile(
     r"^--?[A-Za-z][\w-]*$"  # --flag

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from thumbindex.model import (
+    Agreement,
     Answer,
     CitationCheck,
     CitationState,
@@ -333,8 +334,19 @@ def explanation_rest(found: Explanation) -> list[str]:
     cosine = f"cosine {found.cosine:.2f}" if found.cosine is not None else ""
     reranked = f"reranker {found.reranked:.2f}" if found.reranked is not None else ""
     copies = [f"{stage} took out {gone.path}:{gone.line}: {gone.reason}" for stage, gone in found.copies]
-    sentences = [named, terms(found.terms), "; ".join(each for each in (cosine, reranked) if each), links(found.edges), *copies]
+    near = "; ".join(each for each in (cosine, reranked) if each)
+    sentences = [named, agreements(found.phrasings), terms(found.terms), near, links(found.edges), *copies]
     return [each for each in sentences if each]
+
+
+def agreements(found: Sequence[Agreement]) -> str:
+    """Say which phrasing of a query a text fits best, and how well the others; empty where there was one alone."""
+
+    def fit(each: Agreement) -> str:
+        cosine = f"cosine {each.cosine:.2f}, " if each.cosine is not None else ""
+        return f"{each.phrasing} ({cosine}words {each.coverage:.0%})"
+
+    return f"found best by {found[0].phrasing} {found[0].text!r}: {', '.join(map(fit, found))}" if found else ""
 
 
 def terms(found: Mapping[str, Sequence[str]]) -> str:
@@ -365,6 +377,7 @@ def why_rest(found: Why) -> list[str]:
     cosine = f"best cosine {found.cosine:.2f}" if found.cosine is not None else ""
     sentences = [
         f"searched for: {found.corrected}" if found.corrected else "",
+        agreements(found.phrasings),
         "; ".join(each for each in (terms(found.terms), cosine) if each),
         lacking if found.without_vector else "",
         *found.notes,
