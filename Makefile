@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients test-package test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -57,6 +57,10 @@ test-clients: .venv/installed
 tests/clients/node_modules/.package-lock.json: tests/clients/package-lock.json
 	cd tests/clients && npm ci --no-progress --loglevel=error
 	touch $@
+
+# The tool calls that a model chose (tests/clients/recorded.json) on this project's docs: answers seen, turns and tokens, task by task.
+client-figures: .venv/installed
+	$(BIN)/python tests/clients/recorded.py
 
 # The wheel and the sdist: built, looked into, installed by pip, uv and pipx into empty environments, and asked there. The network is for installing.
 test-package: .venv/installed

@@ -76,6 +76,22 @@ def test_a_report_holds_all_and_serves_as_a_baseline(run: Run, tmp_path: Path) -
     assert again["sets"][0]["settings"] == {"query.limit": 1}
 
 
+def test_a_set_with_also_and_passage_is_asked_both_ways(run: Run, tmp_path: Path) -> None:
+    row = json.loads(Path("cats.manual.jsonl").read_text(encoding="utf-8"))
+    given = {"query": "feline contentment", "also": ["a cat that purrs"], "passage": "A cat purrs when it is content."}
+    Path("cats.client.jsonl").write_text(json.dumps(row | given), encoding="utf-8")
+    found = told(run("cats.client.jsonl", "dogs.manual.jsonl", "--run", "run.jsonl", "--report", "report", "--json"))
+    cats, dogs = found["sets"]
+    assert cats["typed"]["digest"] != cats["digest"]
+    assert "typed" not in dogs
+    assert [(each["name"], [kind["name"] for kind in each["kinds"]]) for each in found["rewordings"]] == [("cats.client", ["ALL", "question"])]
+    ids = [[json.loads(line)["id"] for line in Path(name).read_text(encoding="utf-8").splitlines()] for name in ("run.jsonl", "run.typed.jsonl")]
+    assert ids == [["c1", "d1"], ["c1", "d1"]]
+    assert "## cats.client: nDCG@10 as typed, and with `also` and `passage`" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    again = told(run("cats.client.jsonl", "--baseline", "report/report.json", "--json"))
+    assert [each["name"] for each in again["baseline"]] == ["cats.client", "cats.client, as typed"]
+
+
 def test_an_ablation_has_the_vocabulary_that_expand_needs_and_compares_with_what_is_configured(
     run: Run, open_fake: Callable[[Opening], Library]
 ) -> None:

@@ -1,5 +1,6 @@
 """What has no answer is kept with the study, and a confidence that tells it from the rest is measured."""
 
+import json
 from collections import Counter
 from importlib import resources
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from thumbindex.errors import UsageError
 from thumbindex.settings import Config, QuerySettings
-from thumbindex.study.evaluate import Bin, Unanswerable, auc, load_unanswerable, measure_abstention, reliability
+from thumbindex.study.evaluate import Bin, Unanswerable, ask_off_topic_both_ways, auc, load_unanswerable, measure_abstention, reliability
 from thumbindex.study.queries import Label, LabeledQuery
 
 SHIPPED = Path(str(resources.files("thumbindex.study").joinpath("off_topic.jsonl")))
@@ -19,6 +20,7 @@ class Confident:
     """A library that is as sure as its table says; what it finds first for a question is called like it."""
 
     config = Config()
+    folders = ()
 
     def __init__(self, table: dict[str, float]) -> None:
         self.table = table
@@ -27,7 +29,8 @@ class Confident:
         assert settings.confidence.abstain == 0  # else nobody could say whether a refused passage was right
         return self
 
-    def query(self, text: str, limit: int) -> SimpleNamespace:
+    def query(self, text: str, limit: int, also: tuple[str, ...] = (), passage: str = "") -> SimpleNamespace:
+        text = "+".join((text, *also, passage)) if also else text
         return SimpleNamespace(confidence=self.table[text], passages=[SimpleNamespace(path=f"{text}.md")])
 
 
@@ -50,6 +53,14 @@ def test_each_kind_has_its_area_and_each_threshold_says_what_it_loses() -> None:
     assert measured.counts == {"answerable": 2, "right": 2, "off-topic": 1, "near-miss": 1}
     at = {each.confidence: (each.lost, *each.refused.values()) for each in measured.thresholds}
     assert (at[0.1], at[0.2], at[0.4], at[0.6]) == ((0.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 1.0, 0.0), (0.5, 1.0, 1.0))
+
+
+def test_queries_without_an_answer_are_asked_both_ways_where_they_have_rewordings(tmp_path: Path) -> None:
+    line = {"id": "1", "query": "far", "kind": "off-topic", "also": ["away"], "passage": "It is."}
+    (tmp_path / "q.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    library = Confident({"a": 0.5, "far": 0.1, "far+away+It is.": 0.9})
+    found = ask_off_topic_both_ways(library, "notes", [labeled("a", "a.md")], tmp_path / "q.jsonl")  # type: ignore[arg-type]
+    assert {name: each.auc["off-topic"] for name, each in found.items()} == {"notes": 0.0, "notes, as typed": 1.0}
 
 
 def test_only_a_right_first_passage_can_be_lost() -> None:

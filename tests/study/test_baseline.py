@@ -43,6 +43,22 @@ def test_a_baseline_of_other_queries_is_refused(saved: Baseline, evaluation: Eva
         check_baseline(saved, [QuerySet("typo", evaluation.queries)])
 
 
+def test_a_set_that_got_rewordings_is_compared_as_typed(saved: Baseline, evaluation: Evaluation) -> None:
+    queries = tuple(replace(each, also=("more",)) for each in evaluation.queries)
+    check_baseline(saved, [QuerySet("vault.manual", queries)])
+    reworded = replace(evaluation, queries=queries, typed=replace(evaluation, name="vault.manual, as typed"))
+    assert [(each.name, each.interval.mean) for each in compare_with(saved, [reworded])] == [("vault.manual, as typed", 0.0)]
+
+
+def test_a_run_with_rewordings_is_compared_both_ways(evaluation: Evaluation, tmp_path: Path) -> None:
+    queries = tuple(replace(each, also=("more",)) for each in evaluation.queries)
+    reworded = replace(evaluation, queries=queries, typed=replace(evaluation, name="vault.manual, as typed"))
+    (tmp_path / "run.json").write_text(json.dumps(record(Findings((reworded,)))), encoding="utf-8")
+    saved = read_baseline(tmp_path / "run.json")
+    assert [each.name for each in compare_with(saved, [reworded])] == ["vault.manual", "vault.manual, as typed"]
+    assert [each.name for each in compare_with(saved, [evaluation])] == ["vault.manual"]
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"sets": [{"name": "a"}]}', '{"sets": [{"name": "a", "digest": "b", "by_query": {"q": "?"}}]}'])
 def test_a_file_that_is_no_run_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text, encoding="utf-8")

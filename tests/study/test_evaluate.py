@@ -60,3 +60,16 @@ def test_labels_that_the_folder_lacks_are_counted(source: QuerySource) -> None:
 def test_a_set_of_another_folder_is_refused(library: Library) -> None:
     with pytest.raises(UsageError, match=r"other\.manual: none of its 1 labeled paths is in vault"):
         check_labels(QuerySource("other.manual", library, (STRANGER,)))
+
+
+def test_a_set_with_rewordings_is_asked_both_ways(library: Library, evaluation: Evaluation) -> None:
+    vague = replace(evaluation.queries[1], query="notes", also=("endless whiteboard",))
+    reworded = evaluate(library, [vague, evaluation.queries[0]], name="mine")
+    assert reworded.typed
+    assert (reworded.name, reworded.typed.name, reworded.typed.queries[0]) == ("mine", "mine, as typed", vague.as_typed)
+    assert [each.scores["keyword"]["S@1"] for each in (reworded, reworded.typed)] == [1.0, 0.5]
+    assert reworded.run["q1"] == reworded.typed.run["q1"] == evaluation.run["q1"]
+
+
+def test_a_set_without_rewordings_is_asked_once(evaluation: Evaluation) -> None:
+    assert evaluation.typed is None

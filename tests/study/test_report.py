@@ -9,7 +9,7 @@ import pytest
 from thumbindex.errors import UsageError
 from thumbindex.study.compare import Ablation, Variant, ablate, compare_runs
 from thumbindex.study.evaluate import Evaluation, QuerySource
-from thumbindex.study.report import Findings, draw, render_markdown, tables, undominated, verdict_of, write_report
+from thumbindex.study.report import Findings, draw, render_markdown, rewordings, tables, undominated, verdict_of, write_report
 
 
 @pytest.fixture
@@ -36,6 +36,18 @@ def test_what_a_setting_does_to_each_set_is_told_where_there_are_several(evaluat
     last = tables(Findings((evaluation, nothing), effects=(effect,)))[-1]
     assert last.columns == ("configuration", "vault.manual", "other")
     assert last.rows == (("as configured", "0.988", "0.000"), ("worse", "0.000", "0.000"))
+
+
+def test_both_ways_stand_side_by_side_where_a_set_has_rewordings(evaluation: Evaluation) -> None:
+    lost = {query: {**each, "nDCG@10": 0.0} for query, each in evaluation.measured.items()}
+    slow = {query: replace(each, seconds=each.seconds * 2) for query, each in evaluation.asked.items()}
+    both = replace(evaluation, asked=slow, typed=replace(evaluation, name="vault.manual, as typed", measured=lost))
+    by_set, _, beside = tables(Findings((both,)))
+    assert [row[0] for row in by_set.rows] == ["vault.manual", "vault.manual, as typed"]
+    assert beside.title == "vault.manual: nDCG@10 as typed, and with `also` and `passage`"
+    assert beside.rows[0][:7] == ("ALL", "3", "0.000", "0.988", "+0.988", "[+0.964, +1.000]", "better")
+    assert beside.notes[1].endswith("all together 2.00 times as long.")
+    assert [each.name for each in rewordings([both, both])] == ["ALL", "vault.manual", "vault.manual"]
 
 
 def test_a_page_names_what_was_asked_and_what_could_not_be(findings: Findings) -> None:

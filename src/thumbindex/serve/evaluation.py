@@ -19,7 +19,7 @@ from thumbindex.serve.options import JsonOption, chosen_here, open_for, takes_op
 from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line, print_tables
 from thumbindex.serve.wording import as_written
 from thumbindex.study.compare import Baseline, ablate, ablation_variants, check_baseline, compare_with, read_baseline
-from thumbindex.study.evaluate import RANKED_PASSAGES, QuerySource, ask_off_topic, check_labels, evaluate_all
+from thumbindex.study.evaluate import RANKED_PASSAGES, Abstention, QuerySource, ask_off_topic_both_ways, check_labels, evaluate_all
 from thumbindex.study.from_links import check_source, held_queries, write_queries
 from thumbindex.study.measures import check_ids, write_run
 from thumbindex.study.queries import QuerySet, load_queries, load_set
@@ -77,6 +77,9 @@ def evaluate_queries(
         findings = _find(sources, limit, earlier, ablate, off_topic)
     if run:
         write_run(run, {query: found for each in findings.evaluations for query, found in each.run.items()})
+        if any(each.typed for each in findings.evaluations):
+            typed = [each.typed or each for each in findings.evaluations]
+            write_run(run.with_name(f"{run.stem}.typed{run.suffix}"), {query: found for each in typed for query, found in each.run.items()})
     if report:
         try:
             plots = draw(report, findings)
@@ -97,7 +100,10 @@ def _find(sources: Sequence[QuerySource], limit: int, earlier: Baseline | None, 
         evaluations = evaluate_all(sources, limit, show)
         effects = ablate(sources, evaluations, ablation_variants(sources[0].library.config.query), limit, show) if with_ablation else ()
     settings = {each.name: _of_interest(each.library) for each in sources}
-    refusals = {each.name: ask_off_topic(each.library, each.queries, off_topic) for each in sources} if off_topic else {}
+    refusals: dict[str, Abstention] = {}
+    if off_topic:
+        for each in sources:
+            refusals |= ask_off_topic_both_ways(each.library, each.name, each.queries, off_topic)
     return Findings(evaluations, settings, compare_with(earlier, evaluations) if earlier else (), effects, refusals)
 
 

@@ -13,9 +13,9 @@ from thumbindex.config import settings
 from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.model import Progress
 from thumbindex.settings import STAGE_NAMES, QuerySettings
-from thumbindex.study.evaluate import RANKED_PASSAGES, Evaluation, QuerySource, Show, evaluate_all
+from thumbindex.study.evaluate import RANKED_PASSAGES, Evaluation, QuerySource, Show, evaluate_all, typed_name
 from thumbindex.study.measures import MAIN
-from thumbindex.study.queries import QuerySet, set_digest
+from thumbindex.study.queries import LabeledQuery, QuerySet, set_digest
 
 RESAMPLES = 10_000
 """Draws: the bounds of two seeds differ by less than the third decimal that is shown."""
@@ -147,7 +147,7 @@ def _alternatives(key: str, choices: Sequence[str], query: QuerySettings) -> lis
 
 def _effect(variant: Variant, sources: Sequence[QuerySource], before: Sequence[Evaluation], limit: int) -> Ablation:
     try:
-        after = evaluate_all([_varied(each, variant) for each in sources], limit)
+        after = evaluate_all([_varied(each, variant) for each in sources], limit, as_typed=False)
     except ThumbindexError as error:
         return Ablation(variant, refusal=str(error))
     return Ablation(variant, after, compare_runs("ALL", main_values(before), main_values(after)))
@@ -164,39 +164,58 @@ def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The main measure of each query of an earlier run, by set, and the sets' digests."""
+    """The main measure of each query of an earlier run, by the set's name and digest: a set with rewordings was asked as typed, too."""
 
     path: Path
-    digests: Mapping[str, str]
-    values: Mapping[str, Mapping[str, float]]
+    values: Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 def read_baseline(path: Path) -> Baseline:
     """Read what `eval --json` or `--report` wrote. Raises UsageError with what is wrong."""
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
-        digests = {str(each["name"]): str(each["digest"]) for each in told["sets"]}
-        values = {str(each["name"]): {query: float(value) for query, value in each["by_query"].items()} for each in told["sets"]}
+        values = {
+            str(each["name"]): {
+                str(way["digest"]): {query: float(value) for query, value in way["by_query"].items()}
+                for way in (each, each.get("typed"))
+                if way is not None
+            }
+            for each in told["sets"]
+        }
     except OSError as error:
         raise UsageError(f"{path}: the baseline cannot be read ({error.strerror}): give a file that `thumbindex eval --json` wrote.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: not a run of `thumbindex eval` ({error!r}): make one with `thumbindex eval … --json > RUN.json`.") from error
-    return Baseline(path, digests, values)
+    return Baseline(path, values)
 
 
 def check_baseline(baseline: Baseline, sets: Sequence[QuerySet]) -> None:
-    """Raise UsageError where a set is not the one that the baseline was asked."""
+    """Raise UsageError where a set is not the one that the baseline was asked, neither with its rewordings nor as typed."""
     for each in sets:
-        if each.name not in baseline.digests:
-            held = ", ".join(baseline.digests) or "none"
+        if each.name not in baseline.values:
+            held = ", ".join(baseline.values) or "none"
             raise UsageError(f"{baseline.path}: the baseline holds no set {each.name}, only {held}: leave the set out, or make a baseline with it.")
-        if baseline.digests[each.name] != set_digest(each.queries) or baseline.values[each.name].keys() != {query.id for query in each.queries}:
+        if not any(_values(baseline, each.name, way) for way in (each.queries, [query.as_typed for query in each.queries])):
             raise UsageError(f"{baseline.path}: {each.name} held other queries or labels when the baseline was made: make the baseline anew.")
 
 
 def compare_with(baseline: Baseline, evaluations: Sequence[Evaluation]) -> tuple[Difference, ...]:
-    """Compare sets query by query with what the baseline holds, all of them together first where there are several."""
-    before = [[baseline.values[each.name][query.id] for query in each.queries] for each in evaluations]
-    after = [main_values([each]) for each in evaluations]
-    apart = tuple(compare_runs(each.name, *pair) for each, *pair in zip(evaluations, before, after, strict=True))
-    return apart if len(apart) == 1 else (compare_runs("ALL", [*chain(*before)], [*chain(*after)]), *apart)
+    """Compare sets query by query with what the baseline holds, all of them together first where there are several; then those as typed."""
+    compared: list[Difference] = []
+    for all_sets, ways in (
+        ("ALL", [(each.name, each) for each in evaluations]),
+        (typed_name("ALL"), [(each.name, each.typed) for each in evaluations]),
+    ):
+        held = [(each, values) for name, each in ways if each and (values := _values(baseline, name, each.queries))]
+        before = [[values[query.id] for query in each.queries] for each, values in held]
+        after = [main_values([each]) for each, _ in held]
+        if len(held) > 1:
+            compared.append(compare_runs(all_sets, [*chain(*before)], [*chain(*after)]))
+        compared += [compare_runs(each.name, *pair) for (each, _), *pair in zip(held, before, after, strict=True)]
+    return tuple(compared)
+
+
+def _values(baseline: Baseline, name: str, queries: Sequence[LabeledQuery]) -> Mapping[str, float]:
+    """Return what the baseline holds of a set that is asked so, nothing where it does not hold all of it."""
+    values = baseline.values[name].get(set_digest(queries), {})
+    return values if values.keys() == {query.id for query in queries} else {}

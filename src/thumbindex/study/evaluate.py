@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UsageError
 from thumbindex.model import IndexState, Passage, Progress
 from thumbindex.study.from_links import unseen
 from thumbindex.study.measures import Measured, RankedPassage, by_kind, measure_run, plain_path
-from thumbindex.study.queries import LabeledQuery, query_lines, row_of
+from thumbindex.study.queries import REWORDING, LabeledQuery, query_lines, read_rewording, rewording_of, row_of
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -35,6 +35,18 @@ class Unanswerable:
     query: str
     kind: str
     corpus: str = ""
+    also: tuple[str, ...] = ()  # as in LabeledQuery
+    passage: str = ""
+
+    @property
+    def rewording(self) -> dict[str, Any]:
+        """What is given beside the text, by the names of `Library.query`."""
+        return rewording_of(self.also, self.passage)
+
+    @property
+    def as_typed(self) -> Unanswerable:
+        """The query by its text alone."""
+        return replace(self, also=(), passage="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +83,10 @@ def load_unanswerable(path: Path, corpora: Sequence[str] = ()) -> tuple[Unanswer
     """Read queries without an answer, one JSON object a line; near misses only of the named corpora. Raises UsageError with path and line."""
     found = []
     for where, line in query_lines(path, "id, query and kind"):
-        row = row_of(line, where, {"id": "text or a number", "query": "text", "kind": "text"}, {"corpus": "text"})
+        row = row_of(line, where, {"id": "text or a number", "query": "text", "kind": "text"}, {"corpus": "text", **REWORDING})
         if row["kind"] not in _KINDS:
             raise UsageError(f"{where}: the kind {row['kind']!r} is none of {' and '.join(_KINDS)}: change it.")
-        found.append(Unanswerable(str(row["id"]), row["query"], row["kind"], row.get("corpus") or ""))
+        found.append(Unanswerable(str(row["id"]), row["query"], row["kind"], row.get("corpus") or "", *read_rewording(row, where)))
     return tuple(each for each in found if not each.corpus or each.corpus in corpora)
 
 
@@ -84,24 +96,29 @@ def measure_abstention(
     """Ask everything, refusing nothing, and compare the confidences; the library has its vectors and models ready."""
     settings = library.config.query
     willing = library.answering_with(replace(settings, confidence=replace(settings.confidence, abstain=0.0, minimum_relevance=0.0)))
-    texts = [*dict.fromkeys((*(each.query for each in answerable), *(each.query for each in unanswerable)))]
+    everything: tuple[LabeledQuery | Unanswerable, ...] = (*answerable, *unanswerable)
+    asked = {_as_asked(each): each for each in everything}
     confidence, first = {}, {}
-    for number, text in enumerate(texts, start=1):
-        answer = willing.query(text, limit=1)
-        confidence[text], first[text] = answer.confidence, next((plain_path(each.path) for each in answer.passages), "")
+    for number, (key, each) in enumerate(asked.items(), start=1):
+        answer = willing.query(each.query, limit=1, **each.rewording)
+        confidence[key], first[key] = answer.confidence, next((plain_path(found.path) for found in answer.passages), "")
         if progress:
-            progress(number, len(texts))
-    sure = [confidence[each.query] for each in answerable]
-    right = [confidence[each.query] for each in answerable if first[each.query] in {plain_path(label.path) for label in each.relevant}]
-    by_kind = {kind: [confidence[each.query] for each in unanswerable if each.kind == kind] for kind in _KINDS}
+            progress(number, len(asked))
+    sure = [confidence[_as_asked(each)] for each in answerable]
+    right = [confidence[_as_asked(each)] for each in answerable if first[_as_asked(each)] in {plain_path(label.path) for label in each.relevant}]
+    by_kind = {kind: [confidence[_as_asked(each)] for each in unanswerable if each.kind == kind] for kind in _KINDS}
     unsure = {kind: values for kind, values in by_kind.items() if values}
     return Abstention(
         {kind: auc(sure, values) for kind, values in unsure.items()},
         {"answerable": len(sure), "right": len(right), **{kind: len(values) for kind, values in unsure.items()}},
         tuple(Threshold(at, below(right, at), {kind: below(values, at) for kind, values in unsure.items()}) for at in THRESHOLDS),
         reliability(sure, right, [value for values in unsure.values() for value in values]),
-        confidence,
+        {text: value for (text, *_), value in confidence.items()},
     )
+
+
+def _as_asked(query: LabeledQuery | Unanswerable) -> tuple[str, tuple[str, ...], str]:
+    return query.query, query.also, query.passage
 
 
 BINS = 10
@@ -118,6 +135,15 @@ def ask_off_topic(library: Library, answerable: Sequence[LabeledQuery], path: Pa
     """Measure against the queries of a file; its near misses count where they belong to one of the library's folders."""
     folders = [name for name, _ in library.folders]
     return measure_abstention(library, answerable, load_unanswerable(path, folders))
+
+
+def ask_off_topic_both_ways(library: Library, name: str, answerable: Sequence[LabeledQuery], path: Path) -> dict[str, Abstention]:
+    """Measure a set like `ask_off_topic`, and as typed too where some query, with an answer or without, has rewordings; by name."""
+    unanswerable = load_unanswerable(path, [name for name, _ in library.folders])
+    found = {name: measure_abstention(library, answerable, unanswerable)}
+    if any(each.rewording for each in answerable) or any(each.rewording for each in unanswerable):
+        found[typed_name(name)] = measure_abstention(library, [each.as_typed for each in answerable], [each.as_typed for each in unanswerable])
+    return found
 
 
 def auc(higher: Sequence[float], lower: Sequence[float]) -> float:
@@ -177,6 +203,7 @@ class Evaluation:
     asked: Mapping[str, Response]  # by the query's id, like what follows
     measured: Mapping[str, Measured]
     seconds: float  # all in all
+    typed: Evaluation | None = None  # the same queries as typed, where some of them have rewordings
 
     @property
     def run(self) -> dict[str, tuple[RankedPassage, ...]]:
@@ -206,27 +233,43 @@ def evaluate(
     show: Show = lambda _: None,
     name: str = "queries",
     own: bool = False,
+    as_typed: bool = True,
 ) -> Evaluation:
     """Ask every query twice, as users do and for `limit` passages, and measure; the library has its vectors and models ready.
 
     The short question is timed and comes first, so that nothing is warm that a user would find cold. One that opens the index goes before and is
-    not timed.
+    not timed. Where some queries have rewordings, all are asked as typed too, unless `as_typed` is False; which way comes first takes turns.
     """
     long = to_the_end(library)
     index = library.query(queries[0].query).index
-    asked: dict[str, Response] = {}
-    started = perf_counter()
-    for number, query in enumerate(queries, start=1):
-        asked[query.id] = _ask(library, long, query, limit, own)
-        show(Progress(name, "asking", number, len(queries)))
-    seconds = perf_counter() - started
-    measured = measure_run({query: each.found for query, each in asked.items()}, queries)
-    return Evaluation(name, tuple(name for name, _ in library.folders), index, tuple(queries), asked, measured, seconds)
+    ways = [queries, [each.as_typed for each in queries]] if as_typed and any(each.rewording for each in queries) else [queries]
+    asked: list[dict[str, Response]] = [{} for _ in ways]
+    spent = [0.0 for _ in ways]
+    for number in range(len(queries)):
+        for way in sorted(range(len(ways)), reverse=number % 2 == 0):
+            began = perf_counter()
+            query = ways[way][number]
+            asked[way][query.id] = _ask(library, long, query, limit, own)
+            spent[way] += perf_counter() - began
+        show(Progress(name, "asking", number + 1, len(queries)))
+    folders = tuple(name for name, _ in library.folders)
+    found = [
+        Evaluation(name, folders, index, tuple(each), answers, measure_run({query: one.found for query, one in answers.items()}, each), seconds)
+        for each, answers, seconds in zip(ways, asked, spent, strict=True)
+    ]
+    return replace(found[0], typed=replace(found[1], name=typed_name(name))) if len(found) > 1 else found[0]
 
 
-def evaluate_all(sources: Sequence[QuerySource], limit: int = RANKED_PASSAGES, show: Show = lambda _: None) -> tuple[Evaluation, ...]:
+def typed_name(name: str) -> str:
+    """Return what the queries of a set are called where they are asked without their rewordings."""
+    return f"{name}, as typed"
+
+
+def evaluate_all(
+    sources: Sequence[QuerySource], limit: int = RANKED_PASSAGES, show: Show = lambda _: None, as_typed: bool = True
+) -> tuple[Evaluation, ...]:
     """Evaluate each source after the other."""
-    return tuple(evaluate(each.library, each.queries, limit, show, each.name, each.own) for each in sources)
+    return tuple(evaluate(each.library, each.queries, limit, show, each.name, each.own, as_typed) for each in sources)
 
 
 def pooled(evaluations: Sequence[Evaluation]) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
@@ -260,14 +303,14 @@ def _ask(library: Library, long: Library, query: LabeledQuery, limit: int, own: 
     if own:
         (library, without), (long, _) = unseen(library, query), unseen(long, query)
     began = perf_counter()
-    answer = library.query(query.query, without=without)
+    answer = library.query(query.query, without=without, **query.rewording)
     seconds = perf_counter() - began
     tokens = sum(library.count_tokens(each.text) for each in answer.passages)
-    passages = list(long.query(query.query, limit=limit, without=without).passages)
+    passages = list(long.query(query.query, limit=limit, without=without, **query.rewording).passages)
     documents = {each.path for each in passages}
     if len(passages) >= limit and len(documents) < LEAST_DOCUMENTS and limit < _MOST_PASSAGES:
         further: dict[str, Passage] = {}  # the best passage of each document, while there are too few documents
-        for each in long.query(query.query, limit=_MOST_PASSAGES, without=without).passages:
+        for each in long.query(query.query, limit=_MOST_PASSAGES, without=without, **query.rewording).passages:
             if each.path not in documents:
                 further.setdefault(each.path, each)
         passages += list(further.values())[: LEAST_DOCUMENTS - len(documents)]

@@ -238,7 +238,9 @@ def unseen(library: Library, query: LabeledQuery) -> tuple[Library, tuple[str, .
 def ask_unseen(library: Library, query: LabeledQuery, limit: int) -> tuple[RankedPassage, ...]:
     """Ask a query as if its links and descriptions had not been written."""
     blind, without = unseen(library, query)
-    return tuple(RankedPassage(each.path, each.heading_path) for each in blind.query(query.query, limit=limit, without=without).passages)
+    return tuple(
+        RankedPassage(each.path, each.heading_path) for each in blind.query(query.query, limit=limit, without=without, **query.rewording).passages
+    )
 
 
 def held_queries(library: Library) -> tuple[LabeledQuery, ...]:

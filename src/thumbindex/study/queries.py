@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from thumbindex.errors import UsageError
+from thumbindex.settings import MOST_REWORDINGS
 
 _SHOWN = 16
 """Hexadecimal digits of a set's digest: enough that no two sets share one by chance."""
@@ -42,6 +43,23 @@ class LabeledQuery:
     kind: str
     relevant: tuple[Label, ...]
     ignore: tuple[str, ...] = ()  # paths that are taken out of the run before scoring
+    also: tuple[str, ...] = ()  # rewordings, and how an answer might read: as a client's model gives them beside the query
+    passage: str = ""
+
+    @property
+    def rewording(self) -> dict[str, Any]:
+        """What is given beside the text, by the names of `Library.query`; nothing where it is asked as typed."""
+        return rewording_of(self.also, self.passage)
+
+    @property
+    def as_typed(self) -> LabeledQuery:
+        """The query by its text alone."""
+        return replace(self, also=(), passage="")
+
+
+def rewording_of(also: tuple[str, ...], passage: str) -> dict[str, Any]:
+    """Return those of the two that there are, by the names of `Library.query`."""
+    return ({"also": also} if also else {}) | ({"passage": passage} if passage else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +106,20 @@ def query_lines(path: Path, keys: str) -> list[tuple[str, str]]:
 
 
 def set_digest(queries: Sequence[LabeledQuery]) -> str:
-    """Return a digest of what is asked and of what counts as an answer, in any order: runs with equal digests can be compared."""
-    told = sorted((q.id, q.query, sorted((e.path, e.heading or "", e.grade) for e in q.relevant), sorted(q.ignore)) for q in queries)
+    """Return a digest of what is asked and of what counts as an answer, in any order: runs with equal digests can be compared.
+
+    A query with rewordings is another than the same as typed, whose digest is that of a set without them.
+    """
+    told = sorted(
+        (
+            q.id,
+            q.query,
+            sorted((e.path, e.heading or "", e.grade) for e in q.relevant),
+            sorted(q.ignore),
+            *([[*q.also], q.passage] if q.rewording else []),
+        )
+        for q in queries
+    )
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_SHOWN]
 
 
@@ -116,13 +146,27 @@ def _check_kinds(row: Mapping[str, Any], where: str, kinds: Mapping[str, str]) -
 
 
 def _read_query(line: str, where: str) -> LabeledQuery:
-    row = row_of(line, where, {"id": "text or a number", "query": "text", "relevant": "a list"}, {"kind": "text", "ignore": "a list"})
+    row = row_of(line, where, {"id": "text or a number", "query": "text", "relevant": "a list"}, {"kind": "text", "ignore": "a list", **REWORDING})
     labels = tuple(_read_label(each, f"{where}: relevant {number}") for number, each in enumerate(row["relevant"], start=1))
     if not labels:
         raise UsageError(f"{where}: the query has no relevant place: recall cannot be measured; leave it out.")
     if not row["query"].strip():
         raise UsageError(f"{where}: the query has no text: say what is asked.")
-    return LabeledQuery(str(row["id"]), row["query"], row.get("kind") or "unknown", labels, tuple(map(str, row.get("ignore") or ())))
+    ignored = tuple(map(str, row.get("ignore") or ()))
+    return LabeledQuery(str(row["id"]), row["query"], row.get("kind") or "unknown", labels, ignored, *read_rewording(row, where))
+
+
+REWORDING: Mapping[str, str] = {"also": "a list", "passage": "text"}
+"""What a line may hold beside its query, for `row_of`."""
+
+
+def read_rewording(row: Mapping[str, Any], where: str) -> tuple[tuple[str, ...], str]:
+    """Return `also` and `passage` of a line, empty where it has none. Raises UsageError."""
+    also = row.get("also") or []
+    if len(also) > MOST_REWORDINGS or not all(isinstance(each, str) and each.strip() for each in also):
+        given = json.dumps(also, ensure_ascii=False)[:_QUOTED]
+        raise UsageError(f"{where}: also is {given}, and has to be a list of at most {MOST_REWORDINGS} texts.")
+    return tuple(also), (row.get("passage") or "").strip()
 
 
 def _read_label(label: Any, where: str) -> Label:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from thumbindex.errors import UsageError
-from thumbindex.study.compare import Ablation, Difference, interval_of
-from thumbindex.study.evaluate import Abstention, Evaluation, pooled
+from thumbindex.study.compare import Ablation, Difference, compare_runs, interval_of
+from thumbindex.study.evaluate import Abstention, Evaluation, pooled, typed_name
 from thumbindex.study.measures import MAIN, MEASURES
 from thumbindex.study.queries import set_digest
 from thumbindex.text import plural
@@ -46,10 +46,46 @@ def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
     return Cost(float(p50), float(p95), sum(each.tokens for each in asked) / len(asked))
 
 
+@dataclass(frozen=True, slots=True)
+class Rewording:
+    """What the rewordings of one set, or of all together, do beside the same queries as typed."""
+
+    name: str
+    typed: tuple[Evaluation, ...]
+    reworded: tuple[Evaluation, ...]
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """The main measure as typed and with rewordings, `ALL` first, then by kind."""
+        found: dict[str, tuple[list[float], list[float]]] = {"ALL": ([], [])}
+        for before, after in zip(self.typed, self.reworded, strict=True):
+            for query in after.queries:
+                for kind in ("ALL", query.kind):
+                    values = found.setdefault(kind, ([], []))
+                    values[0].append(before.measured[query.id][MAIN])
+                    values[1].append(after.measured[query.id][MAIN])
+        return tuple(compare_runs(kind, *found[kind]) for kind in ("ALL", *sorted(found.keys() - {"ALL"})))
+
+    @property
+    def times(self) -> float:
+        """How many times as long as typed an answer takes, by the seconds of all."""
+        seconds = [sum(each.seconds for one in way for each in one.asked.values()) for way in (self.typed, self.reworded)]
+        return seconds[1] / seconds[0]
+
+
+def rewordings(evaluations: Sequence[Evaluation]) -> tuple[Rewording, ...]:
+    """Return what the rewordings of each set do that has some, all together first where there are several."""
+    pairs = [(each.typed, each) for each in evaluations if each.typed]
+    apart = tuple(Rewording(each.name, (typed,), (each,)) for typed, each in pairs)
+    return apart if len(apart) < 2 else (Rewording("ALL", tuple(typed for typed, _ in pairs), tuple(each for _, each in pairs)), *apart)
+
+
 def record(findings: Findings) -> dict[str, Any]:
     """Return what `eval --json` prints (`docs/schema/eval.json`); the measures by kind are those of the scorer in `shared/eval`."""
     found: dict[str, Any] = _measured(findings.evaluations)
     found["sets"] = [_set(each, findings.settings.get(each.name, {})) for each in findings.evaluations]
+    if reworded := rewordings(findings.evaluations):
+        found["rewordings"] = [_rewording(each) for each in reworded]
     if findings.baseline:
         found["baseline"] = [_difference(each) for each in findings.baseline]
     if findings.effects:
@@ -77,10 +113,18 @@ def _cost(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
 
 def _set(evaluation: Evaluation, settings: Mapping[str, Any]) -> dict[str, Any]:
     index = {name: value for name, value in asdict(evaluation.index).items() if name != "generation"}
-    by_query = {query: measured[MAIN] for query, measured in evaluation.measured.items()}
-    about = {"name": evaluation.name, "digest": set_digest(evaluation.queries), "folders": list(evaluation.folders), "index": index}
+    about = {"name": evaluation.name, "folders": list(evaluation.folders), "index": index}
     about["settings"] = {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
-    return {**about, **_measured([evaluation]), "by_query": by_query}
+    return {**about, **_way(evaluation)} | ({"typed": _way(evaluation.typed)} if evaluation.typed else {})
+
+
+def _way(evaluation: Evaluation) -> dict[str, Any]:
+    by_query = {query: measured[MAIN] for query, measured in evaluation.measured.items()}
+    return {"digest": set_digest(evaluation.queries), **_measured([evaluation]), "by_query": by_query}
+
+
+def _rewording(each: Rewording) -> dict[str, Any]:
+    return {"name": each.name, "kinds": [_difference(kind) for kind in each.differences], "times": round(each.times, 3)}
 
 
 def _difference(each: Difference) -> dict[str, Any]:
@@ -153,6 +197,8 @@ def verdict_of(difference: Difference) -> str:
 def _tables(findings: Findings) -> Iterator[ReportTable]:
     yield _by_set(findings.evaluations)
     yield _by_kind(findings.evaluations)
+    for each in rewordings(findings.evaluations):
+        yield _as_typed_and_with(each)
     if findings.baseline:
         yield _since(findings.baseline)
     if findings.effects:
@@ -165,9 +211,11 @@ def _tables(findings: Findings) -> Iterator[ReportTable]:
 
 
 def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
-    groups = [(each.name, [each]) for each in evaluations]
-    if len(groups) > 1:
+    groups = [(way.name, [way]) for each in evaluations for way in (each, each.typed) if way]
+    if len(evaluations) > 1:
         groups.insert(0, ("ALL", list(evaluations)))
+        if any(each.typed for each in evaluations):
+            groups.insert(1, (typed_name("ALL"), [each.typed or each for each in evaluations]))
     rows = [(name, *_quality(group), *_cost_cells(group), f"{sum(each.unanswered for each in group):,}") for name, group in groups]
     note = "Latency and tokens are those of an answer as users get it (`query.limit` passages); quality is measured on a longer ranking."
     return ReportTable("By set", ("set", "n", *MEASURES, *_COST, "unanswered"), tuple(rows), (note,))
@@ -177,6 +225,26 @@ def _by_kind(evaluations: Sequence[Evaluation]) -> ReportTable:
     scores, counts = pooled(evaluations)
     rows = [(kind, f"{counts[kind]:,}", *_cells(means)) for kind, means in scores.items()]
     return ReportTable("By kind of query", ("kind", "n", *MEASURES), tuple(rows))
+
+
+def _as_typed_and_with(rewording: Rewording) -> ReportTable:
+    (typed, _), (reworded, _) = pooled(rewording.typed), pooled(rewording.reworded)
+    rows = [
+        (
+            *(each.name, f"{each.queries:,}", f"{each.before:.3f}", f"{each.after:.3f}", *_change(each)),
+            *(f"{_cell(typed[each.name], name)} {_cell(reworded[each.name], name)}" for name in _BESIDE),
+            *(f"{each.better:,}", f"{each.worse:,}"),
+        )
+        for each in rewording.differences
+    ]
+    before, after = cost_of(rewording.typed), cost_of(rewording.reworded)
+    notes = (
+        "`also` and `passage` of the set are left out as typed. Two figures in a cell: as typed, and with them.",
+        f"An answer takes {before.p50:.1f} ms as typed and {after.p50:.1f} ms with them (p50; p95 {before.p95:.1f} and {after.p95:.1f});"
+        f" all together {rewording.times:.2f} times as long.",
+    )
+    columns = ("kind", "n", "as typed", "with", *_CHANGE, *_BESIDE, "queries better", "worse")
+    return ReportTable(f"{rewording.name}: {MAIN} as typed, and with `also` and `passage`", columns, tuple(rows), notes)
 
 
 def _since(baseline: Sequence[Difference]) -> ReportTable:
