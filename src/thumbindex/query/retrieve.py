@@ -74,7 +74,7 @@ def search_vector(search: Search, tools: Tools) -> Search:
     if tools.embedder is None or not len(tools.snapshot.vector):
         return search
     own, others = search.meaning or search.text, [each.text for each in search.phrasings]
-    vectors = tools.embedder.embed_queries([own, *others]) if others else [tools.embedder.embed_query(own)]
+    vectors = list(tools.embedder.embed_queries([own, *others])) if others else [tools.embedder.embed_query(own)]
     phrasings = tuple(replace(each, vector=vector) for each, vector in zip(search.phrasings, vectors[1:], strict=True))
     vector = middle(vectors) if others else vectors[0]
     hits = tools.snapshot.vector.search(vector, settings.limit, search.mask)

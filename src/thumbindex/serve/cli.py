@@ -97,10 +97,10 @@ def why_note(
     filters, text = filters_from_options(tag, glob, since, until), replace_surrogates(" ".join(words))
     with open_for(ctx, opening) as library:
         _load_models(library)
-        narrowing = {"glob": filters.path, "tag": filters.tag, "since": filters.since, "until": filters.until}
-        ask = partial(library.why, limit=limit, **phrasings_from_options(also, passage), **narrowing)
+        narrowing = {"limit": limit, "glob": filters.path, "tag": filters.tag, "since": filters.since, "until": filters.until}
+        how: dict[str, Any] = {**narrowing, **phrasings_from_options(also, passage)}
         try:
-            found = ask(named_here(path, library), text)
+            found = library.why(named_here(path, library), text, **how)
         except UnknownPathError as error:
             raise _swapped(library, path, text) or error from error
         several = len(library.folders) > 1
