@@ -323,3 +323,9 @@ def test_every_part_of_a_note_is_found_in_it_on_its_line(written: list[str], dat
 def test_no_text_breaks_it(library: Library, text: str) -> None:
     found = library.verify(text)
     assert all(each.citation for each in found.checks)
+
+
+def test_the_line_of_a_quotation_is_right_behind_long_links_and_comments() -> None:
+    long = "the [page](https://example.org/" + "/".join(f"the-a-{n}" for n in range(200)) + ") and <!-- " + "the a of " * 300 + "--> then"
+    note = note_words("\n\n".join([long, "The first words.", long, "The last words of it."]))
+    assert [note.span_lines(each) for each in find_quotation(quotation_parts("The last words of it"), note)] == [(7, 7)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
@@ -37,8 +37,8 @@ _PLACES = 200
 _COMPARED = 300
 """Words of a quotation that are compared with what comes nearest: what comes later in a longer one is not."""
 
-_AHEAD = 60
-"""Words of the source that are looked through for the next word that a reader sees: those of a long link are none."""
+_NEAR, _AHEAD = 3, 2_000
+"""Words of the source that are looked through for the next word that a reader sees, and for the next three in a row."""
 
 _TOLD, _TOLD_WORDS = 3, 8
 """Differences that are told, and words of each."""
@@ -76,11 +76,17 @@ def note_words(text: str) -> NoteWords:
     """Read a note."""
     written, lines = _words(_visible(text)), list[int]()
     source = [(word, number) for number, line in enumerate(text.translate(_SIGNS).split("\n"), 1) for word in _words(line)]
+    runs = defaultdict[tuple[str, ...], list[int]](list)
+    for n in range(len(source) - 2):
+        runs[tuple(word for word, _ in source[n : n + 3])].append(n)
     at, number = 0, 1
-    for word in written:  # what a reader sees comes in the order of the source, which has more
-        found = next((n for n in range(at, min(at + _AHEAD, len(source))) if source[n][0] == word), None)
-        if found is not None:
-            at, number = found + 1, source[found][1]
+    for n, word in enumerate(written):  # what a reader sees comes in the order of the source, which has more: where links lead, comments
+        near = next((each for each in range(at, min(at + _NEAR, len(source))) if source[each][0] == word), None)
+        if near != at and (places := runs.get(tuple(written[n : n + 3]))):
+            following = bisect_left(places, at)
+            near = places[following] if following < len(places) and places[following] < at + _AHEAD else near
+        if near is not None:
+            at, number = near + 1, source[near][1]
         lines.append(number)
     folded = tuple(map(str.casefold, written))
     starts = tuple(accumulate((len(each) + 1 for each in folded), initial=0))[: len(folded)]
