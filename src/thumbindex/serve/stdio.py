@@ -15,7 +15,7 @@ from typing import IO, Any
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background
 from thumbindex.serve.early import EarlyLines, answer_initialize, answer_list
-from thumbindex.serve.opening import Opening, named_folders, names_allowed
+from thumbindex.serve.opening import Opening, about_folders, named_folders, names_allowed
 
 
 def serve_stdio(opening: Opening) -> int:
@@ -31,8 +31,9 @@ def serve_stdio(opening: Opening) -> int:
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = names_allowed(opening, folders)
     config = opening.load()
+    about = about_folders(config, folders, may_name)
     takes_roots = not opening.folder and not config.folders
-    greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots, about=config.about)
+    greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots, about=about)
     background = Background(opening, takes_roots=takes_roots, takes_commands=True)
     ahead = EarlyLines(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
     give_memory_back()
@@ -40,7 +41,7 @@ def serve_stdio(opening: Opening) -> int:
     # Imported here: no client waits for the protocol's package with its first requests (`test_a_server_is_started_without_the_other_commands`).
     from thumbindex.serve.mcp import serve_client
 
-    serve_client(background, folders, may_name, config.about, ahead)
+    serve_client(background, folders, may_name, about, ahead)
     sys.stderr.flush()
     # Threads that load a model or search must not keep a server whose client is gone.
     os._exit(0)
