@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
-from thumbindex.query.retrieve import add_whole, aggregate, best_cosines
+from thumbindex.query.retrieve import BESIDE, add_whole, aggregate, best_cosines, with_neighbors
 from thumbindex.query.stage import Search, Tools
 from thumbindex.testing import document, memory_snapshot
 
@@ -30,3 +30,19 @@ def test_only_the_best_chunks_count_and_missing_ones_cost_nothing():
 
 def test_a_chunk_without_a_vector_is_left_out():
     assert best_cosines([ChunkId(0), ChunkId(1)], [float("nan"), 0.3], 3) == {1: 0.3}
+
+
+def test_a_chunk_among_near_ones_comes_before_an_equal_one_that_stands_alone():
+    scores = with_neighbors(np.array([0.2, 0.8, 0.2, 0.6, 0.8, 0.6], dtype=np.float32), [3, 3])
+    assert scores[4] > scores[1]
+
+
+def test_a_neighbor_is_of_the_same_document():
+    alone = with_neighbors(np.array([0.9, 0.5], dtype=np.float32), [1, 1])
+    assert alone.tolist() == pytest.approx([0.9, 0.5])
+
+
+def test_a_neighbor_without_a_vector_costs_nothing():
+    scores = with_neighbors(np.array([np.nan, 0.5, 0.9], dtype=np.float32), [3])
+    assert np.isnan(scores[0])
+    assert scores[1:].tolist() == pytest.approx([0.5 + BESIDE * 0.4, 0.9 - BESIDE * 0.4])

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 
 from thumbindex.model import ChunkId, DocumentId, Hit, RankedList, Term
 from thumbindex.ports import KeywordWeights, LinkGraph, Vector
@@ -154,6 +155,9 @@ _DIGITS = 6
 BEST_CHUNKS = 3
 """Chunks of a document whose mean cosine is the document's."""
 
+BESIDE = 0.15
+"""Share of a chunk's score that comes from the chunk before it, and as much from the one after: the right section is near as a whole."""
+
 
 def aggregate(search: Search, tools: Tools) -> Search:
     """Give every document that some retriever found its own score in each of them."""
@@ -174,20 +178,33 @@ def add_whole(found: RankedList) -> RankedList:
 
 
 def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools) -> RankedList:
-    """Score each document by the mean cosine of its best chunks; those chunks join the hits, best first."""
+    """Score each document by the mean cosine of its best chunks; those chunks join the hits, best first, scored with their neighbors."""
     scores: dict[DocumentId, float] = {}
-    hits = {hit.chunk: hit for hit in found.hits}
+    hits = {hit.chunk: hit.document for hit in found.hits}
     chunks_of = {d: [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(d) if search.mask is None or search.mask[n]] for d in documents}
-    vectors = tools.snapshot.vector.vectors([n for chunks in chunks_of.values() for n in chunks])
-    cosines = iter(np.round(vectors @ query, _DIGITS).tolist())
+    every = [n for chunks in chunks_of.values() for n in chunks]
+    cosines = np.round(tools.snapshot.vector.vectors(every) @ query, _DIGITS)
+    each = iter(cosines.tolist())
     for document, chunks in chunks_of.items():
-        best = best_cosines(chunks, list(islice(cosines, len(chunks))), BEST_CHUNKS)
+        best = best_cosines(chunks, list(islice(each, len(chunks))), BEST_CHUNKS)
         if best:
             scores[document] = float(np.mean(list(best.values())))
-        for chunk, cosine in best.items():
-            hits.setdefault(chunk, Hit(chunk, document, 0, cosine))
-    ranked = sorted(hits.values(), key=lambda hit: (-hit.score, hit.chunk))
-    return RankedList(tuple(Hit(hit.chunk, hit.document, rank, hit.score) for rank, hit in enumerate(ranked, 1)), scores)
+        hits.update(dict.fromkeys(best, document))
+    beside = with_neighbors(cosines, [len(chunks) for chunks in chunks_of.values()])
+    near = {chunk: score for chunk, score in zip(every, beside.tolist(), strict=True) if chunk in hits}
+    ranked = sorted(hits, key=lambda chunk: (-near[chunk], chunk))
+    return RankedList(tuple(Hit(chunk, hits[chunk], rank, near[chunk]) for rank, chunk in enumerate(ranked, 1)), scores)
+
+
+def with_neighbors(cosines: npt.NDArray[np.float32], lengths: Sequence[int]) -> npt.NDArray[np.float32]:
+    """Return cosines in which those of the chunks before and after count too; at a document's ends, or without a vector, its own stands in."""
+    of = np.repeat(np.arange(len(lengths)), lengths)
+    together = of[1:] == of[:-1]
+    before, after = np.full_like(cosines, np.nan), np.full_like(cosines, np.nan)
+    before[1:][together], after[:-1][together] = cosines[:-1][together], cosines[1:][together]
+    sides = np.where(np.isnan(before), cosines, before) + np.where(np.isnan(after), cosines, after)
+    found: npt.NDArray[np.float32] = np.round((1 - 2 * BESIDE) * cosines + BESIDE * sides, _DIGITS)
+    return found
 
 
 def best_cosines(chunks: Sequence[ChunkId], cosines: Sequence[float], count: int) -> Mapping[ChunkId, float]:
