@@ -16,6 +16,7 @@ LONGEST_PHRASING = 1_000
 """Characters of a rewording, or of an answer as it might read: what a model embeds of it is less."""
 
 MOST_REWORDINGS = 4
+"""Of one query: a few say what there is to say, and each costs a model's run."""
 
 LONGEST_DRAFT = 100_000
 """Characters of a text whose citations are verified: a longer one is no answer."""

@@ -21,7 +21,7 @@ export async function tryAll(client, version, era) {
   };
   await check("tools/list", async () => {
     const { tools } = await client.listTools();
-    must(tools.length === 5, `${tools.length} tools`);
+    must(tools.length === 6, `${tools.length} tools`);
     must(tools.every((tool) => tool.annotations.readOnlyHint && tool.annotations.idempotentHint), "annotations");
     must(tools.every((tool) => tool.title && tool.description && tool.outputSchema), "titles, descriptions and output schemas");
   });

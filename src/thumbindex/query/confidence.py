@@ -19,7 +19,7 @@ import numpy as np
 from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
 from thumbindex.ports import Mask, Matrix, Vector
 from thumbindex.query.rank import reads
-from thumbindex.query.retrieve import field_weights
+from thumbindex.query.retrieve import OWN_WORDS, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
 
 A_WORD, WORDS_ALONE = 0.05, 0.73
@@ -101,12 +101,13 @@ class PageEvidence:
     def weigh(self, best: Candidate) -> float:
         """Return a confidence from 0 to 1 that a page answers, by its best candidate: the mean of what the query and each rewording say.
 
-        An answer that was made up can take from it and never adds to it.
+        The query's own words weigh as much as in the search. An answer that was made up can take from it and never adds to it.
         """
-        found = {each.name: self._weigh_by(each, best) for each in self._ways}
-        asked = [found[each.name] for each in self._ways if each.name != MADE_UP]
-        sure = sum(asked) / len(asked)
-        return min(sure, sum(found.values()) / len(found))
+        own, *others = ((each.name, self._weigh_by(each, best)) for each in self._ways)
+        said = [own[1]] * (round(OWN_WORDS) if others else 1)
+        asked = said + [value for name, value in others if name != MADE_UP]
+        every = said + [value for _, value in others]
+        return min(sum(asked) / len(asked), sum(every) / len(every))
 
     def _weigh_by(self, way: Way, best: Candidate) -> float:
         """Weigh by one phrasing. Words alone count where there is no vector of the page yet, or its language is one that the model does not read."""

@@ -19,7 +19,7 @@ from thumbindex.settings import SearchGraphSettings, SearchKeywordSettings
 KEYWORD_FIELDS = ("title", "headings", "keywords", "description", "tags", "aliases", "author", "path", "body")
 
 
-OWN_WORDS = 2.0
+OWN_WORDS = 2
 """Weight of a query's own words against those of each rewording, and of the answer that was made up."""
 
 
