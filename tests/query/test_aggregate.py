@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
-from thumbindex.query.retrieve import BESIDE, add_whole, aggregate, best_cosines, with_neighbors
+from thumbindex.query.retrieve import BESIDE, add_whole, aggregate, best_cosines, by_meaning, luck, with_neighbors
 from thumbindex.query.stage import Search, Tools
-from thumbindex.testing import document, memory_snapshot
+from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 
 def test_a_documents_words_count_beside_its_best_chunk():
@@ -26,6 +26,21 @@ def test_only_the_best_chunks_count_and_missing_ones_cost_nothing():
     several = best_cosines([ChunkId(n) for n in range(4)], [0.1, 0.9, 0.5, 0.7], 3)
     alone = best_cosines([ChunkId(9)], [0.8], 3)
     assert (list(several), np.mean(list(alone.values()))) == ([1, 3, 2], pytest.approx(0.8))
+
+
+def test_a_long_document_pays_for_its_many_tries_and_a_short_one_does_not():
+    assert (luck(1), luck(5)) == (0.0, 0.0)
+    assert 0 < luck(6) < luck(200) < 0.02
+
+
+def test_a_documents_meaning_is_the_mean_of_its_best_chunks_less_its_luck():
+    parts = "\n\n".join(f"## Part {n}\n\nWords about number {n} of the list, and some more of them." for n in range(30))
+    embedder = FakeEmbedder()
+    snapshot = memory_snapshot([document("long.md", parts)], embedder)
+    vector = embedder.embed_query("words about the list")
+    hits = snapshot.vector.search(vector, 50)
+    (score,) = by_meaning(RankedList(hits), [DocumentId(0)], vector, Search(Query("x"), "x"), Tools(snapshot)).documents.values()
+    assert score == pytest.approx(np.mean([hit.score for hit in hits[:3]]) - luck(len(snapshot.catalog)), abs=1e-4)
 
 
 def test_a_chunk_without_a_vector_is_left_out():

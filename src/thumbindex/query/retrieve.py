@@ -155,6 +155,9 @@ _DIGITS = 6
 BEST_CHUNKS = 3
 """Chunks of a document whose mean cosine is the document's."""
 
+FEW_CHUNKS, LUCK = 5, 0.005
+"""A document of more chunks has more tries: the best of many are nearer to any query by chance. So much each e-fold takes from its cosine."""
+
 BESIDE = 0.15
 """Share of a chunk's score that comes from the chunk before it, and as much from the one after: the right section is near as a whole."""
 
@@ -178,7 +181,7 @@ def add_whole(found: RankedList) -> RankedList:
 
 
 def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools) -> RankedList:
-    """Score each document by the mean cosine of its best chunks; those chunks join the hits, best first, scored with their neighbors."""
+    """Score each document by the mean cosine of its best chunks, less a long one's luck; those chunks join the hits, scored with their neighbors."""
     scores: dict[DocumentId, float] = {}
     hits = {hit.chunk: hit.document for hit in found.hits}
     chunks_of = {d: [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(d) if search.mask is None or search.mask[n]] for d in documents}
@@ -188,12 +191,17 @@ def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector
     for document, chunks in chunks_of.items():
         best = best_cosines(chunks, list(islice(each, len(chunks))), BEST_CHUNKS)
         if best:
-            scores[document] = float(np.mean(list(best.values())))
+            scores[document] = float(np.mean(list(best.values()))) - luck(len(chunks))
         hits.update(dict.fromkeys(best, document))
     beside = with_neighbors(cosines, [len(chunks) for chunks in chunks_of.values()])
     near = {chunk: score for chunk, score in zip(every, beside.tolist(), strict=True) if chunk in hits}
     ranked = sorted(hits, key=lambda chunk: (-near[chunk], chunk))
     return RankedList(tuple(Hit(chunk, hits[chunk], rank, near[chunk]) for rank, chunk in enumerate(ranked, 1)), scores)
+
+
+def luck(chunks: int) -> float:
+    """Return how much nearer the best of so many chunks are to any query than those of a short document."""
+    return LUCK * max(math.log(chunks / FEW_CHUNKS), 0.0)
 
 
 def with_neighbors(cosines: npt.NDArray[np.float32], lengths: Sequence[int]) -> npt.NDArray[np.float32]:
