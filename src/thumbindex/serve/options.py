@@ -74,8 +74,8 @@ def open_named(ctx: typer.Context, opening: Opening) -> Library:
 SinceOption = Annotated[str | None, typer.Option("--since", metavar="DATE", help="Only notes of this date (YYYY-MM-DD) or later.")]
 UntilOption = Annotated[str | None, typer.Option("--until", metavar="DATE", help="Only notes of this date or earlier.")]
 TagOption = Annotated[list[str] | None, typer.Option("--tag", metavar="T", help="Only notes with this tag; repeatable, all must be there.")]
-AlsoOption = Annotated[list[str] | None, typer.Option("--also", metavar="TEXT", help="Other words for the question; repeatable, up to four.")]
-PassageOption = Annotated[str, typer.Option("--passage", metavar="TEXT", help="The answer as it might read, a sentence or two.")]
+AlsoOption = Annotated[list[str] | None, typer.Option("--also", metavar="WORDS", help="Other words for the question; repeatable, up to four.")]
+PassageOption = Annotated[str, typer.Option("--passage", metavar="ANSWER", help="The answer as it might read, a sentence or two.")]
 GlobOption = Annotated[list[str] | None, typer.Option("--path", metavar="GLOB", help="Only notes at these paths; repeatable.")]
 
 
