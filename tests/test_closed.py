@@ -171,3 +171,14 @@ def test_arguments_have_their_limits_and_errors_are_short(arguments: dict[str, o
 def test_a_line_of_five_thousand_digits_is_refused_in_words() -> None:
     with pytest.raises(UsageError, match="lines"):
         check_arguments("read", {"path": "a.md", "lines": "9" * 5000})
+
+
+def test_what_could_not_be_read_counts_in_the_budget_of_several_notes(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/a.md").write_text("# Pears\n\n" + "Pears ripen off the tree. " * 2_000, encoding="utf-8")
+    config = load_config(user_file=tmp_path / "x")
+    with Library.open([tmp_path / "notes"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+        library.index()
+        reply = reply_read(library, {"path": ["a.md", *(f"{n}/" + "x" * 4_000 for n in range(19))]})
+        assert library.count_tokens(reply.text) <= config.serve.read_tokens
+    assert (len(reply.structured["notes"]), len(reply.structured["errors"])) == (1, 19)

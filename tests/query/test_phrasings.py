@@ -13,7 +13,7 @@ from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import begin, run
 from thumbindex.query.retrieve import OWN_WORDS, all_terms, middle
 from thumbindex.query.stage import Search, Tools
-from thumbindex.settings import QuerySettings
+from thumbindex.settings import ConfidenceSettings, QuerySettings
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 DOCUMENTS = [
@@ -24,8 +24,8 @@ DOCUMENTS = [
 ]
 
 
-def tools_with(embedder: FakeEmbedder | None = None) -> Tools:
-    return Tools(memory_snapshot(DOCUMENTS, embedder), QuerySettings(), embedder)
+def tools_with(embedder: FakeEmbedder | None = None, **confidence: float) -> Tools:
+    return Tools(memory_snapshot(DOCUMENTS, embedder), QuerySettings(confidence=ConfidenceSettings(**confidence)), embedder)
 
 
 def answered(text: str, embedder: FakeEmbedder | None = None, **given: object) -> list[str]:
@@ -34,10 +34,21 @@ def answered(text: str, embedder: FakeEmbedder | None = None, **given: object) -
 
 
 @pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])
-@pytest.mark.parametrize("given", [{"also": ("replace worn pads",)}, {"passage": "Replace the worn pads before the disc is scratched."}])
-def test_a_note_is_found_by_other_words_than_the_querys_own(embedder, given):
-    assert "brakes.md" not in answered("stopping power fades", embedder)
-    assert answered("stopping power fades", embedder, also=("worn pads", *given.get("also", ())), passage=given.get("passage", ""))[0] == "brakes.md"
+def test_a_note_is_found_by_other_words_than_the_querys_own(embedder):
+    assert answered("stopping power fades", embedder) == []
+    assert answered("stopping power fades", embedder, also=("worn pads", "replace the pads"))[0] == "brakes.md"
+
+
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words", "words and meaning"])
+def test_a_passage_brings_its_note_first_and_alone_vouches_for_nothing(embedder):
+    passage = "Replace the worn pads before the disc is scratched."
+    search, _ = run(Query("stopping power fades", passage=passage), tools_with(embedder, abstain=0.0), count().__next__)
+    assert (search.passages[0].path, search.confidence_level) == ("brakes.md", "low")
+
+
+@pytest.mark.parametrize("also", [("???",), ("xyzzy", "plugh frobnicate", "qwertz")])
+def test_a_rewording_of_which_no_word_is_known_takes_nothing_from_an_answer(also):
+    assert asked("worn pads", also=also).confidence == asked("worn pads").confidence
 
 
 def test_the_querys_own_words_weigh_twice_and_words_in_common_add_up():

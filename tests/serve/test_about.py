@@ -33,7 +33,7 @@ def test_a_readme_says_what_its_folder_is_about(root: Path, name: str) -> None:
     asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     greeting = answer_initialize(asked, [("handbook", root)], about={"handbook": about(root)})
     assert greeting is not None
-    assert greeting["instructions"].splitlines()[-1] == f'- handbook: its README says: "{QUOTE}". guides'
+    assert greeting["instructions"].splitlines()[-1] == f'- handbook: its README says: "{QUOTE}" guides'
 
 
 def test_what_the_owner_says_comes_before_a_readme(root: Path, tmp_path: Path) -> None:

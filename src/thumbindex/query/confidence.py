@@ -101,9 +101,10 @@ class PageEvidence:
     def weigh(self, best: Candidate) -> float:
         """Return a confidence from 0 to 1 that a page answers, by its best candidate: the mean of what the query and each rewording say.
 
-        The query's own words weigh as much as in the search. An answer that was made up can take from it and never adds to it.
+        The query's own words weigh as much as in the search; a rewording of which no word is known says nothing.
+        An answer that was made up can take from it and never adds to it.
         """
-        own, *others = ((each.name, self._weigh_by(each, best)) for each in self._ways)
+        own, *others = ((each.name, self._weigh_by(each, best)) for at, each in enumerate(self._ways) if at == 0 or each.known)
         said = [own[1]] * (round(OWN_WORDS) if others else 1)
         asked = said + [value for name, value in others if name != MADE_UP]
         every = said + [value for _, value in others]

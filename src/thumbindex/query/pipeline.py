@@ -97,7 +97,7 @@ def begin(query: Query, tools: Tools) -> Search:
     search = replace(search, answerable=mask is None or np.any(mask).item())
     terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages, snapshot.keyword.frequency)
     named = {n: claim for n, claim in documents_named(typed.text, catalog).items() if shown is None or shown[n]}
-    phrasings = tuple(as_phrasing(name, text, tools) for name, text in phrasings_of(query))
+    phrasings = tuple(each for name, text in phrasings_of(query) if (each := as_phrasing(name, text, tools)).terms)
     return replace(search, terms=terms, identifiers=identifiers, named=named, phrasings=phrasings)
 
 

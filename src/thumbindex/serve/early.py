@@ -83,12 +83,17 @@ def instructions(folders: Sequence[tuple[str, Path]], may_name: MayName | None =
     for number, (name, root) in enumerate(folders):
         sentence = (about or {}).get(name, "")
         level = one_line(_first_level(root, (may_name or {}).get(root, lambda _: True)))
-        line = f"- {one_line(name)}: {f'{sentence.rstrip(chr(46))}. ' if sentence else ''}{level}"
+        line = f"- {one_line(name)}: {f'{_ended(sentence)} ' if sentence else ''}{level}"
         if number and sum(map(len, lines)) + len(line) > _MOST_CHARACTERS:
             lines.append(f"- and {len(folders) - number} more: `status` lists them")
             break
         lines.append(line)
     return "\n".join(lines)
+
+
+def _ended(sentence: str) -> str:
+    """Return a sentence with what ends it, which may stand before a closing quotation mark."""
+    return sentence if sentence.rstrip('"')[-1:] in {".", "!", "?", "…"} else f"{sentence}."
 
 
 def _first_level(root: Path, may_name: Callable[[str], bool]) -> str:

@@ -453,6 +453,9 @@ _VERIFIED_AROUND = 60
 
 _Entry = TypeVar("_Entry", OutlineEntry, ListedNote)
 
+_ERROR_SHOWN = 200
+"""Characters of a path that could not be read; of the error, twice as many."""
+
 _LEAST_SHARE = 100
 """Tokens of a note that is read with others: of more notes than that is there for, the rest is named."""
 
@@ -480,15 +483,16 @@ def _reply_several(library: Library, paths: Sequence[str], folder: str | None) -
         raise next(iter(errors.values()))
     taken, left_out = found[: max(1, tokens // _LEAST_SHARE)], found[max(1, tokens // _LEAST_SHARE) :]
     several = len(library.folders) > 1
-    around = sum(size(_excerpt_text(bare, bare, several)) for each in taken for bare in (replace(each, text=""),))
+    failed = {path[:_ERROR_SHOWN]: one_line(f"{path[:_ERROR_SHOWN]}: {error}")[: 2 * _ERROR_SHOWN] for path, error in errors.items()}
+    around = size(dump(failed)) + sum(size(_excerpt_text(bare, bare, several)) for each in taken for bare in (replace(each, text=""),))
     shares = _shares([_text_cost(_cut_excerpt(each, tokens, size), size) for each in taken], tokens - around)
     shown = [_cut_excerpt(each, share, size) for each, share in zip(taken, shares, strict=True)]
     texts = [_excerpt_text(each, cut, several) for each, cut in zip(taken, shown, strict=True)]
-    texts += [one_line(f"{path}: {error}") for path, error in errors.items()]
+    texts += list(failed.values())
     rest = [f"{each.path}:{each.start_line}-{each.end_line}" for each in left_out]
     texts += [one_line(f"(no room for {', '.join(rest)}: read them apart)")] if rest else []
     structured: dict[str, Any] = {"notes": [_excerpt_cut(each, cut) for each, cut in zip(taken, shown, strict=True)]}
-    structured |= {"errors": {path: str(error) for path, error in errors.items()}} if errors else {}
+    structured |= {"errors": failed} if failed else {}
     structured |= {"left_out": rest} if rest else {}
     links = dict.fromkeys((each.folder, each.path) for each in taken)
     return Reply("\n\n".join(texts), structured, tuple(_resource_link(*place) for place in links))

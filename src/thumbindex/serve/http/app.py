@@ -45,7 +45,7 @@ from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, n
 from thumbindex.serve.http.limits import CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal
 from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
-from thumbindex.serve.opening import MayName, Opening, about_folders, named_folders, names_allowed, say_error
+from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
 from thumbindex.serve.stdio import claim_output
 from thumbindex.settings import Config, HttpSettings
 
@@ -222,7 +222,7 @@ class Site:
 
     def __init__(self, background: Background, folders: Folders, config: Config, may_name: MayName | None = None) -> None:
         self._background, self._folders, self._may_name = background, folders, may_name
-        self._about = about_folders(config, folders, may_name or {})
+        self._about = config.about  # no README: sessions outlive what it says, and it may become private
         self._settings = config.serve.http
         self._admission = admission(config, folders)
         self._sessions = ByScope(self._admission.rights, self._sessions_over)
