@@ -329,3 +329,60 @@ def test_the_line_of_a_quotation_is_right_behind_long_links_and_comments() -> No
     long = "the [page](https://example.org/" + "/".join(f"the-a-{n}" for n in range(200)) + ") and <!-- " + "the a of " * 300 + "--> then"
     note = note_words("\n\n".join([long, "The first words.", long, "The last words of it."]))
     assert [note.span_lines(each) for each in find_quotation(quotation_parts("The last words of it"), note)] == [(7, 7)]
+
+
+# ------------------------------------------------------------------ several folders, and drafts that ask for much
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Library]:
+    """Two folders with a note of one path, of which only the second says what is quoted."""
+    write(tmp_path / "a", "x.md", "# Kites\n\nA kite needs wind, a string and a field without trees.\n")
+    write(tmp_path / "b", "x.md", "# Boats\n\nThe boat leaves the harbor at nine in the morning, rain or shine.\n")
+    config = load_config(user_file=tmp_path / "none")
+    with Library.open([tmp_path / "a", tmp_path / "b"], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+        library.index()
+        yield library
+
+
+QUOTED = '"The boat leaves the harbor at nine in the morning" '
+
+
+@pytest.mark.parametrize(("cited", "state"), [("(x.md (line 3))", "there"), ("(b: x.md (line 3))", "there"), ("(a: x.md (line 3))", "moved")])
+def test_a_quotation_is_found_in_the_one_of_two_notes_of_a_path_that_says_it(two: Library, cited: str, state: str) -> None:
+    (found,) = two.verify(QUOTED + cited).checks
+    assert (found.state, found.folder) == (state, "b")
+
+
+@pytest.mark.parametrize("scheme", ["file://{root}/x.md", "vscode://file{root}/x.md:3"])
+def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_alone(two: Library, tmp_path: Path, scheme: str) -> None:
+    link = scheme.format(root=(tmp_path / "b").as_posix())
+    (near,), (far,) = two.verify(QUOTED + link).checks, two.verify(f"See {link} for kites.", is_near=False).checks
+    assert (near.state, near.folder, far.state) == ("there", "b", "never_there")
+
+
+def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(two: Library, tmp_path: Path) -> None:
+    for vault in (tmp_path.name, "no such directory"):
+        link = f"obsidian://open?vault={vault}&file=b/x.md"
+        assert [each.state for each in two.verify(f"See {link} for it.", is_near=False).checks] == ["never_there"]
+
+
+def test_cited_lines_that_run_past_the_end_are_told(library: Library) -> None:
+    (found,) = library.verify("See tea.md (lines 1-999).").checks
+    assert (found.state, found.end_line, found.reason) == ("changed", 3, "the note has 3 lines")
+
+
+def test_a_passage_whose_heading_and_text_have_changed_is_changed_and_not_gone(library: Library, vault: Path) -> None:
+    address = budget(library)
+    text = (vault / "plans.md").read_text(encoding="utf-8").replace("## Budget", "## Money").replace("4,000", "5,000")
+    (vault / "plans.md").write_text(text, encoding="utf-8")
+    assert [(each.state, each.path) for each in library.verify(address).checks] == [("changed", "plans.md")]
+
+
+@pytest.mark.parametrize(
+    "draft", ["> " + "a.md:1 foo " * 6_000, "tea.md " * 14_000, '"green tea is brewed" tea.md ' * 3_400], ids=["block", "names", "quotes"]
+)
+def test_a_draft_of_thousands_of_citations_takes_seconds(library: Library, draft: str) -> None:
+    began = time.process_time()
+    found = library.verify(draft)
+    assert (time.process_time() - began < 10, len(found.checks) > 0) == (True, True)

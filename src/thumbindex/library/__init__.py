@@ -358,12 +358,13 @@ class Library:
         """Return what links to a document, what it links to, and what is most like it."""
         return related_to(find_cited(path, self._within(folder)), limit)
 
-    def verify(self, text: str | Sequence[str], *, folder: str | None = None) -> Verification:
+    def verify(self, text: str | Sequence[str], *, folder: str | None = None, is_near: bool = True) -> Verification:
         """Tell of each citation in a text, with what it quotes, what became of it: there as quoted, moved, changed, gone, or never there.
 
         The text is a draft answer, or several, each a citation with its quotation. Notes are read as they are on disk now.
+        Paths of this machine in it are looked at only for one who `is_near`: on it.
         """
-        return verify([text] if isinstance(text, str) else text, self._within(folder))
+        return verify([text] if isinstance(text, str) else text, self._within(folder), is_near)
 
     def count_tokens(self, text: str) -> int:
         """Count a text's tokens: never less than the tokenizer of the bundled model does. Raises ModelError where that is not installed."""

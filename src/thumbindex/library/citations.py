@@ -37,6 +37,12 @@ _MOST_READ = 5_000_000
 _MOST_SEARCHES = 150
 """For texts that are not where they were cited, three a quotation at most: a few seconds' work in a large vault."""
 
+_NAMESAKES = 5
+"""Notes of one path or name in which a quotation is looked for."""
+
+_TRIED = 8
+"""Citations of one quotation that are tried: who quotes names a few."""
+
 _SEARCHED = 20
 """Notes that are read for a text which is not where it was cited."""
 
@@ -111,8 +117,9 @@ _BESIDE = re.compile(r"[\s()\[\]<>*_:;,.`—–-]{0,12}")
 class Names:
     """The notes of some folders, by every name that a citation may have for them."""
 
-    def __init__(self, readers: Sequence[Reader]) -> None:
-        self._readers = readers
+    def __init__(self, readers: Sequence[Reader], is_near: bool = True) -> None:
+        self._readers, self._is_near = readers, is_near
+        self._known, self._found = dict[tuple[str, bool], bool](), dict[tuple[str, str], list[Found]]()
         self._by_path, self._by_name = defaultdict[str, list[Found]](list), defaultdict[str, list[Found]](list)
         self.folders = {reader.folder.name for reader in readers}
         for reader in readers:
@@ -127,36 +134,42 @@ class Names:
 
     def knows(self, name: str, is_path: bool = True) -> bool:
         """Tell whether some note has this path, or this name."""
-        return any(True for _ in self._meant(name, "", is_path))
+        if (name, is_path) not in self._known:
+            self._known[name, is_path] = any(True for _ in self._meant(name, "", is_path))
+        return self._known[name, is_path]
 
-    def find(self, cited: Cited) -> Found | None:
-        """Return the note that a citation names, of those that may be shown now."""
-        for is_path in (True, False):
-            some = {(each.document.folder, each.document.path): each for each in self._meant(cited.path, cited.folder, is_path)}
-            for document in islice(shown((each.document for each in some.values()), self._readers), 1):
-                return some[document.folder, document.path]
-        return None
+    def find(self, cited: Cited) -> Sequence[Found]:
+        """Return the notes that a citation may name, of those that may be shown now, the first few; a path comes before a name."""
+        key = cited.path, cited.folder
+        if key not in self._found:
+            self._found[key] = next(filter(None, (self._shown(cited, is_path) for is_path in (True, False))), [])
+        return self._found[key]
+
+    def _shown(self, cited: Cited, is_path: bool) -> list[Found]:
+        some = {(each.document.folder, each.document.path): each for each in self._meant(cited.path, cited.folder, is_path)}
+        return [some[each.folder, each.path] for each in islice(shown((each.document for each in some.values()), self._readers), _NAMESAKES)]
 
     def _meant(self, name: str, folder: str, is_path: bool) -> Iterator[Found]:
-        key = _key(self.inside(name))
-        if is_path:
-            some = self._by_path.get(key, [])
-        else:
-            some = [each for each in self._by_name.get(key.rpartition("/")[2], []) if _is_end(key, _key(each.document.path))]
-        return (each for each in some if not folder or each.document.folder == folder)
+        own, path = self.place(name)
+        key, folder = _key(path), folder or own
+        some = self._by_path.get(key, []) if is_path else self._by_name.get(key.rpartition("/")[2], [])
+        return (each for each in some if (is_path or _is_end(key, _key(each.document.path))) and (not folder or each.document.folder == folder))
 
-    def inside(self, path: str) -> str:
-        """Return an absolute path as one in its folder."""
+    def place(self, path: str) -> tuple[str, str]:
+        """Return the folder of an absolute path and the path in it; of any other path, and for one who is not on this machine, no folder."""
         written = path.replace("\\", "/")
-        for reader in self._readers:
-            root = reader.folder.root.as_posix().rstrip("/") + "/"
-            if written.startswith(root) and len(written) > len(root):
-                return written[len(root) :]
-        return path
+        inside = [
+            (len(root), reader.folder.name, written[len(root) :])
+            for reader in self._readers
+            if self._is_near
+            for root in (reader.folder.root.as_posix().rstrip("/") + "/",)
+            if written.startswith(root) and len(written) > len(root)
+        ]
+        return max(inside)[1:] if inside else ("", path)
 
     def in_vault(self, vault: str, file: str) -> str:
         """Return the absolute path of a file that is named in an Obsidian vault, which is a folder of ours or lies around one."""
-        for reader in self._readers:
+        for reader in self._readers if self._is_near else ():
             for each in (reader.folder.root, *reader.folder.root.parents):
                 if each.name == vault:
                     return f"{each.as_posix()}/{file}"
@@ -225,14 +238,16 @@ def _linked(text: str, start: int, link: str, names: Names, end: int | None = No
         asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
         place = asked.get("path") or names.in_vault(asked.get("vault", ""), asked.get("file", ""))
         path, _, heading = place.partition("#")
-        return Cited(start, end, link, names.inside(path), heading=heading.rpartition("#")[2]) if path else None
+        folder, path = names.place(path)
+        return Cited(start, end, link, path, folder, heading.rpartition("#")[2]) if path else None
     if parts.scheme not in {"vscode", "file"} or (parts.scheme == "vscode" and parts.netloc != "file"):
         return None
     path, line = unquote(parts.path), None
     if parts.scheme == "vscode" and (numbered := re.fullmatch(r"(.+):([1-9]\d{0,8})(?::\d+)?", path)):
         path, line = numbered[1], (int(numbered[2]), int(numbered[2]))
     path = path[1:] if re.match(r"/[A-Za-z]:/", path) else path
-    return Cited(start, end, link, names.inside(path), heading=unquote(parts.fragment), lines=line) if path.strip("/") else None
+    folder, path = names.place(path)
+    return Cited(start, end, link, path, folder, unquote(parts.fragment), line) if path.strip("/") else None
 
 
 def _written(text: str, match: re.Match[str], done: int, names: Names, is_file: bool) -> Cited | None:
@@ -316,12 +331,13 @@ def quotations_in(text: str, cited: Sequence[Cited]) -> list[Quoted]:
 
 def _in_quotes(text: str, start: int, end: int, own: Sequence[Cited], before: tuple[Cited, ...]) -> Iterator[Quoted]:
     """Yield what stands in quotes in a part of a text with the citations around it, the likeliest first; else those before that part."""
+    starts = [each.start for each in own]
     for match in _IN_QUOTES.finditer(text, start, end):
         first, last = match.span()
-        if any(each.start < last and first < each.end for each in own):
+        at = bisect_left(starts, last)
+        behind, ahead = own[at : at + 1], own[max(0, at - 1) : at]
+        if ahead and first < ahead[0].end:
             continue
-        behind = [each for each in own if each.start >= last][:1]
-        ahead = [each for each in own if each.end <= first][-1:]
         is_beside = bool(behind) and _BESIDE.fullmatch(text[last : behind[0].start]) is not None
         is_led = bool(ahead) and _BESIDE.fullmatch(text[ahead[0].end : first]) is not None
         quoted = next(each for each in match.groups() if each)
@@ -436,19 +452,25 @@ class _Check:
 
     def check(self, cited: Cited, quotation: str = "") -> CitationCheck:
         """Say what became of what a citation is given for."""
-        note, parts = self._note(self._names.find(cited)), quotation_parts(quotation)
+        parts = quotation_parts(quotation)
+        note = self._note_with(cited, parts) or next(iter(self._noted(cited)), None)
         cited = note.with_heading(cited) if note and cited.is_loose else cited
         found = self._quoted(cited, note, parts) if parts else self._bare(cited, note)
         return replace(found, citation=cited.written, quotation=quotation)
 
-    def holds(self, cited: Cited, quotation: str) -> bool:
-        """Tell whether the note that is cited has the words of a quotation."""
-        note = self._note(self._names.find(cited))
-        return note is not None and bool(find_quotation(quotation_parts(quotation), note.words))
+    def choose(self, some: Sequence[Cited], quotation: str) -> Cited:
+        """Return the citation that a quotation belongs to: the first one whose note has its words, else the likeliest."""
+        parts = quotation_parts(quotation) if len(some) > 1 else ()
+        return next((each for each in some[:_TRIED] if parts and self._note_with(each, parts)), some[0])
 
-    def _note(self, found: Found | None) -> _Note | None:
-        if found is None:
-            return None
+    def _note_with(self, cited: Cited, parts: Sequence[Sequence[str]]) -> _Note | None:
+        """Return the first of the notes that a citation may name which has the words of a quotation."""
+        return next((each for each in self._noted(cited) if find_quotation(parts, each.words)), None) if parts else None
+
+    def _noted(self, cited: Cited) -> Iterator[_Note]:
+        return filter(None, map(self._note, self._names.find(cited)))
+
+    def _note(self, found: Found) -> _Note | None:
         place = found.document.folder, found.document.path
         if place not in self._notes:
             try:
@@ -471,10 +493,12 @@ class _Check:
         if note is None:
             return _none(cited, "no note has this path")
         lines = note.under(cited) if cited.heading else None
-        if cited.heading and lines is None:
+        if cited.heading and lines is None and not cited.digest:
             return _none(cited, "the note has no such heading")
         if cited.lines and cited.lines[0] > note.total:
             return _none(cited, f"the note has {note.total} lines")
+        if cited.lines and cited.lines[1] > note.total:
+            return _found("changed", note, (cited.lines[0], note.total), f"the note has {note.total} lines")
         if cited.digest:
             return _found("changed", note, lines or (1, note.total), "its text is not what it was when it was cited")
         if lines and cited.lines and not _overlap(lines, cited.lines):
@@ -540,9 +564,9 @@ class _Check:
 
     def _elsewhere(self, cited: Cited, parts: Sequence[Sequence[str]], note: _Note | None) -> Iterator[_Note]:
         """Yield other notes that may have the words of a quotation: that with its digest, and those with some of its words in a row."""
-        seen = {note.found.document.path if note else ""}
+        seen = {(note.found.document.folder, note.found.document.path)} if note else set[tuple[str, str]]()
         if cited.digest and (moved := self._with_digest.get(cited.digest)) and (there := self._note(moved[0])):
-            seen.add(there.found.document.path)
+            seen.add((there.found.document.folder, there.found.document.path))
             yield there
         words = max(parts, key=len)
         if len(words) < _FEW:
@@ -551,8 +575,9 @@ class _Check:
         places = dict.fromkeys((0, middle, max(0, len(words) - _PHRASE)))
         for phrase in (" ".join(words[at : at + _PHRASE]) for at in places):
             for found in self._holding(phrase):
-                if found.document.path not in seen and (there := self._note(found)):
-                    seen.add(found.document.path)
+                place = found.document.folder, found.document.path
+                if place not in seen and (there := self._note(found)):
+                    seen.add(place)
                     yield there
 
     def _holding(self, phrase: str) -> Iterator[Found]:
@@ -588,11 +613,14 @@ def _none(cited: Cited, why: str) -> CitationCheck:
     return CitationCheck("", "", "gone" if cited.digest else "never_there", why)
 
 
-def verify(texts: Sequence[str], readers: Sequence[Reader]) -> Verification:
-    """Check the citations in some texts against the notes as they are now. Raises UsageError for what is longer than an answer."""
+def verify(texts: Sequence[str], readers: Sequence[Reader], is_near: bool = True) -> Verification:
+    """Check the citations in some texts against the notes as they are now. Raises UsageError for what is longer than an answer.
+
+    Paths of this machine are looked at only for one who `is_near`: on it.
+    """
     if (size := sum(map(len, texts))) > LONGEST_DRAFT:
         raise UsageError(f"The text has {size:,} characters, more than {LONGEST_DRAFT:,}: verify a part of it at a time.")
-    names = Names(readers)
+    names = Names(readers, is_near)
     wanted, uncited = list[tuple[int, tuple[Cited, ...], str]](), 0
     for number, text in enumerate(texts):
         cited = outside_quotations(text, citations_in(text, names))
@@ -606,8 +634,7 @@ def verify(texts: Sequence[str], readers: Sequence[Reader]) -> Verification:
     checking, checks = _Check(readers, names, digests), list[CitationCheck]()
     for _, some, quotation in wanted[:MOST_CITATIONS]:
         try:
-            holding = next((each for each in some if checking.holds(each, quotation)), some[0]) if len(some) > 1 else some[0]
-            checks.append(checking.check(holding, quotation))
+            checks.append(checking.check(checking.choose(some, quotation), quotation))
         except _TooMuchReadError:
             break
     return Verification(tuple(checks), len(wanted) - len(checks), uncited)

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -246,7 +247,7 @@ class _Requests:
             "read": self._over(reply_read),
             "outline": self._over(reply_outline),
             "related": self._over(reply_related),
-            "verify": self._over(reply_verify),
+            "verify": self._over(partial(reply_verify, is_near=is_near)),
             "status": lambda arguments, _: reply_status(background.library(), background.notes(), background.progress()),
         }
 

@@ -604,9 +604,9 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
     return Reply("\n".join(lines), structured, tuple(_resource_link(related.folder, path) for path in paths))
 
 
-def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:
+def reply_verify(library: Library, arguments: Mapping[str, Any], is_near: bool = True) -> Reply:
     """Say what became of the citations in a text; of those that hold no more than that."""
-    found, several, size = library.verify(arguments["text"]), len(library.folders) > 1, library.count_tokens
+    found, several, size = library.verify(arguments["text"], is_near=is_near), len(library.folders) > 1, library.count_tokens
     head, lines, shown = verification_head(found), list[str](), list[dict[str, Any]]()
     room = library.config.serve.max_tokens - size(head) - _VERIFIED_AROUND
     for number, (check, whole) in enumerate(zip(found.checks, verification_payload(found)["citations"], strict=True), 1):
