@@ -218,7 +218,7 @@ def test_a_client_shakes_hands_and_is_answered_whatever_lies_in_its_folder(insta
         found = server.call("query", query=QUESTION)
         tools = server.request("tools/list", {})["tools"]
     assert ANSWER in json.dumps(found)
-    assert [each["name"] for each in tools] == ["query", "read", "outline", "related", "status"]
+    assert [each["name"] for each in tools] == ["query", "read", "outline", "related", "verify", "status"]
 
 
 def test_the_doctor_finds_nothing_wrong(installed: Installed, notes: Path) -> None:

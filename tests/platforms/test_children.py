@@ -88,7 +88,7 @@ def test_a_server_answers_follows_edits_and_takes_its_child_with_it(system: str,
     try:
         assert server.ask("initialize", **CLIENT)["serverInfo"]["name"] == "thumbindex"
         server.tell("notifications/initialized")
-        assert len(server.ask("tools/list")["tools"]) == 5
+        assert len(server.ask("tools/list")["tools"]) == 6
         assert "apples" in server.query("where do apples grow?")["results"][0]["text"]
         (tmp_path / "vault" / "pears.md").write_text("# Pears\n\nThe pears are in the cellar.\n", encoding="utf-8")
         assert "cellar" in server.query("where are the pears?")["results"][0]["text"]
