@@ -149,6 +149,14 @@ class ServerProcess:
             self.process.stdout.close()
 
 
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs. One that has ended stays in /proc until its parent, or whoever took it over, asks for its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 @contextmanager
 def http_server(options: Sequence[str], program: Sequence[str] = SERVE_HTTP) -> Iterator[str]:
     """Start a server on a free port; yield its address. Raises ThumbindexError where it does not begin."""

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock, Timeout
 
-from servers import ServerProcess
+from servers import ServerProcess, is_alive
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError, ThumbindexError
 from thumbindex.index.files import Places
@@ -106,13 +106,6 @@ def children(server: ServerProcess) -> list[int]:
     """Return the processes that a server started and that live."""
     tasks = Path(f"/proc/{server.process.pid}/task").glob("*/children")
     return [int(pid) for task in tasks for pid in task.read_text().split() if is_alive(int(pid))]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def is_free(lock: Path) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from platforms.fakes import surroundings
+from servers import is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a fake asks Linux which files are open")
 
@@ -96,7 +97,7 @@ def test_a_server_answers_follows_edits_and_takes_its_child_with_it(system: str,
         server.process.stdin.close()
         assert server.process.wait(20) == 0
         until = time.monotonic() + 10
-        while Path(f"/proc/{child}/cmdline").exists() and Path(f"/proc/{child}/cmdline").read_bytes() and time.monotonic() < until:
+        while is_alive(child) and time.monotonic() < until:
             time.sleep(0.05)
         assert time.monotonic() < until, "the child lives on"
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from servers import ServerProcess, await_meaning
+from servers import ServerProcess, await_meaning, is_alive
 
 Start = Callable[[], ServerProcess]
 
@@ -45,14 +45,6 @@ def children(server: ServerProcess) -> list[int]:
         with suppress(OSError):  # a thread that has just ended
             found += map(int, (task / "children").read_text().split())
     return found
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def watch_lock(tmp_path: Path) -> Path:

@@ -19,6 +19,8 @@ from mcp import Client, StdioServerParameters
 from mcp.server.subscriptions import ResourceUpdated
 from mcp.types import TextContent
 
+from servers import is_alive
+
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -258,9 +260,9 @@ def leave(process: subprocess.Popen[str], end: str) -> None:
 
 def until_gone(children: list[int], end: float) -> list[int]:
     """Wait for processes to end; return those that have not."""
-    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < end:
+    while any(map(is_alive, children)) and time.monotonic() < end:
         time.sleep(0.05)
-    return [child for child in children if Path(f"/proc/{child}").exists()]
+    return [child for child in children if is_alive(child)]
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
