@@ -1,0 +1,1 @@
+"""The page: what a browser shows of a library, rendered here and working without JavaScript."""

@@ -1,0 +1,126 @@
+"""What a screen is given and what it gives back: one request, one page with its twin in JSON, one change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from thumbindex.errors import UsageError
+from thumbindex.serve.tools import LONGEST_ARGUMENT, MOST_VALUES, read_lines, replace_surrogates
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+    from thumbindex.serve.background import Background, BackgroundView
+
+
+class NotThereError(UsageError):
+    """What an address names is not there, is private, or lies in a folder that the visitor does not see: nobody is told which."""
+
+
+class NotAllowedError(UsageError):
+    """The visitor may look, but not decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request: who asks over which folders, and what the address and a form say."""
+
+    background: Background | BackgroundView
+    library: Library  # open, over the folders that the visitor sees and no others
+    address: str = "/"  # that was asked for, with its query
+    query: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the address's, or a form's, values by name
+    rest: str = ""  # of the path, behind the screen's name: `notes/Ideas/tea.md`
+    may_write: bool = False  # decide of copies and judge answers
+    is_near: bool = False  # on this machine, without tokens: paths of the disk and programs may be named
+
+    def text(self, name: str, longest: int = LONGEST_ARGUMENT) -> str:
+        """Return a value, stripped; empty where there is none. Raises UsageError where it is too long to be worked on."""
+        return next(iter(self.texts(name, longest)), "")
+
+    def texts(self, name: str, longest: int = LONGEST_ARGUMENT) -> tuple[str, ...]:
+        """Return all values of a name that are not empty."""
+        given = self.query.get(name, ())
+        if len(given) > MOST_VALUES:
+            raise UsageError(f"`{name}` is given {len(given):,} times, more than {MOST_VALUES}: give less.")
+        if any(len(each) > longest for each in given):
+            raise UsageError(f"`{name}` has more than {longest:,} characters: give less.")
+        return tuple(said for each in given if (said := replace_surrogates(each).strip()))
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """Return a whole number. Raises UsageError for what is none, or out of range."""
+        written = self.text(name)
+        if not written:
+            return default
+        if not (written.isascii() and written.isdigit() and len(written) <= len(str(most)) and least <= int(written) <= most):
+            raise UsageError(f"`{name}` is a whole number from {least:,} to {most:,}, not {written!r}.")
+        return int(written)
+
+    def day(self, name: str) -> date | None:
+        """Return a day written as 2026-01-31. Raises UsageError for what is none."""
+        written = self.text(name)
+        try:
+            return date.fromisoformat(written) if written else None
+        except ValueError as error:
+            raise UsageError(f"`{name}` is a date as 2026-01-31, not {written!r}.") from error
+
+    def lines(self, name: str = "lines") -> tuple[int, int] | None:
+        """Return the first and last line of `12-40`. Raises UsageError."""
+        written = self.text(name)
+        return read_lines(written) if written else None
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """Return one of some words, the first where none is given. Raises UsageError for another one."""
+        written = self.text(name) or choices[0]
+        if written not in choices:
+            raise UsageError(f"`{name}` is one of {', '.join(choices)}, not {written!r}.")
+        return written
+
+    def has(self, name: str) -> bool:
+        """Tell whether a switch is on: given, and not as `0`."""
+        return self.text(name) not in {"", "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a screen shows: its title, the values for its template, and the same as JSON, in the command line's schema where it has one."""
+
+    title: str
+    values: Mapping[str, Any]
+    payload: Any
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a form did: the address to go on at, and what a script is told instead."""
+
+    address: str
+    payload: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that is handed out."""
+
+    name: str
+    media_type: str
+    body: bytes
+
+
+def address(screen: str, **query: Any) -> str:
+    """Return a screen's address: `ask` is `/`; values that are empty are left out, several of a name follow each other."""
+    given = [
+        (name, str(each)) for name, value in query.items() for each in (value if isinstance(value, tuple | list) else (value,)) if each not in {"", None, False}
+    ]
+    path = "/" if screen == "ask" else f"/{screen}"
+    return f"{path}?{urlencode([(name, '1' if each == 'True' else each) for name, each in given])}" if given else path
+
+
+def note_address(folder: str, path: str, lines: tuple[int, int] | None = None, fragment: str = "") -> str:
+    """Return a note's address, with the lines that are to be seen first."""
+    place = "/".join(quote(each.encode("utf-8", "surrogateescape"), safe="") for each in (folder, *path.split("/")))
+    query = f"?lines={lines[0]}-{lines[1]}" if lines else ""
+    return f"/note/{place}{query}{f'#{quote(fragment)}' if fragment else f'#L{lines[0]}' if lines else ''}"
