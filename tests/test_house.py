@@ -27,6 +27,7 @@ DOORS = {
     },
     "networkx": {"index/graph.py"},
     "sqlite3": {"index/database.py"},
+    "jinja2": {"serve/page/site.py"},
     "markdown_it": {"corpus/markdown.py"},
     "yaml": {"corpus/front_matter.py"},
     "watchdog": {"serve/watch.py"},

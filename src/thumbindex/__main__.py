@@ -6,13 +6,13 @@ import sys
 
 from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread
 
-STAYING = "serve"
-"""The command for which a client waits: it is imported without the others."""
+STAYING = ("serve", "page")
+"""The commands that stay, for the first of which a client waits: they are imported without the others."""
 
 
 def main() -> None:
     """Run the command line."""
-    stays = sys.argv[1:2] == [STAYING]
+    stays = not {*sys.argv[1:2]}.isdisjoint(STAYING)
     try:
         if not stays:
             # Imported here: a server asks nobody.

@@ -363,6 +363,8 @@ class HttpSettings:
     jwks: str = setting("", "address of the issuer's keys; empty is the one that the issuer publishes")
     scopes: tuple[str, ...] = setting((), "scopes that such a token must all have")
     metrics: tuple[str, ...] = setting((), "who may read `/metrics` where tokens are asked for: token names, as in `tokens` of `[[folders]]`")
+    page: bool = setting(False, "serve [the page](page.md), too, to whoever may ask the server")
+    writers: tuple[str, ...] = setting((), "who decides of copies and judges answers on the page where tokens are asked for: token names")
     max_body_bytes: int = 1_000_000  # larger requests are refused
     rate: float = setting(20.0, "requests a second that one token may send for long; 0 is as many as it likes", least=0)
     burst: int = 100  # requests that it may send at once

@@ -42,7 +42,7 @@ from thumbindex.serve.options import (
     phrasings_from_options,
     takes_opening,
 )
-from thumbindex.serve.server import ABOUT, HELP_NAMES, SERVE_EXAMPLES, serve
+from thumbindex.serve.server import ABOUT, HELP_NAMES, PAGE_EXAMPLES, SERVE_EXAMPLES, page, serve
 from thumbindex.serve.terminal import ProgressDisplay, print_forgotten, print_json, print_list, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.usage import PROGRAM, Command, Program, shown_examples
@@ -282,6 +282,7 @@ app.command(examples=("verify --file answer.md", """verify 'plans.md#Budget (lin
 app.command(examples=("broken", "broken --path 'Ideas/**'"))(broken)
 app.command(examples=("orphans", "orphans --tag project"))(orphans)
 app.command(examples=SERVE_EXAMPLES)(serve)  # help lists the commands in this order: what a newcomer needs stands first
+app.command(examples=PAGE_EXAMPLES)(page)
 app.command("install", examples=("install", "install cursor --folder notes", "install claude-code --dry-run", "install --project --folder docs"))(
     install
 )

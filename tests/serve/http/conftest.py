@@ -131,7 +131,7 @@ def listening(background: Background, library: Library, config: Config, place: P
     """Listen at a free port of this machine until this is left."""
     urls: list[str] = []
     site = Site(background, library.folders, config)
-    server = Listening(site.app, config.serve.http, urls.append, site.gate.drain)
+    server = Listening(site.app, config.serve.http, urls.append, site.drain)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     end = time.monotonic() + 10

@@ -13,7 +13,7 @@ import anyio
 import httpx2
 import pytest
 
-from thumbindex.serve.http.limits import Gate, Rates, known_hosts, known_origins
+from thumbindex.serve.http.limits import Gate, Rates, known_hosts, known_origins, still_taken
 from thumbindex.settings import HttpSettings
 
 JSON = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -298,7 +298,7 @@ async def test_one_client_has_so_many_requests_worked_on_at_once() -> None:
 @pytest.mark.anyio
 async def test_a_stream_ends_when_its_token_is_revoked() -> None:
     verifier = Verifier()
-    gate = Gate(endless, HttpSettings(), verifier, check_seconds=0.05)
+    gate = Gate(endless, HttpSettings(), still_taken(verifier), check_seconds=0.05)
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
 

@@ -9,13 +9,15 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
+import webbrowser
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
 import uvicorn
@@ -42,12 +44,15 @@ from thumbindex.errors import UsageError
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
-from thumbindex.serve.http.limits import CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal
+from thumbindex.serve.http.limits import CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal, still_taken
 from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
 from thumbindex.serve.stdio import claim_output
 from thumbindex.settings import Config, HttpSettings
+
+if TYPE_CHECKING:
+    from thumbindex.serve.page.session import OneTimeKey
 
 
 class Listening(uvicorn.Server):
@@ -220,15 +225,23 @@ class ByScope:
 class Site:
     """All that is behind one address: the protocol, health and metrics."""
 
-    def __init__(self, background: Background, folders: Folders, config: Config, may_name: MayName | None = None) -> None:
+    def __init__(
+        self,
+        background: Background,
+        folders: Folders,
+        config: Config,
+        may_name: MayName | None = None,
+        key: OneTimeKey | None = None,
+    ) -> None:
+        """Put a site together; with a key it is the page alone, for whoever opens it by that."""
         self._background, self._folders, self._may_name = background, folders, may_name
         self._about = config.about  # no README: sessions outlive what it says, and it may become private
         self._settings = config.serve.http
         self._admission = admission(config, folders)
         self._sessions = ByScope(self._admission.rights, self._sessions_over)
         self.metrics = Metrics()
-        self.gate = Gate(self._sessions, self._settings, self._admission.verifier)
-        self.app = self._layers()
+        self.gates = [Gate(self._sessions, self._settings, still_taken(self._admission.verifier))]
+        self.app = self._layers(key)
 
     @property
     def asks(self) -> bool:
@@ -247,28 +260,35 @@ class Site:
         server.middleware.append(Calls(self.metrics, http.request_seconds))
         return Sessions(server, max_request_body_size=http.max_body_bytes, max_sessions=http.connections, sessions_each=http.sessions)
 
-    def _layers(self) -> ASGIApp:
+    def drain(self) -> None:
+        """End the streams, which would never end; requests that are under way go on."""
+        for each in self.gates:
+            each.drain()
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return sum(each.streams for each in self.gates)
+
+    def _layers(self, key: OneTimeKey | None) -> ASGIApp:
         """Return the layers that a request meets, the outermost first: counts, CORS, its sender, its token, its route, the gate."""
         verifier, settings = self._admission.verifier, self._settings
-        gate: ASGIApp = self.gate
+        gate: ASGIApp = self.gates[0]
         metrics: Any = self._metrics
         if verifier is not None:
             metadata_url = build_resource_metadata_url(AnyHttpUrl(settings.url)) if settings.issuer else None
             gate, metrics = (RequireAuthMiddleware(each, list(settings.scopes), metadata_url) for each in (gate, request_response(metrics)))
         # Without tokens only this machine asks, and may be told what is here; strangers find nothing at the root.
-        front = [Route("/", self._front, methods=["GET"])] if verifier is None else []
-        routes = [
-            *front,
-            Route("/health", self._health),
-            Route("/ready", self._ready),
-            Route("/metrics", metrics, methods=["GET"]),
-            Route("/mcp", gate, methods=["GET", "POST", "DELETE"]),
-        ]
+        front = [Route("/", self._front, methods=["GET"])] if verifier is None and not settings.page else []
+        protocol = [Route("/metrics", metrics, methods=["GET"]), Route("/mcp", gate, methods=["GET", "POST", "DELETE"])]
+        routes = [*front, Route("/health", self._health), Route("/ready", self._ready), *(protocol if key is None else [])]
         if settings.issuer:
             # These keep an issuer's address as it is written: clients compare it letter by letter. Whom a token is for is our verifier's to check.
             given = {"issuer_url": settings.issuer, "resource_server_url": settings.url, "required_scopes": list(settings.scopes) or None}
             known = AuthSettings.model_validate({**given, "validate_token_resource": False})
             routes += create_protected_resource_routes(AnyHttpUrl(settings.url), [known.issuer_url], known.required_scopes)
+        if settings.page:
+            routes += self._page(key)  # the last: it takes every address that is left
         site = Starlette(routes=routes, lifespan=self._lifespan)
         site.router.redirect_slashes = False  # behind a proxy an address that we make up may be a wrong one
         app: ASGIApp = site
@@ -279,6 +299,28 @@ class Site:
             exposed = ["Mcp-Session-Id", "WWW-Authenticate"]
             app = CORSMiddleware(app, list(settings.origins), ["GET", "POST", "DELETE"], ["*"], expose_headers=exposed)
         return Observed(app, self.metrics)
+
+    def _page(self, key: OneTimeKey | None) -> list[Route]:
+        # Imported here: a server without the page loads nothing of it.
+        from thumbindex.serve.page.session import Sessions
+        from thumbindex.serve.page.site import CHANGES, Doors, Page
+
+        asked = key or self._admission.verifier
+        sessions = None if asked is None else Sessions(asked, self._settings.scopes if key is None else ())
+        page = Page(self._background, self._folders, self._settings, Doors(self._admission.rights, sessions, key))
+
+        def through(app: ASGIApp) -> ASGIApp:
+            gate = Gate(
+                app,
+                self._settings,
+                None if sessions is None else page.still_signed_in,
+                is_stream=lambda scope: scope["path"] == CHANGES,
+                error_in=lambda body: None,
+            )
+            self.gates.append(gate)
+            return gate
+
+        return page.routes(through)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -305,7 +347,7 @@ class Site:
             return refusal(403, "This token may not read metrics: whoever runs this server names it in `serve.http.metrics`.")
         library = self._background.library_if_open()
         held = await run_sync(library.states) if library else {}
-        return Response(self.metrics.text(held, self.gate.streams), media_type=CONTENT_TYPE)
+        return Response(self.metrics.text(held, self.streams), media_type=CONTENT_TYPE)
 
 
 def how_to_connect(address: str, *, asks: bool) -> str:
@@ -328,16 +370,12 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     Standard output gets one line, the address; everything else goes to standard error.
     """
     outgoing = claim_output()
-    compute_on_one_thread()  # the child that indexes, too
-    give_memory_back()
-    take_short_turns()
     config = opening.load()
-    config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+    config = _with_http(config, **given)
     is_said = "token_file" in given or "serve.http.token_file" in config.written  # empty: no token is to be asked for
     if not is_said and not config.serve.http.issuer and default_token_file().is_file():
         say_error(f"Clients are asked for the tokens of {default_token_file()}; `--token-file ''` asks for none.", color=None)
-        http = replace(config.serve.http, token_file=str(default_token_file()))
-        config = replace(config, serve=replace(config.serve, http=http))
+        config = _with_http(config, token_file=str(default_token_file()))
     folders = named_folders(opening)
     background = Background(opening, takes_commands=True)
     site = Site(background, folders, config, names_allowed(opening, folders))
@@ -352,15 +390,83 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
             sys.stderr.write(how_to_connect(address, asks=site.asks))
             sys.stderr.flush()
 
+    try:
+        _listen(site, config.serve.http, say)
+    finally:
+        background.stop()
+    return _end()
+
+
+PAGE_PORT = 8378
+"""Where `thumbindex page` listens, so that addresses of its screens can be kept; where that is taken, at a free port."""
+
+
+def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_json: bool) -> int:
+    """Serve the page alone, on this machine, to whoever opens it by an address that works once; the process ends here.
+
+    Standard output gets one line, that address; the next ones, for other browsers, go to standard error.
+    """
+    # Imported here: a server without the page loads nothing of it.
+    from thumbindex.serve.page.session import OneTimeKey
+
+    outgoing = claim_output()
+    own = {"host": "127.0.0.1", "token_file": "", "issuer": "", "url": "", "hosts": (), "proxies": (), "origins": (), "page": True}
+    config = replace(_with_http(opening.load(), **own), granted={})  # whoever has the key owns the notes
+    folders = named_folders(opening)
+    background = Background(opening, takes_commands=True)
+    base = ""
+
+    def announce(key: str) -> None:
+        sys.stderr.write(f"For another browser: {base}/sign-in/{key}\n")
+        sys.stderr.flush()
+
+    def say(address: str) -> None:
+        nonlocal base
+        logging.getLogger().addHandler(ServerLog(sys.stderr))
+        base = address.removesuffix("/mcp")
+        once = f"{base}/sign-in/{key.key}"
+        outgoing.write(f"{json.dumps({'url': once}) if as_json else once}\n")
+        outgoing.flush()
+        if sys.stderr.isatty():
+            sys.stderr.write("This address opens the page once, in a browser on this machine. Ctrl-C ends it.\n")
+            sys.stderr.flush()
+        if opens_browser:
+            threading.Thread(target=webbrowser.open, args=(once,), daemon=True).start()
+
+    key = OneTimeKey(announce)
+    ports = (PAGE_PORT, 0) if port is None else (port,)
+    try:
+        for each in ports:
+            settings = _with_http(config, port=each)
+            try:
+                _listen(Site(background, folders, settings, key=key), settings.serve.http, say)
+                break
+            except UsageError:
+                if each == ports[-1]:
+                    raise
+    finally:
+        background.stop()
+    return _end()
+
+
+def _with_http(config: Config, **given: Any) -> Config:
+    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+
+
+def _listen(site: Site, settings: HttpSettings, say: Callable[[str], object]) -> None:
+    """Serve until a signal ends it."""
+    compute_on_one_thread()  # the child that indexes, too
+    give_memory_back()
+    take_short_turns()
     # A signal ends the server, not the process: what follows the server's end is to be done, too. uvicorn raises it again when it is done.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     # Else every stream is cut off at once, answers that are under way among them: the gate ends what would never end.
     AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
-    try:
-        Listening(site.app, config.serve.http, say, site.gate.drain).run()
-    finally:
-        background.stop()
+    Listening(site.app, settings, say, site.drain).run()
+
+
+def _end() -> int:
+    """End the process, as on standard input: threads that load a model or search must not keep a server that is to end."""
     sys.stderr.flush()
-    # As on standard input: threads that load a model or search must not keep a server that is to end.
     os._exit(0)

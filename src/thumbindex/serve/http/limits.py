@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from importlib.metadata import version
 from math import ceil
@@ -134,6 +134,10 @@ _AFTER = {"Retry-After": "1"}
 _KEPT = {"allow", "retry-after", "www-authenticate", "vary", "access-control-allow-origin"}
 
 
+_WHOLE = ("application/json", "text/event-stream", "text/html")
+"""Errors that say all of it: those of the page are pages."""
+
+
 class Observed:
     """The outermost layer: counts answers by status, and puts errors that are plain text into JSON."""
 
@@ -153,7 +157,7 @@ class Observed:
             if message["type"] == "http.response.start":
                 self._metrics.count_response(message["status"])
                 kind = Headers(raw=message["headers"]).get("content-type", "")
-                if message["status"] >= 400 and not kind.startswith(("application/json", "text/event-stream")):
+                if message["status"] >= 400 and not kind.startswith(_WHOLE):
                     plain = message
                     return
             if plain is None:
@@ -187,7 +191,7 @@ class Senders:
     """Refuses what a web page, or a proxy that nobody meant to open, has sent: Host and Origin are compared with what is known."""
 
     def __init__(self, app: ASGIApp, settings: HttpSettings, *, asks: bool) -> None:
-        self._app, self._asks = app, asks
+        self._app, self._asks, self._has_page = app, asks, settings.page
         self._hosts, self._origins = known_hosts(settings), known_origins(settings)
         self._is_local = is_loopback(settings.host)
 
@@ -204,7 +208,9 @@ class Senders:
         if len(hosts) != 1 or _without_port(hosts[0].lower()) not in self._hosts:
             _LOG.warning("A request was refused that calls this server by another name: `serve.http.hosts` says its names.")
             return refusal(421, "This is no name of this server: whoever runs it adds the name to `serve.http.hosts`.")
-        known = [each for each in origins if each in self._origins or (self._is_local and _without_port(each) in _LOCAL_ORIGINS)]
+        # A page of ours sends its forms from the very host that it calls, which is known by now.
+        own = {f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")} if self._has_page else set()
+        known = [each for each in origins if each in self._origins | own or (self._is_local and _without_port(each) in _LOCAL_ORIGINS)]
         if len(origins) > 1 or known != origins:
             _LOG.warning("A request was refused that comes from a web page: `serve.http.origins` says whose pages may ask.")
             return refusal(403, "Pages of this origin may not ask: whoever runs this server adds the origin to `serve.http.origins`.")
@@ -317,11 +323,51 @@ class Sent:
             await self({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+def is_stream_of_protocol(scope: Scope) -> bool:
+    """Tell whether a request of the protocol is answered by a stream."""
+    # That this header is true is what the protocol's package looks to.
+    return scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
+
+
+def error_in_message(body: bytes) -> Any:
+    """Return what is wrong with a message of the protocol; None where nothing is."""
+    try:
+        # By what the package reads it with, so that both find the same; it answers what is no JSON.
+        return invalid_request(pydantic_core.from_json(body))
+    except ValueError:
+        return None
+
+
+StillKnown = Callable[[Scope], Awaitable[bool]]
+"""Tells whether the sender of a stream's request is still known: a token may be revoked, or run out."""
+
+
+def still_taken(verifier: TokenVerifier | None) -> StillKnown | None:
+    """Return what looks a request's own token up again; None where no token is asked for."""
+    if verifier is None:
+        return None
+
+    async def look(scope: Scope) -> bool:
+        known = await verifier.verify_token(Headers(scope=scope).get("authorization", "").partition(" ")[2])
+        return known is not None and not (known.expires_at is not None and known.expires_at < time.time())
+
+    return look
+
+
 class Gate:
     """Lets through messages: as many, as large and as long ones as a client may send. It knows the streams that are open."""
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings, verifier: TokenVerifier | None = None, check_seconds: float = CHECK_SECONDS) -> None:
-        self._app, self._settings, self._verifier, self._check_seconds = app, settings, verifier, check_seconds
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: HttpSettings,
+        still_known: StillKnown | None = None,
+        check_seconds: float = CHECK_SECONDS,
+        is_stream: Callable[[Scope], bool] = is_stream_of_protocol,
+        error_in: Callable[[bytes], Any] = error_in_message,
+    ) -> None:
+        self._app, self._settings, self._still_known, self._check_seconds = app, settings, still_known, check_seconds
+        self._is_stream, self._error_in = is_stream, error_in
         self._rates = Rates(settings.rate, settings.burst)
         self._open: Counter[tuple[str, bool]] = Counter()  # by client, and whether they are streams
         self._streams: set[anyio.CancelScope] = set()
@@ -342,8 +388,7 @@ class Gate:
         """Answer a request, or refuse it."""
         user = scope.get("user")
         client = str(authorization_context(user)) if isinstance(user, AuthenticatedUser) else _address(scope)
-        # That this header is true is what the protocol's package looks to.
-        is_stream = scope["method"] == "GET" or Headers(scope=scope).get("mcp-method") == "subscriptions/listen"
+        is_stream = self._is_stream(scope)
         key = (client, is_stream)
         if wait := self._rates.take(client):
             await _too_many(wait)(scope, receive, send)
@@ -394,11 +439,7 @@ class Gate:
                     break
             if scope["method"] != "POST":
                 return bytes(read)
-            try:
-                # By what the package reads it with, so that both find the same; it answers what is no JSON.
-                error = invalid_request(pydantic_core.from_json(read))
-            except ValueError:
-                error = None
+            error = self._error_in(bytes(read))
             return bytes(read) if error is None else JSONResponse(error, status_code=400)
         return refusal(408, f"The request was not there within {self._settings.body_seconds:g} s.", {"Connection": "close"})
 
@@ -407,11 +448,9 @@ class Gate:
         with anyio.CancelScope() as stream:
 
             async def check_token() -> None:
-                shown = Headers(scope=scope).get("authorization", "").partition(" ")[2]
-                while self._verifier is not None:
+                while self._still_known is not None:
                     await anyio.sleep(self._check_seconds)
-                    known = await self._verifier.verify_token(shown)
-                    if known is None or (known.expires_at is not None and known.expires_at < time.time()):
+                    if not await self._still_known(scope):
                         stream.cancel()
 
             self._streams.add(stream)

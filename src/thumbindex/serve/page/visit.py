@@ -112,11 +112,10 @@ class Download:
 
 def address(screen: str, **query: Any) -> str:
     """Return a screen's address: `ask` is `/`; values that are empty are left out, several of a name follow each other."""
-    given = [
-        (name, str(each)) for name, value in query.items() for each in (value if isinstance(value, tuple | list) else (value,)) if each not in {"", None, False}
-    ]
+    pairs = [(name, each) for name, value in query.items() for each in (value if isinstance(value, tuple | list) else (value,))]
+    given = [(name, "1" if each is True else str(each)) for name, each in pairs if each is not None and each is not False and each != ""]
     path = "/" if screen == "ask" else f"/{screen}"
-    return f"{path}?{urlencode([(name, '1' if each == 'True' else each) for name, each in given])}" if given else path
+    return f"{path}?{urlencode(given, errors='surrogateescape')}" if given else path
 
 
 def note_address(folder: str, path: str, lines: tuple[int, int] | None = None, fragment: str = "") -> str:

@@ -1,0 +1,246 @@
+"""Ask: notes by name as one types, and the passages that answer, with the lines that match first."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thumbindex.model import Answer, Disagreement, Document, OutlineEntry, Passage
+from thumbindex.serve.as_json import answer_payload, outline_payload
+from thumbindex.serve.budget import matched_lines
+from thumbindex.serve.links import obsidian_link, vscode_link
+from thumbindex.serve.page.visit import Screen, Visit, address, note_address
+from thumbindex.serve.wording import PASSAGE_FACTS, confidence_words, filter_lines, foot, indexing, passage_flags, without_vectors
+from thumbindex.settings import LONGEST_QUERY
+from thumbindex.text import fold_line, line_range, plural
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
+
+MOST_PASSAGES = 100
+
+_NAMES_SHOWN = 8
+"""Notes that are offered by name: a list that is longer is searched, not read."""
+
+_LINES_SHOWN = 12
+"""Lines of a passage that are seen at once: the others are one click away."""
+
+_RECENT = 8
+"""Notes that are shown where nothing is asked yet, the newest."""
+
+_COPIES_LINKED = 10
+
+Piece = tuple[str, bool]
+"""A part of a line, and whether it is a word of the question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a passage, in pieces."""
+
+    number: int | None  # in the note; None where comments were left out before it
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with its filters, as an address says it."""
+
+    text: str
+    also: tuple[str, ...]
+    passage: str
+    folder: tuple[str, ...]
+    tag: tuple[str, ...]
+    path: tuple[str, ...]
+    since: date | None
+    until: date | None
+    limit: int | None
+
+    @classmethod
+    def of(cls, visit: Visit) -> Question:
+        """Read the question of an address. Raises UsageError."""
+        return cls(
+            visit.text("q", LONGEST_QUERY),
+            visit.texts("also"),
+            visit.text("passage"),
+            visit.texts("folder"),
+            visit.texts("tag"),
+            visit.texts("path"),
+            visit.day("since"),
+            visit.day("until"),
+            visit.number("limit", 0, 1, MOST_PASSAGES) or None,
+        )
+
+    def ask(self, library: Library) -> Answer:
+        """Return the answer of a library."""
+        return library.query(
+            self.text,
+            also=self.also,
+            passage=self.passage,
+            limit=self.limit,
+            folder=self.folder,
+            path=self.path,
+            tag=self.tag,
+            since=self.since,
+            until=self.until,
+        )
+
+    def filters(self) -> list[tuple[str, str]]:
+        """Return each filter by its name."""
+        several = [(name, each) for name in ("folder", "tag", "path") for each in getattr(self, name)]
+        return several + [(name, value.isoformat()) for name in ("since", "until") if (value := getattr(self, name))]
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of an address that says it all."""
+        own = {each.name: getattr(self, each.name) or "" for each in fields(self) if each.name != "text"}
+        return {"q": self.text, **own}
+
+    def command(self) -> str:
+        """Return the command that prints the same."""
+        words = ["thumbindex", "query", self.text or "QUESTION"]
+        words += [part for name, value in self.filters() for part in (f"--{name}", value)]
+        words += [part for each in self.also for part in ("--also", each)]
+        words += ["--passage", self.passage] if self.passage else []
+        words += ["--limit", str(self.limit)] if self.limit else []
+        return shlex.join(words)
+
+
+def show(visit: Visit) -> Screen:
+    """Answer a question, or say what can be asked."""
+    asked, library = Question.of(visit), visit.library
+    values = {
+        "q": asked.text,
+        "given": asked,
+        "folders": [name for name, _ in library.folders],
+        "several": len(library.folders) > 1,
+        "command": asked.command(),
+        "indexing": indexing(visit.background.progress()),
+        "problems": visit.background.notes(),
+    }
+    if not asked.text:
+        recent = library.listing().notes[:_RECENT] if library.indexed else ()
+        empty = {"answer": None, "names": (), "recent": recent, "notes": sum(each.documents for each in library.states().values())}
+        return Screen("Ask", values | empty, {"query": "", "results": []})
+    answer = library.marked(asked.ask(library))
+    said = {
+        "answer": answer,
+        "recent": (),
+        "notes": answer.index.documents,
+        "names": names_like(library, asked.text),
+        "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
+        "lines": [*filter_lines(answer.filters, answer.unmet, answer.undated), *filter(None, [without_vectors(answer.index)])],
+        "chips": _chips(asked),
+        "cards": [_card(each, visit) for each in answer.passages],
+        "foot": foot(answer, visit.background.progress()),
+        # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
+        "why": address("why", **asked.values() | {"path": "", "glob": asked.path}),
+    }
+    return Screen(asked.text, values | said, answer_payload(answer))
+
+
+def names(visit: Visit) -> Screen:
+    """List the notes whose name begins so: quick enough for each letter."""
+    text = visit.text("q", LONGEST_QUERY)
+    found = names_like(visit.library, text)
+    payload = outline_payload(found)
+    for entry, each in zip(payload["entries"], found, strict=True):
+        entry["address"] = note_address(each.folder, each.path)
+    return Screen("Notes by name", {"q": text, "names": found, "several": len(visit.library.folders) > 1}, payload)
+
+
+def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
+    """Return the notes whose file name, title or alias begins with a text, then those in which a word does, a few of them."""
+    wanted = fold_line(text).strip()
+    if not wanted or not library.indexed:
+        return ()
+
+    def distance(document: Document) -> int:
+        known = [fold_line(each) for each in (Path(document.path).stem, document.title, *document.aliases)]
+        if any(each.startswith(wanted) for each in known):
+            return 0
+        return 1 if any(f" {wanted}" in f" {each.replace('-', ' ').replace('_', ' ')}" for each in known) else 2
+
+    def arranged(every: Iterable[Document]) -> list[Document]:
+        near = [(distance(each), len(each.title), each.folder, each.path, each) for each in every]
+        return [each for at, *_, each in sorted((each for each in near if each[0] < 2), key=lambda found: found[:4])]
+
+    return tuple(islice(library.browse(arranged), _NAMES_SHOWN))
+
+
+# ------------------------------------------------------------------ a passage
+
+
+def _card(passage: Passage, visit: Visit) -> Mapping[str, Any]:
+    """Return what a card shows of a passage."""
+    lines = lines_of(passage)
+    matched = matched_lines(passage)
+    shown = range(matched.start, min(matched.stop, matched.start + _LINES_SHOWN))
+    root = dict(visit.library.folders)[passage.folder]
+    span = (passage.match_start, passage.match_end)
+    return {
+        "passage": passage,
+        "href": note_address(passage.folder, passage.path, span),
+        "headings": passage.heading_path[1:],
+        "lines": lines[shown.start : shown.stop],
+        "rest": lines if len(shown) < len(lines) else (),
+        "more": plural(len(lines) - len(shown), "more line"),
+        "range": line_range(*span),
+        "flags": passage_flags(passage),
+        "facts": [(name.replace("_", " "), value) for name in PASSAGE_FACTS if (value := getattr(passage, name))],
+        "copies": [_place(each.folder, each.path, each.start_line, each.end_line) for each in passage.also_in[:_COPIES_LINKED]],
+        "copies_left": max(0, len(passage.also_in) - _COPIES_LINKED),
+        "disagrees": [_disagreement(each) for each in passage.disagrees],
+        "opens": _opens(passage, root) if visit.is_near else (),
+        "heading": passage.heading,
+    }
+
+
+def _opens(passage: Passage, root: Path) -> Sequence[tuple[str, str]]:
+    """Return links that open a note in programs of this machine."""
+    path = root / passage.path
+    found = (("Obsidian", obsidian_link(path, passage.heading)), ("VS Code", vscode_link(path, passage.match_start)))
+    return [(name, link) for name, link in found if link]
+
+
+def _place(folder: str, path: str, first: int, last: int) -> tuple[str, str]:
+    return note_address(folder, path, (first, last)), f"{path} ({line_range(first, last)})"
+
+
+def _disagreement(other: Disagreement) -> Mapping[str, str]:
+    place = other.place
+    link, words = _place(place.folder, place.path, place.start_line, place.end_line)
+    return {"href": link, "place": words, "date": other.date, "differs": other.differs}
+
+
+def lines_of(passage: Passage) -> list[Line]:
+    """Return the lines of a passage in pieces, the question's words apart."""
+    lines: list[list[Piece]] = [[]]
+    end = 0
+    for start, stop in (*passage.marks, (len(passage.text), len(passage.text))):
+        for text, is_mark in ((passage.text[end:start], False), (passage.text[start:stop], True)):
+            for number, part in enumerate(text.split("\n")):
+                if number:
+                    lines.append([])
+                if part:
+                    lines[-1].append((part, is_mark))
+        end = stop
+    is_whole = passage.end_line - passage.start_line == len(lines) - 1
+    return [Line(passage.start_line + at if is_whole else None, tuple(pieces)) for at, pieces in enumerate(lines)]
+
+
+# ------------------------------------------------------------------ around the passages
+
+
+def _chips(asked: Question) -> list[tuple[str, str]]:
+    """Return each filter in words, with the address of the same question without it."""
+    chips = []
+    for name, value in asked.filters():
+        given = getattr(asked, name)
+        rest = tuple(each for each in given if each != value) if isinstance(given, tuple) else ""
+        chips.append((f"{name}: {value}", address("ask", **asked.values() | {name: rest})))
+    return chips

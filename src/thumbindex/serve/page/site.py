@@ -1,0 +1,490 @@
+"""The page's addresses: each screen as HTML and as JSON, forms, files, what changed, and how a visitor gets in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import jinja2
+from anyio.to_thread import run_sync
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.model import Changes
+from thumbindex.serve.background import Background, BackgroundView
+from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
+from thumbindex.serve.page import ask
+from thumbindex.serve.page.session import (
+    OneTimeKey,
+    Sessions,
+    came_from_elsewhere,
+    cookie_name,
+    cookie_of,
+    is_own_form,
+    set_cookie,
+)
+from thumbindex.serve.page.visit import Done, Download, NotAllowedError, NotThereError, Screen, Visit, address, note_address
+from thumbindex.settings import HttpSettings
+from thumbindex.text import line_range, plural
+
+_LOG = logging.getLogger(__name__)
+
+SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
+    "ask": ask.show,
+    "names": ask.names,
+}
+"""By the first part of its address, what shows a screen; `ask` is at `/`."""
+
+FORMS: Mapping[tuple[str, str], Callable[[Visit], Done]] = {}
+"""By screen and name, what a form does."""
+
+DOWNLOADS: Mapping[tuple[str, str], Callable[[Visit], Download]] = {}
+"""By screen and name, files that are handed out."""
+
+NAVIGATION = (("ask", "Ask"), ("map", "Map"), ("review", "Review"), ("state", "State"), ("judge", "Judge"))
+"""The screens that every page leads to, and what they are called."""
+
+CONTENT_SECURITY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": CONTENT_SECURITY,
+    "X-Content-Type-Options": "nosniff",
+    # `no-referrer` would have browsers send forms with `Origin: null`
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+"""What every answer of the page says beside its text: nothing of a note runs, loads, is framed or kept."""
+
+_TYPES = {
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".txt": "text/plain",
+    "LICENSE": "text/plain",
+}
+
+SIGN_IN, CHANGES = "/sign-in", "/changes"
+"""Addresses that are no screens: where visitors come in, and the stream of what changes."""
+
+_MOST_FIELDS = 500
+"""Values of an address or a form."""
+
+_LARGE = 1_000
+"""Bytes from which on an answer is compressed."""
+
+_FIRST_SECONDS = 2.0
+"""The longest that a screen waits for the library to open or have words: after it the screen says how far it is."""
+
+_BEAT_SECONDS = 15.0
+"""Between two lines of a stream in which nothing changed, so that nobody between closes it."""
+
+_CHANGES_NAMED = 50
+"""Notes that one event names."""
+
+_NOT_THERE = "There is nothing here: the note or the page does not exist, or is not yours to see."
+
+_ELSEWHERE = "Another site has led here. Nothing was asked or changed."
+
+
+# ------------------------------------------------------------------ what a page is made of
+
+
+@cache
+def static_files() -> Mapping[str, bytes]:
+    """Return the files that pages load, by name: they are few and small."""
+    return dict(_files_in(Path(str(files("thumbindex.serve.page").joinpath("static")))))
+
+
+def _files_in(root: Path) -> list[tuple[str, bytes]]:
+    return [(each.relative_to(root).as_posix(), each.read_bytes()) for each in sorted(root.rglob("*")) if each.is_file()]
+
+
+@cache
+def static_digest() -> str:
+    """Return a digest of all of them: a part of their addresses, so that a browser keeps them for ever and never has an old one."""
+    return hashlib.sha256(b"".join(name.encode() + body for name, body in static_files().items())).hexdigest()[:12]
+
+
+def static(name: str) -> str:
+    """Return the address of a file that pages load. Raises KeyError where there is none."""
+    static_files()[name]
+    return f"/static/{static_digest()}/{name}"
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """Return the templates: all values are escaped, and one that is missing is an error."""
+    root = Path(str(files("thumbindex.serve.page").joinpath("templates")))
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(root),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    found.globals |= {"static": static, "address": address, "note_address": note_address, "plural": plural, "line_range": line_range}
+    return found
+
+
+def render(name: str, screen: Screen, visit: Visit | None, **more: Any) -> str:
+    """Return a screen as HTML."""
+    here = {"name": name, "title": screen.title, "visit": visit, "navigation": NAVIGATION, "can_sign_out": False, **more}
+    return templates().get_template(f"{name}.html").render({**here, **screen.values})
+
+
+def _said(title: str, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Screen:
+    """Return a page that says one thing."""
+    return Screen(title, {"sentence": sentence, "link": "", "link_text": "", **(more or {})}, {"error": sentence}, status)
+
+
+# ------------------------------------------------------------------ who may
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Who gets in: without sessions whoever can reach the server; with a key, who started it; else the holders of tokens."""
+
+    rights: Rights
+    sessions: Sessions | None
+    key: OneTimeKey | None = None
+
+    @property
+    def is_near(self) -> bool:
+        """Tell whether visitors are on this machine: paths of its disk are theirs anyway."""
+        return self.sessions is None or self.key is not None
+
+    def may_write(self, scope: Scope, settings: HttpSettings) -> bool:
+        """Tell whether a visitor decides of copies and judges answers, or only looks."""
+        return self.is_near or bool({EVERYONE, *names_of(scope)} & set(settings.writers))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request before the library is open."""
+
+    background: Background | BackgroundView
+    address: str
+    query: Mapping[str, tuple[str, ...]]
+    rest: str
+    may_write: bool
+    is_near: bool
+
+    def open(self) -> Visit:
+        """Return the visit: its library has words by now, or is about to. Raises what opening it raised."""
+        self.background.await_words(_FIRST_SECONDS)
+        self.background.await_model()
+        return Visit(self.background, self.background.library(), self.address, self.query, self.rest, self.may_write, self.is_near)
+
+
+class Page:
+    """The page over some folders, as the routes of a site."""
+
+    def __init__(self, background: Background, folders: Folders, settings: HttpSettings, doors: Doors) -> None:
+        self._background, self._folders, self._settings, self._doors = background, folders, settings, doors
+        self._screens = SignedIn(GZipMiddleware(_endpoint(self._response), minimum_size=_LARGE), doors.sessions, settings)
+        self._stream = SignedIn(_endpoint(self._changes), doors.sessions, settings)
+
+    def routes(self, through: Callable[[ASGIApp], ASGIApp]) -> list[Route]:
+        """Return the page's routes; `through` is what requests pass that cost something."""
+        return [
+            Route("/static/{digest}/{name:path}", GZipMiddleware(_endpoint(self._static), minimum_size=_LARGE), methods=["GET"]),
+            Route("/favicon.ico", self._favicon, methods=["GET"]),
+            Route("/{rest:path}", through(self._dispatch), methods=["GET", "POST"]),
+        ]
+
+    async def still_signed_in(self, scope: Scope) -> bool:
+        """Tell whether the sender of a request is still known."""
+        return await user_of(scope, self._doors.sessions, self._settings) is not None
+
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if self._doors.sessions is not None and path.startswith(SIGN_IN) and path[len(SIGN_IN) :][:1] in {"", "/"}:
+            await _endpoint(self._sign_in)(scope, receive, send)
+        elif path == CHANGES:
+            await self._stream(scope, receive, send)
+        else:
+            await self._screens(scope, receive, send)
+
+    # -------------------------------------------------------------- a screen, a form, a file
+
+    async def _response(self, request: Request) -> Response:
+        path, as_json = request.url.path.removeprefix("/"), _wants_json(request)
+        first, _, rest = path.partition("/")
+        # Of `/note/notes/a.md.json` the last suffix alone says how it is answered.
+        is_twin = path.endswith(".json")
+        name, rest = (first, rest.removesuffix(".json")) if rest else (first.removesuffix(".json"), "")
+        if request.method == "POST" and name == "sign-out" and is_own_form(request.scope):
+            return self._sign_out(request)
+        try:
+            if request.method == "POST":
+                return await self._post(request, name, rest)
+            if came_from_elsewhere(request.scope):
+                is_navigation = request.headers.get("sec-fetch-mode") == "navigate" and not is_twin
+                link = {"link": _target(request), "link_text": "Open it from here"} if is_navigation else None
+                return self._page("message", _said("From another site", _ELSEWHERE, 403, link), is_twin or as_json)
+            asked = self._asked(request, rest, _values(request.url.query))
+            if (name, rest) in DOWNLOADS:
+                return await run_sync(partial(_download, DOWNLOADS[name, rest], asked), abandon_on_cancel=True)
+            name = name or "ask"
+            if name not in SCREENS or (rest and name != "note") or path == "ask":
+                raise NotThereError(_NOT_THERE)
+            return await run_sync(partial(self._shown, name, asked, is_twin), abandon_on_cancel=True)
+        except ThumbindexError as error:
+            return self._page("message", self._in_words(error), is_twin or as_json)
+
+    def _asked(self, request: Request, rest: str, query: Mapping[str, tuple[str, ...]]) -> Asked:
+        names = self._doors.rights.seen_by(names_of(request.scope))
+        if not names:
+            raise NotAllowedError("This token sees no folder: whoever runs this server names it in `tokens` of a folder.")
+        # By what the server was started with, never by what is open: before it is open that is nothing, for everybody.
+        sees_all = names == {name for name, _ in self._folders}
+        background = self._background if sees_all else BackgroundView(self._background, names)
+        may_write = self._doors.may_write(request.scope, self._settings)
+        return Asked(background, _target(request), query, rest, may_write, self._doors.is_near)
+
+    def _shown(self, name: str, asked: Asked, is_twin: bool) -> Response:
+        visit = asked.open()
+        began = time.perf_counter()
+        screen = visit.background.mended(lambda: SCREENS[name](visit))
+        found = self._page(name, screen, is_twin, visit)
+        found.headers["Server-Timing"] = f"page;dur={(time.perf_counter() - began) * 1000:.1f}"
+        return found
+
+    async def _post(self, request: Request, name: str, form: str) -> Response:
+        do = FORMS.get((name, form))
+        if do is None:
+            raise NotThereError(_NOT_THERE)
+        if not is_own_form(request.scope):
+            raise NotAllowedError(_ELSEWHERE)
+        asked = self._asked(request, form, await _form(request))
+        if not asked.may_write:
+            raise NotAllowedError(_ONLY_LOOKING)
+        done = await run_sync(lambda: do(asked.open()))
+        if _wants_json(request):
+            return JSONResponse(done.payload, headers=dict(HEADERS))
+        return RedirectResponse(done.address, status_code=303, headers=dict(HEADERS))
+
+    def _in_words(self, error: ThumbindexError) -> Screen:
+        """Say what went wrong, without what a visitor from afar may not know."""
+        if isinstance(error, NotThereError | UnknownPathError | UnknownFolderError):
+            return _said("Not there", _NOT_THERE, 404)
+        if isinstance(error, NotAllowedError):
+            return _said("Not allowed", str(error), 403)
+        if isinstance(error, UsageError):
+            return _said("This cannot be done", str(error), 400)
+        _LOG.warning("A page could not be shown: %s", error)
+        from_afar = "The notes cannot be read just now: whoever runs this server finds the reason in its log."
+        return _said("Not just now", str(error) if self._doors.is_near else from_afar, 503)
+
+    def _page(self, name: str, screen: Screen, as_json: bool, visit: Visit | None = None) -> Response:
+        if as_json:
+            body = json.dumps(screen.payload, ensure_ascii=False).encode("utf-8", "replace")
+            return Response(body, screen.status, dict(HEADERS), "application/json")
+        html = render(name, screen, visit, can_sign_out=visit is not None and self._doors.sessions is not None)
+        return Response(html.encode("utf-8", "replace"), screen.status, dict(HEADERS), "text/html")
+
+    # -------------------------------------------------------------- getting in and out
+
+    async def _sign_in(self, request: Request) -> Response:
+        """Take a token from a form, or the key of an address that opens the page once."""
+        sessions, key = self._doors.sessions, self._doors.key
+        assert sessions is not None, "the address is there with sessions only"
+        given, target = request.url.path.removeprefix(SIGN_IN).removeprefix("/"), "/"
+        if request.method == "POST":
+            if not is_own_form(request.scope):
+                return self._page("message", _said("From another site", _ELSEWHERE, 403), False)
+            form = await _form(request)
+            given, target = (next(iter(form.get(name, ())), "").strip() for name in ("token", "to"))
+            target = own_address(target)
+        elif not given or key is None:
+            return self._page("sign_in", self._asking(own_address(request.query_params.get("to", "/"))), False)
+        id_ = await sessions.sign_in(given) if key is None or key.take(given) else None
+        if id_ is None:
+            return self._page("sign_in", self._asking(target, 401), _wants_json(request))
+        has_tls = is_secure(request.scope, self._settings)
+        cookie = set_cookie(cookie_name(request.scope, is_secure=has_tls), id_, is_secure=has_tls)
+        return RedirectResponse(target, status_code=303, headers={**HEADERS, "Set-Cookie": cookie})
+
+    def _asking(self, target: str, status: int = 200) -> Screen:
+        values = {"target": target, "by_key": self._doors.key is not None, "refused": status == 401}
+        return Screen("Sign in", values, {"error": "This page is for those who have signed in."}, status)
+
+    def _sign_out(self, request: Request) -> Response:
+        has_tls = is_secure(request.scope, self._settings)
+        name = cookie_name(request.scope, is_secure=has_tls)
+        if self._doors.sessions is not None:
+            self._doors.sessions.sign_out(cookie_of(request.scope, name))
+        return RedirectResponse(SIGN_IN, status_code=303, headers={**HEADERS, "Set-Cookie": set_cookie(name, "", is_secure=has_tls)})
+
+    # -------------------------------------------------------------- what pages load, and what changed
+
+    async def _static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        body = static_files().get(name)
+        if body is None or request.path_params["digest"] != static_digest() or came_from_elsewhere(request.scope):
+            return self._page("message", _said("Not there", _NOT_THERE, 404), False)
+        kind = _TYPES.get(Path(name).suffix or Path(name).name, "application/octet-stream")
+        return Response(body, headers={**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}, media_type=kind)
+
+    async def _favicon(self, request: Request) -> Response:
+        return Response(status_code=204, headers={**HEADERS, "Cache-Control": "public, max-age=86400"})
+
+    async def _changes(self, request: Request) -> Response:
+        """Stream what changes in the folders that a visitor sees: the names of notes, and how far indexing is."""
+        try:
+            if came_from_elsewhere(request.scope):
+                raise NotThereError(_NOT_THERE)
+            background = self._asked(request, "", {}).background
+        except ThumbindexError as error:
+            return self._page("message", self._in_words(error), True)
+        return StreamingResponse(_events(background), media_type="text/event-stream", headers=dict(HEADERS))
+
+
+def _download(make: Callable[[Visit], Download], asked: Asked) -> Response:
+    found = make(asked.open())
+    headers = {"Content-Disposition": f'attachment; filename="{found.name}"', **HEADERS}
+    return Response(found.body, media_type=found.media_type, headers=headers)
+
+
+_ONLY_LOOKING = "You may look, but not decide: whoever runs this server adds your token's name to `serve.http.writers`."
+
+
+async def _events(background: Background | BackgroundView) -> AsyncIterator[str]:
+    """Yield an event for each change, and for each step of indexing and loading that a screen shows."""
+    changed = anyio.Event()
+    found: dict[str, list[str]] = {}
+    token = anyio.lowlevel.current_token()
+
+    def listen(changes: Mapping[str, Changes]) -> None:
+        for folder, each in changes.items():
+            paths = (*each.added, *each.changed, *each.removed)
+            found.setdefault(folder, []).extend(paths[:_CHANGES_NAMED])
+        anyio.from_thread.run_sync(lambda: changed.set(), token=token)
+
+    end = background.listen(listen)
+    try:
+        background.start()
+        yield ": listening\n\n"
+        before, quiet = _doing(background), 0.0
+        while True:
+            with anyio.move_on_after(1.0):
+                await changed.wait()
+            now = _doing(background)
+            if changed.is_set():
+                changed = anyio.Event()
+                folders, found = found, {}
+                named = {folder: paths[:_CHANGES_NAMED] for folder, paths in folders.items()}
+                yield f"event: notes\ndata: {json.dumps(named, ensure_ascii=True)}\n\n"
+            elif now != before:
+                yield f"event: progress\ndata: {json.dumps(now)}\n\n"
+            elif quiet >= _BEAT_SECONDS:
+                yield ": still here\n\n"
+            else:
+                quiet += 1.0
+                continue
+            before, quiet = now, 0.0
+    finally:
+        end()
+
+
+def _doing(background: Background | BackgroundView) -> list[Any]:
+    return [[each.folder, each.phase, each.done, each.total] for each in background.progress()]
+
+
+# ------------------------------------------------------------------ requests
+
+
+class SignedIn:
+    """Lets visitors through whose session, or whose token, the server knows; the others are led to where one signs in."""
+
+    def __init__(self, app: ASGIApp, sessions: Sessions | None, settings: HttpSettings) -> None:
+        self._app, self._sessions, self._settings = app, sessions, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if self._sessions is None:
+            await self._app(scope, receive, send)
+        elif user := await user_of(scope, self._sessions, self._settings):
+            await self._app({**scope, "user": user}, receive, send)
+        else:
+            await _to_sign_in(scope)(scope, receive, send)
+
+
+async def user_of(scope: Scope, sessions: Sessions | None, settings: HttpSettings) -> AuthenticatedUser | None:
+    """Return the sender of a request, by its token or its session; a token must allow all that the protocol asks for."""
+    user: Any = scope.get("user")
+    if isinstance(user, AuthenticatedUser) and set(settings.scopes) <= set(user.scopes):
+        return user
+    id_ = cookie_of(scope, cookie_name(scope, is_secure=is_secure(scope, settings)))
+    return await sessions.user(id_) if id_ and sessions is not None else None
+
+
+def is_secure(scope: Scope, settings: HttpSettings) -> bool:
+    """Tell whether visitors come over https."""
+    return scope.get("scheme") == "https" or urlsplit(settings.url).scheme == "https"
+
+
+def _to_sign_in(scope: Scope) -> Response:
+    request = Request(scope)
+    if _wants_json(request) or request.url.path.endswith(".json") or request.method != "GET" or request.url.path == "/changes":
+        return JSONResponse({"error": "Sign in first: at /sign-in, or with a token in the header Authorization."}, 401, dict(HEADERS))
+    target = _target(request)
+    return RedirectResponse(address("sign-in", to="" if target == "/" else target), status_code=303, headers=dict(HEADERS))
+
+
+def _target(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def own_address(target: str) -> str:
+    """Return an address of this page, as it was given; `/` for what leads anywhere else."""
+    parts = urlsplit(target)
+    is_own = target.startswith("/") and not target.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
+    return target if is_own and target.isprintable() and "\\" not in target else "/"
+
+
+def _wants_json(request: Request) -> bool:
+    return request.headers.get("accept", "").startswith("application/json")
+
+
+async def _form(request: Request) -> Mapping[str, tuple[str, ...]]:
+    """Read a form as browsers send it. Raises UsageError for what is none."""
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        raise UsageError("A form is sent as application/x-www-form-urlencoded.")
+    return _values((await request.body()).decode("ascii", "replace"))
+
+
+def _values(encoded: str) -> Mapping[str, tuple[str, ...]]:
+    try:
+        return {name: tuple(values) for name, values in parse_qs(encoded, max_num_fields=_MOST_FIELDS, errors="replace").items()}
+    except ValueError:
+        raise UsageError(f"There are more than {_MOST_FIELDS} values: give less.") from None
+
+
+def _endpoint(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+    return app

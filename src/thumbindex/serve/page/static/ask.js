@@ -1,0 +1,114 @@
+// Answers as one types: names at each letter, passages for finished words.
+import { announce, keys, load, onChange, shown } from "./page.js";
+
+const REST = 180; // milliseconds without a key, after which a word that may be half is asked, too
+const field = () => document.getElementById("q");
+let timer = 0;
+let asked = field()?.value.trim() ?? "";
+let turn = 0;
+
+function addressOf(text) {
+  const given = new URLSearchParams(new FormData(document.getElementById("ask")));
+  given.set("q", text);
+  for (const [name, value] of [...given]) if (!value) given.delete(name);
+  return given.size ? `/?${given}` : "/";
+}
+
+async function ask(text, push = false) {
+  if (text === asked && !push) return;
+  asked = text;
+  const address = addressOf(text);
+  if (await load(address, { push, part: "answer" })) {
+    document.getElementById("answer").dataset.asked = text;
+    announce(document.getElementById("sure")?.textContent.trim() ?? "");
+  }
+}
+
+async function names(text) {
+  const mine = ++turn;
+  const list = document.getElementById("names");
+  if (!text) return list.replaceChildren();
+  let found = [];
+  try {
+    const answer = await fetch(`/names.json?q=${encodeURIComponent(text)}`);
+    if (!answer.ok) return undefined;
+    found = (await answer.json()).entries;
+  } catch {
+    return undefined;
+  }
+  if (mine !== turn) return undefined;
+  const several = new Set(found.map((each) => each.folder)).size > 1;
+  const items = found.map((each) => {
+    const item = document.createElement("li");
+    const link = document.createElement("a");
+    link.href = each.address;
+    link.textContent = each.heading || each.path;
+    const path = document.createElement("span");
+    path.className = "quiet path";
+    path.textContent = (several ? `${each.folder}: ` : "") + each.path;
+    item.append(link, " ", path);
+    return item;
+  });
+  if (!items.length) return list.replaceChildren();
+  const head = document.createElement("h2");
+  head.className = "lane";
+  head.textContent = "Notes by name";
+  const all = document.createElement("ul");
+  all.className = "plain";
+  all.append(...items);
+  return list.replaceChildren(head, all);
+}
+
+document.addEventListener("input", (event) => {
+  if (event.target !== field()) return;
+  clearTimeout(timer);
+  const typed = field().value;
+  names(typed.trim());
+  const finished = /\s$/.test(typed) || !typed;
+  if (finished) ask(typed.trim());
+  else timer = setTimeout(() => ask(typed.trim()), REST);
+});
+
+document.addEventListener("submit", (event) => {
+  if (event.target.id !== "ask") return;
+  event.preventDefault();
+  clearTimeout(timer);
+  ask(field().value.trim(), true);
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.closest(".narrow")) ask(field().value.trim(), true);
+});
+
+onChange(async () => {
+  const before = new Map([...document.querySelectorAll("#cards article")].map((each) => [each.querySelector("a").href, each.textContent]));
+  if (!(await load(location.pathname + location.search, { push: false, part: "answer" }))) return;
+  let count = 0;
+  for (const each of document.querySelectorAll("#cards article")) {
+    if (before.get(each.querySelector("a").href) !== each.textContent) {
+      each.classList.add("changed");
+      count += 1;
+    }
+  }
+  if (count) announce(count === 1 ? "One passage changed" : `${count} passages changed`);
+});
+
+function step(by) {
+  const places = [...document.querySelectorAll("#cards .place a")];
+  const at = places.indexOf(document.activeElement.closest("article")?.querySelector(".place a"));
+  places[Math.min(places.length - 1, Math.max(0, at + by))]?.focus();
+}
+const next = () => step(1);
+next.says = "next passage, with the focus on one";
+const previous = () => step(-1);
+previous.says = "previous passage";
+keys({ j: next, k: previous }, "cards");
+
+shown(() => {
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" && event.target === field()) {
+      document.querySelector("#cards .place a")?.focus();
+      event.preventDefault();
+    }
+  }, { once: true });
+});
