@@ -1,0 +1,75 @@
+"""Ask: an address says the whole question, the page and its twin the whole answer."""
+
+import json
+
+from thumbindex.serve.page.ask import Question, lines_of, names_like
+from thumbindex.serve.page.visit import address, note_address
+
+
+def test_a_question_is_answered_with_the_words_marked_and_a_link_to_the_lines(browser, tags_of):
+    page = browser.get("/?q=green+button+syncing")
+    found = tags_of(page.text)
+    assert page.status_code == 200
+    assert ("mark", {}) in found.tags
+    assert "Press the green button" in found.text
+    assert any(link.startswith("/note/vault/sync.md?lines=") for link in found.links())
+
+
+def test_the_twin_is_what_the_command_prints(browser, library, run):
+    assert browser.json("/ask.json?q=green+button") == json.loads(run("query", "green button", "--json").stdout)
+
+
+def test_filters_are_part_of_the_address_and_chips_take_them_out(browser, tags_of):
+    page = tags_of(browser.get("/?q=sync&tag=guide/setup&since=2026-01-01").text)
+    assert "/?q=sync&tag=guide%2Fsetup" in page.links()
+    assert "/?q=sync&since=2026-01-01" in page.links()
+    assert browser.json("/ask.json?q=sync&tag=nothing")["results"] == []
+
+
+def test_an_empty_page_says_what_can_be_asked(browser):
+    assert "3 notes can be asked" in browser.get("/").text
+
+
+def test_a_question_without_an_answer_says_so_and_offers_why(browser):
+    page = browser.get("/?q=xylophone+quarterly+zebra").text
+    assert "No passage is close enough" in page
+    assert "/why?q=xylophone" in page
+
+
+def test_names_are_found_by_their_beginning_and_inner_words(library):
+    assert [each.path for each in names_like(library, "gra")] == ["plugins/graph view.md"]
+    assert [each.path for each in names_like(library, "view")] == ["plugins/graph view.md"]
+    assert names_like(library, "") == ()
+
+
+def test_names_have_their_own_light_address(browser):
+    entries = browser.json("/names.json?q=can")["entries"]
+    assert [(each["path"], each["address"]) for each in entries] == [("plugins/canvas.md", "/note/vault/plugins/canvas.md")]
+    assert "Canvas" in browser.get("/names?q=can").text
+
+
+def test_the_same_command_is_shown_quoted(visit_of, library):
+    asked = Question.of(visit_of(library, "q=it's+here&tag=a&limit=3"))
+    assert asked.command() == """thumbindex query 'it'"'"'s here' --tag a --limit 3"""
+
+
+def test_lines_keep_their_numbers_and_marks(library):
+    passage = library.marked(library.query("green button")).passages[0]
+    lines = lines_of(passage)
+    assert "\n".join("".join(text for text, _ in line.pieces) for line in lines) == passage.text
+    assert {text.lower() for line in lines for text, is_mark in line.pieces if is_mark} >= {"green", "button"}
+    assert lines[0].number == passage.start_line
+
+
+def test_addresses_escape_what_paths_may_hold():
+    assert address("ask", q="a&b", tag=("x", "y"), limit=None) == "/?q=a%26b&tag=x&tag=y"
+    assert note_address("my notes", "a#b/c?d.md", (3, 9)) == "/note/my%20notes/a%23b/c%3Fd.md?lines=3-9#L3"
+    assert note_address("n", "caf\udce9.md") == "/note/n/caf%E9.md"
+
+
+def test_bad_values_are_told_and_nothing_breaks(browser):
+    assert browser.get("/?q=a&limit=-1").status_code == 400
+    assert browser.get("/?q=a&since=tomorrow").status_code == 400
+    assert browser.get(f"/?q={'a' * 20_000}").status_code == 400
+    assert browser.get("/?" + "tag=a&" * 600).status_code == 400
+    assert browser.get("/?q=a&folder=nobody").status_code == 404
