@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -67,6 +67,12 @@ test-package: .venv/installed
 	$(UV) --quiet --python $(BIN)/python --editable '.[package]' || $(BIN)/$(PIP) --quiet --editable '.[package]' \
 		|| echo 'Not all tools of the extra `package` could be installed: the tests say what they skip.'
 	THUMBINDEX_PACKAGE=1 $(BIN)/python -m pytest -rs --durations=8 tests/package
+
+# Every screen of the page in a real browser: Debian's chromium, or the program that CHROMIUM names; skipped with a sentence where there is none.
+# `make test-page PICTURES=docs/pictures` keeps the pictures that README and documentation show.
+test-page: .venv/installed
+	$(UV) --quiet --python $(BIN)/python --editable '.[map,page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[map,page-tests]'
+	THUMBINDEX_PAGE=1 THUMBINDEX_PICTURES=$(PICTURES) $(BIN)/python -m pytest -rs --durations=5 tests/page
 
 # Kill the writer, fill the disk and flip bytes, hundreds of times; `make test-slow` does a few of each.
 test-faults: .venv/installed
