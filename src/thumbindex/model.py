@@ -799,6 +799,46 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
+class RenderedNote:
+    """A note as HTML in which nothing is live but links."""
+
+    html: str  # safe to be put into a page as it is
+    headings: tuple[tuple[int, str, int], ...]  # level, visible text and line, of the part that is rendered
+    first_line: int  # of that part, from 1
+    last_line: int
+    total_lines: int
+    begins_with_title: bool  # its first heading is its title
+
+
+@dataclass(frozen=True, slots=True)
+class Backlink:
+    """A link to a note, as the line says it in which it stands."""
+
+    path: str  # of the note that it stands in
+    title: str
+    line: int
+    text: str  # that line; empty where it cannot be read now
+
+
+@dataclass(frozen=True, slots=True)
+class NotePage:
+    """A note with all that stands around it."""
+
+    folder: str
+    path: str
+    document: Document
+    rendered: RenderedNote
+    related: Related
+    titles: Mapping[str, str]  # of the notes that `related` and the neighborhood name, by path
+    backlinks: tuple[Backlink, ...]
+    broken: tuple[BrokenLink, ...]
+    unlinked: tuple[tuple[str, float], ...]  # notes that are near by meaning and not linked either way, best first
+    neighbors: tuple[str, ...]  # up to two links away, the note itself first
+    edges: tuple[tuple[int, int], ...]  # between them, as positions, in the direction of the link
+    neighbors_left: int  # that are not listed
+
+
+@dataclass(frozen=True, slots=True)
 class Tuned:
     """What was decided for a folder by its own queries, and on what grounds."""
 

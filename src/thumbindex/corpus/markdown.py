@@ -236,6 +236,12 @@ def read_inline(md: MarkdownIt, content: str, line: int, env: Environment) -> tu
     return links, tags
 
 
+def inline_pieces(content: str) -> Iterator[tuple[str, bool]]:
+    """Yield a paragraph in pieces that the inline parser reads in bounded time, and whether one is text as it stands."""
+    for piece, _ in _pieces(content, 0):
+        yield piece, piece.count("[") > _BRACKETS
+
+
 def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
     """Return a heading as a reader sees it: no marks, anchors or targets."""
     tokens: list[Token] = []

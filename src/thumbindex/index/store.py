@@ -424,6 +424,12 @@ class Store(Database):
         rows = self.fetch(sql) if paths is None else self.fetch_in(f"{sql} WHERE d.path IN ({{}})", paths)
         return sorted(((row[0], row[1], Link(LinkKind(row[2]), *row[3:])) for row in rows), key=lambda row: row[:2])
 
+    def links_to(self, path: str) -> list[tuple[str, Link]]:
+        """Return the links that lead to a document, with the paths of those that they stand in, by path and line."""
+        sql = "SELECT d.path, l.kind, l.target, l.fragment, l.text, l.line, l.resolved FROM links l JOIN documents d ON d.id = l.document"
+        rows = self.fetch(f"{sql} WHERE l.resolved = ? AND d.path <> ? ORDER BY d.path, l.line", (path, path))
+        return [(row[0], Link(LinkKind(row[1]), *row[2:])) for row in rows]
+
     def resolve_link(self, path: str, ordinal: int, resolved: str | None) -> None:
         """Write where a link leads."""
         self.execute(

@@ -43,6 +43,7 @@ from thumbindex.library.reading import (
     read_notes,
     related_to,
 )
+from thumbindex.library.rendering import note_page
 from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
@@ -58,6 +59,7 @@ from thumbindex.model import (
     IndexState,
     Judgement,
     NoteList,
+    NotePage,
     OutlineEntry,
     Passage,
     Pause,
@@ -357,6 +359,26 @@ class Library:
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
         """Return what links to a document, what it links to, and what is most like it."""
         return related_to(find_cited(path, self._within(folder)), limit)
+
+    def page(
+        self,
+        path: str,
+        *,
+        note_address: Callable[[str, str], str],
+        tag_address: Callable[[str], str],
+        folder: str | None = None,
+        heading: str | None = None,
+        lines: tuple[int, int] | None = None,
+    ) -> NotePage:
+        """Return a note as HTML, as its file is now, with what stands around it; the lines, or those under a heading, are marked.
+
+        `path` is exact. `note_address(path, heading)` and `tag_address(name)` say where links lead.
+        """
+        found = find_document(path, self._within(folder))
+        if heading:
+            excerpt = read_excerpt(found, heading, None)
+            lines = excerpt.start_line, excerpt.end_line
+        return note_page(found, note_address, tag_address, lines)
 
     def verify(self, text: str | Sequence[str], *, folder: str | None = None, is_near: bool = True) -> Verification:
         """Tell of each citation in a text, with what it quotes, what became of it: there as quoted, moved, changed, gone, or never there.

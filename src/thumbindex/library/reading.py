@@ -592,7 +592,7 @@ def related_to(found: Found, limit: int) -> Related:
     """Return a document's links both ways and the documents whose mean vectors are nearest to its own."""
     reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
     paths = [d.path for d in snapshot.catalog.documents]
-    dangling = sorted({link.target for path, _, link in reader.store.links() if path == document.path and not link.resolved})
+    dangling = sorted({link.target for _, _, link in reader.store.links([document.path]) if not link.resolved})
     linked, linking, similar = snapshot.graph.linked(own), snapshot.graph.linking(own), nearest_documents(snapshot, own, limit)
     hidden = {path for _, path in hidden_now(((reader.folder.name, paths[n]) for n in (*linked, *linking, *(n for n, _ in similar))), [reader])}
     return Related(

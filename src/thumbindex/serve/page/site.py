@@ -12,7 +12,7 @@ from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import anyio
 import jinja2
@@ -28,7 +28,7 @@ from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathEr
 from thumbindex.model import Changes
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
-from thumbindex.serve.page import ask
+from thumbindex.serve.page import ask, note
 from thumbindex.serve.page.session import (
     OneTimeKey,
     Sessions,
@@ -47,6 +47,7 @@ _LOG = logging.getLogger(__name__)
 SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "ask": ask.show,
     "names": ask.names,
+    "note": note.show,
 }
 """By the first part of its address, what shows a screen; `ask` is at `/`."""
 
@@ -229,7 +230,7 @@ class Page:
     # -------------------------------------------------------------- a screen, a form, a file
 
     async def _response(self, request: Request) -> Response:
-        path, as_json = request.url.path.removeprefix("/"), _wants_json(request)
+        path, as_json = _path(request).removeprefix("/"), _wants_json(request)
         first, _, rest = path.partition("/")
         # Of `/note/notes/a.md.json` the last suffix alone says how it is answered.
         is_twin = path.endswith(".json")
@@ -310,7 +311,7 @@ class Page:
         """Take a token from a form, or the key of an address that opens the page once."""
         sessions, key = self._doors.sessions, self._doors.key
         assert sessions is not None, "the address is there with sessions only"
-        given, target = request.url.path.removeprefix(SIGN_IN).removeprefix("/"), "/"
+        given, target = _path(request).removeprefix(SIGN_IN).removeprefix("/"), "/"
         if request.method == "POST":
             if not is_own_form(request.scope):
                 return self._page("message", _said("From another site", _ELSEWHERE, 403), False)
@@ -447,14 +448,25 @@ def is_secure(scope: Scope, settings: HttpSettings) -> bool:
 
 def _to_sign_in(scope: Scope) -> Response:
     request = Request(scope)
-    if _wants_json(request) or request.url.path.endswith(".json") or request.method != "GET" or request.url.path == "/changes":
+    if _wants_json(request) or _path(request).endswith(".json") or request.method != "GET" or _path(request) == CHANGES:
         return JSONResponse({"error": "Sign in first: at /sign-in, or with a token in the header Authorization."}, 401, dict(HEADERS))
     target = _target(request)
     return RedirectResponse(address("sign-in", to="" if target == "/" else target), status_code=303, headers=dict(HEADERS))
 
 
+def _path(request: Request) -> str:
+    """Return the path as names of files have it: a byte that is no UTF-8 stands for itself."""
+    return unquote(_raw_path(request), errors="surrogateescape")
+
+
+def _raw_path(request: Request) -> str:
+    raw: bytes = request.scope["raw_path"]
+    return raw.decode("ascii", "replace")
+
+
 def _target(request: Request) -> str:
-    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    """Return the address that was asked for, as it was written."""
+    return _raw_path(request) + (f"?{request.url.query}" if request.url.query else "")
 
 
 def own_address(target: str) -> str:

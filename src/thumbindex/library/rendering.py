@@ -1,0 +1,110 @@
+"""A note as a page: its text as HTML, who links to it and in which words, what leads nowhere, what is near, and what lies around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from thumbindex.corpus.html import render_note
+from thumbindex.errors import UnknownPathError
+from thumbindex.library.reader import Reader
+from thumbindex.library.reading import Found, changed_now, hidden_now, nearest_documents, text_now
+from thumbindex.model import Backlink, BrokenLink, Document, DocumentId, Link, NotePage, Related
+
+MOST_BACKLINKS = 200
+"""Links to a note that are listed with their sentence."""
+
+_MOST_READ = 50
+"""Other notes that are read for those sentences."""
+
+_LONGEST_SENTENCE = 400
+
+_NEAR = 10
+"""Notes that are listed as near by meaning."""
+
+MOST_NEIGHBORS = 40
+"""Notes of the neighborhood: more of them are no picture."""
+
+NoteAddress = Callable[[str, str], str]
+"""Takes the path of a note and a heading, which may be empty, and returns where it is shown."""
+
+
+def note_page(found: Found, note_address: NoteAddress, tag_address: Callable[[str], str], lines: tuple[int, int] | None) -> NotePage:
+    """Return a note as its file is now, with what the index knows around it. Notes that may not be shown are nowhere in it."""
+    reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
+    text = text_now(reader, document.path)
+    documents, graph = snapshot.catalog.documents, snapshot.graph
+    links = [link for _, _, link in reader.store.links([document.path])]
+    sources = reader.store.links_to(document.path)
+    near = nearest_documents(snapshot, own, 2 * _NEAR)
+    around = _around(own, lambda n: (*graph.linked(n), *graph.linking(n)))
+    asked = {link.resolved for link in links if link.resolved} | {path for path, _ in sources} | {documents[n].path for n, _ in near}
+    hidden = {path for _, path in hidden_now(((reader.folder.name, path) for path in asked | {documents[n].path for n in around}), [reader])}
+    resolved = {link.target: link.resolved for link in links if link.resolved and link.resolved not in hidden}
+
+    def link_address(link: Link) -> str | None:
+        target = resolved.get(link.target) if link.target else document.path
+        return None if target is None else note_address(target, link.fragment)
+
+    linked = [n for n in graph.linked(own) if documents[n].path not in hidden]
+    linking = [n for n in graph.linking(own) if documents[n].path not in hidden]
+    similar = [(documents[n].path, round(cosine, 4)) for n, cosine in near if documents[n].path not in hidden]
+    tied = {documents[n].path for n in (*linked, *linking)}
+    nodes = [n for n in around if n == own or documents[n].path not in hidden]
+    shown = nodes[:MOST_NEIGHBORS]
+    places = {n: at for at, n in enumerate(shown)}
+    broken = [link for link in links if not link.resolved or link.resolved in hidden]
+    return NotePage(
+        folder=reader.folder.name,
+        path=document.path,
+        document=document,
+        rendered=render_note(document.path, text, link_address, tag_address, lines, document.title),
+        related=Related(
+            reader.folder.name,
+            document.path,
+            tuple(documents[n].path for n in linked),
+            tuple(documents[n].path for n in linking),
+            tuple(sorted({link.target for link in broken})),
+            tuple(similar[:_NEAR]),
+        ),
+        titles={each.path: each.title for each in (*(documents[n] for n in (*linked, *linking, *shown)), *(documents[n] for n, _ in near))},
+        backlinks=tuple(_backlinks([each for each in sources if each[0] not in hidden], reader, _titles(documents, linking))),
+        broken=tuple(
+            BrokenLink(reader.folder.name, document.path, each.line, each.kind, each.target, each.fragment, each.text)
+            for each in sorted(broken, key=lambda link: link.line)
+        ),
+        unlinked=tuple((path, cosine) for path, cosine in similar if path not in tied)[:_NEAR],
+        neighbors=tuple(documents[n].path for n in shown),
+        edges=tuple((places[n], places[other]) for n in shown for other in graph.linked(n) if other in places),
+        neighbors_left=len(nodes) - len(shown),
+    )
+
+
+def _titles(documents: Sequence[Document], ids: Collection[DocumentId]) -> Mapping[str, str]:
+    return {documents[n].path: documents[n].title for n in ids}
+
+
+def _around(own: DocumentId, near: Callable[[DocumentId], Sequence[DocumentId]]) -> list[DocumentId]:
+    """Return the documents up to two links away, the nearest first, by their order."""
+    found = {own: 0}
+    for distance in (1, 2):
+        for n in [each for each, at in found.items() if at == distance - 1]:
+            for other in sorted(near(n)):
+                found.setdefault(other, distance)
+    return list(found)
+
+
+def _backlinks(sources: Sequence[tuple[str, Link]], reader: Reader, titles: Mapping[str, str]) -> Iterator[Backlink]:
+    """Yield the links to a note with the lines that they stand in; of a note that has changed since it was indexed no line can be told."""
+    taken = sources[:MOST_BACKLINKS]
+    read = list(dict.fromkeys(path for path, _ in taken))[:_MOST_READ]
+    changed = {path for _, path in changed_now(((reader.folder.name, path) for path in read), [reader])}
+    rows: dict[str, list[str]] = {}
+    for path in read:
+        if path not in changed:
+            try:
+                rows[path] = text_now(reader, path).split("\n")
+            except UnknownPathError:
+                continue
+    for path, link in taken:
+        text = rows.get(path, [])[link.line - 1 : link.line]
+        yield Backlink(path, titles.get(path, path), link.line, text[0].strip()[:_LONGEST_SENTENCE] if text else "")

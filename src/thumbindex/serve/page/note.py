@@ -1,0 +1,153 @@
+"""Note: its text with the cited lines marked, its outline, and what stands around it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.model import BrokenLink, NotePage, day_of, iso_day
+from thumbindex.serve.as_json import as_json, excerpt_payload, outline_payload, related_payload
+from thumbindex.serve.links import obsidian_link, vscode_link
+from thumbindex.serve.page.visit import NotThereError, Screen, Visit, address, note_address
+from thumbindex.serve.wording import flagged
+from thumbindex.text import line_range
+
+_LISTED = 100
+"""Entries of each list beside a note: how many more there are is said."""
+
+_LONGEST_OUTLINE = 300
+
+_RADIUS, _WIDTH, _HEIGHT = 118, 420, 320
+
+_LABEL = 24
+"""Characters of a title on the small map."""
+
+
+def show(visit: Visit) -> Screen:
+    """Show a note of `/note/FOLDER/PATH`; whatever is not to be seen is not there, all in one word."""
+    folder, _, path = visit.rest.partition("/")
+    lines, heading, is_source = visit.lines(), visit.text("heading"), visit.has("source")
+    try:
+        library = visit.library.only([folder]) if folder in dict(visit.library.folders) else None
+        if library is None or not path:
+            raise NotThereError(visit.rest)
+        found = library.page(
+            path,
+            folder=folder,
+            heading=heading or None,
+            lines=lines,
+            note_address=lambda other, fragment: _beside(folder, other, fragment),
+            tag_address=lambda name: address("ask", q=f"tag:{name}"),
+        )
+        cited = _cited(found, lines)
+        excerpt = library.read(found.path, folder=folder, lines=cited, exact=True)
+        whole = library.read(found.path, folder=folder, exact=True) if is_source else excerpt
+        outline = library.outline(found.path, folder=folder)
+    except (UnknownPathError, UnknownFolderError) as error:
+        raise NotThereError(str(error)) from error
+    document, root = found.document, dict(visit.library.folders)[folder]
+    own = note_address(folder, found.path)
+    first = cited[0] if cited else 1
+    values = {
+        "page": found,
+        "note_title": document.title or found.path,
+        "folder": folder,
+        "several": len(visit.library.folders) > 1,
+        "day": iso_day(day_of(document)),
+        "tags": [(name, address("ask", q=f"tag:{name}")) for name in document.tags],
+        "flags": flagged(document.flags, (1, found.rendered.total_lines)),
+        "outline": found.rendered.headings[:_LONGEST_OUTLINE],
+        "cited": cited,
+        "citation": f"{found.path} ({line_range(*cited)})" if cited else found.path,
+        "is_source": is_source,
+        "source": list(enumerate(whole.text.split("\n"), start=whole.start_line)) if is_source else (),
+        "own": own,
+        "switched": own + ("" if is_source else "?source=1"),
+        "links": _links(folder, found.related.links, found.titles),
+        "backlinks": [(note_address(folder, each.path, (each.line, each.line)), each) for each in found.backlinks[:_LISTED]],
+        "backlinks_left": max(0, len(found.backlinks) - _LISTED),
+        "broken": [(note_address(folder, found.path, (each.line, each.line)), _written(each), each.line) for each in found.broken[:_LISTED]],
+        "unlinked": [(note_address(folder, other), found.titles.get(other) or other, other, cosine) for other, cosine in found.unlinked],
+        "has_vectors": visit.library.states().get(folder) is not None and visit.library.states()[folder].vectors > 0,
+        "map": _local_map(found),
+        "opens": [
+            (name, link)
+            for name, link in (("Obsidian", obsidian_link(root / found.path, heading)), ("VS Code", vscode_link(root / found.path, first)))
+            if link and visit.is_near
+        ],
+        "command": shlex.join(["thumbindex", "read", found.path, *(["--lines", f"{cited[0]}-{cited[1]}"] if cited else [])]),
+    }
+    payload = {
+        "read": excerpt_payload(excerpt),
+        "outline": outline_payload(outline),
+        "related": related_payload(found.related, _LISTED),
+        "backlinks": as_json(found.backlinks),
+        "broken": as_json(found.broken),
+        "unlinked": [{"path": other, "score": cosine} for other, cosine in found.unlinked],
+    }
+    return Screen(document.title or found.path, values, payload)
+
+
+def _beside(folder: str, path: str, heading: str) -> str:
+    """Return the address of a note of the same folder, at a heading."""
+    return note_address(folder, path) + (address("", heading=heading)[1:] if heading else "")
+
+
+def _cited(found: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the cited lines as far as the note has them. Raises UsageError where it has none of them."""
+    total = max(found.rendered.total_lines, 1)
+    if lines and lines[0] > total:
+        raise UsageError(f"{found.path} has lines 1 to {total}: there is no line {lines[0]} any more.")
+    return (lines[0], min(lines[1], total)) if lines else None
+
+
+def _links(folder: str, paths: Sequence[str], titles: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    return [(note_address(folder, each), titles.get(each) or each, each) for each in paths[:_LISTED]]
+
+
+def _written(link: BrokenLink) -> str:
+    return link.written[:200]
+
+
+def _local_map(found: NotePage) -> Mapping[str, Any] | None:
+    """Return the notes around one as circles: it in the middle, those one link away around it, the others around these."""
+    if len(found.neighbors) < 2:
+        return None
+    tied = {there if here == 0 else here for here, there in found.edges if 0 in (here, there)}
+    rings = [sorted(tied), [at for at in range(1, len(found.neighbors)) if at not in tied]]
+    places = {0: (_WIDTH / 2, _HEIGHT / 2)}
+    for distance, ring in enumerate(rings, start=1):
+        for n, at in enumerate(ring):
+            angle = 2 * math.pi * n / len(ring) + distance * 0.4
+            wide = 1.35 if distance == 1 else 1.65
+            radius = _RADIUS * (0.62 if distance == 1 else 1.12)
+            places[at] = (_WIDTH / 2 + radius * wide * math.cos(angle), _HEIGHT / 2 + radius * math.sin(angle))
+    nodes = []
+    for at, path in enumerate(found.neighbors):
+        title = found.titles.get(path) or path
+        x, y = places[at]
+        nodes.append(
+            {
+                "x": round(x, 1),
+                "y": round(y, 1),
+                "href": note_address(found.folder, path),
+                "title": title,
+                "label": title if len(title) <= _LABEL else f"{title[: _LABEL - 1]}…",
+                "ring": 0 if at == 0 else 1 if at in tied else 2,
+                "anchor": "start" if x > _WIDTH * 0.6 else "end" if x < _WIDTH * 0.4 else "middle",
+                "dx": 7 if x > _WIDTH * 0.6 else -7 if x < _WIDTH * 0.4 else 0,
+                "dy": 4 if not _WIDTH * 0.4 <= x <= _WIDTH * 0.6 else -8,
+            }
+        )
+    lines = [tuple(round(each, 1) for each in (*places[here], *places[there])) for here, there in found.edges]
+    return {
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "nodes": nodes,
+        "lines": lines,
+        "far": [each for each in nodes if each["ring"] == 2],
+        "left": found.neighbors_left,
+    }
