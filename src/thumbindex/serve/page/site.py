@@ -28,7 +28,7 @@ from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathEr
 from thumbindex.model import Changes
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
-from thumbindex.serve.page import ask, note
+from thumbindex.serve.page import ask, note, why
 from thumbindex.serve.page.session import (
     OneTimeKey,
     Sessions,
@@ -48,6 +48,7 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "ask": ask.show,
     "names": ask.names,
     "note": note.show,
+    "why": why.show,
 }
 """By the first part of its address, what shows a screen; `ask` is at `/`."""
 
