@@ -885,6 +885,7 @@ class Standing:
     text: str  # source Markdown at those lines
     digest: str  # hex, of the text
     date: str  # ISO, the document's day; empty where unknown
+    owner: str = ""  # the document's, else its author
 
 
 @dataclass(frozen=True, slots=True)

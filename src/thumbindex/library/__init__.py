@@ -42,6 +42,7 @@ from thumbindex.library.reading import (
     read_excerpt,
     read_notes,
     related_to,
+    without_hidden_texts,
 )
 from thumbindex.library.rendering import note_page
 from thumbindex.library.status import status_of
@@ -449,7 +450,8 @@ class Library:
 
     def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicatesFound:
         """Return the clusters of one text, with `grey` those too of which the owner has to decide, and what of the decisions has lapsed."""
-        return all_duplicates(self._with_index(folder), grey=grey)
+        readers = self._with_index(folder)
+        return without_hidden_texts(all_duplicates(readers, grey=grey), readers)
 
     def decide(self, cluster: str, verdict: Verdict, note: str = "", *, folder: Sequence[str] = ()) -> Cluster:
         """Decide of all texts of a cluster, by its id, that they are the same or stay apart; return it as it is then."""

@@ -48,6 +48,7 @@ from thumbindex.model import (
 )
 from thumbindex.ports import Embedder, Matrix, Vector
 from thumbindex.query.copies import are_of_two_days
+from thumbindex.query.parents import owner_of
 from thumbindex.settings import Config, IndexSettings, IngestSettings
 from thumbindex.text import embedded_text, plural, text_key, visible, words
 
@@ -435,7 +436,7 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
     for row in standing:
         chunk, document = chunks[row], read[documents[row]]
         place = Place(name, document.path, chunk.start_line, chunk.end_line)
-        standings[row] = Standing(place, chunk.heading_path, chunk.text, digests[row], iso_day(day_of(document)))
+        standings[row] = Standing(place, chunk.heading_path, chunk.text, digests[row], iso_day(day_of(document)), owner_of(document))
     gone = wanted - set(digests.values())
     clusters = [_cluster_of(each, standings, decisions, name) for each in _grouped(links)]
     order = sorted(clusters, key=lambda each: (each.zone != "same", each.standings[0].place.path, each.standings[0].place.start_line, each.id))

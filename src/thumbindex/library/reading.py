@@ -33,6 +33,7 @@ from thumbindex.model import (
     ChunkId,
     Document,
     DocumentId,
+    DuplicatesFound,
     Excerpt,
     FileState,
     Filters,
@@ -490,6 +491,18 @@ def with_shown_names(unmet: Sequence[Unmet], documents: Sequence[Document], read
         return (name for name in each.nearest if next(shown(documents_with(name, each, documents), readers), None))
 
     return tuple(replace(each, nearest=tuple(islice(open_names(each), _NAMED))) for each in unmet)
+
+
+def without_hidden_texts(found: DuplicatesFound, readers: Sequence[Reader]) -> DuplicatesFound:
+    """Return clusters without the texts of notes that may not be shown now; one of which a single place is left is none."""
+    hidden = hidden_now(((each.place.folder, each.place.path) for cluster in found.clusters for each in cluster.standings), readers)
+    if not hidden:
+        return found
+    left = (
+        replace(each, standings=tuple(text for text in each.standings if (text.place.folder, text.place.path) not in hidden))
+        for each in found.clusters
+    )
+    return replace(found, clusters=tuple(each for each in left if len(each.standings) > 1))
 
 
 def list_notes(filters: Filters, readers: Sequence[Reader], linked: Collection[tuple[str, str]] = ()) -> NoteList:

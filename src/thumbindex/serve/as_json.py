@@ -9,7 +9,9 @@ from typing import Any
 from thumbindex.model import (
     Answer,
     BrokenLinks,
+    Cluster,
     Disagreement,
+    DuplicatesFound,
     Effect,
     Evidence,
     Excerpt,
@@ -185,6 +187,29 @@ def report_payload(report: IndexReport) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "generation": report.generation,
     }
+
+
+def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
+    """Return what `duplicates --json` prints."""
+    return {
+        "clusters": [cluster_payload(each) for each in found.clusters],
+        "lapsed": [
+            {"folder": folder, "verdict": each.verdict, "note": each.note, "places": [each.first_place, each.second_place]}
+            for folder, each in found.lapsed
+        ],
+        "chunks": found.chunks,
+        "merged": found.merged,
+        "flagged": found.flagged,
+        "share": round((found.merged + found.flagged) / found.chunks, 4) if found.chunks else 0.0,
+    }
+
+
+def cluster_payload(cluster: Cluster) -> dict[str, Any]:
+    """Return one cluster."""
+    about = ("id", "folder", "zone", "rule", "differs", "cosine", "verdict", "note")
+    place, text = ("path", "start_line", "end_line"), ("heading_path", "date", "digest", "text")
+    texts = [{name: as_json(getattr(of, name)) for of, names in ((each.place, place), (each, text)) for name in names} for each in cluster.standings]
+    return {**{name: as_json(getattr(cluster, name)) for name in about}, "texts": texts}
 
 
 def status_payload(folders: Sequence[FolderStatus]) -> dict[str, Any]:

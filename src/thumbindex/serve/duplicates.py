@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +15,8 @@ from rich.text import Text
 
 from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, DuplicatesFound, Verdict
-from thumbindex.serve.as_json import as_json
+from thumbindex.serve.as_json import cluster_payload, duplicates_payload
+from thumbindex.serve.clusters import differing_pieces
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_models, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening
 from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line
@@ -31,33 +30,8 @@ if TYPE_CHECKING:
 _LINES_SHOWN = 24
 """Lines of a text in a list: `--json` has all of it."""
 
-_PIECES = re.compile(r"\s+|\w+|[^\w\s]+")
-
 _MARKS = ("[", "]")
 """What stands around differing words where there are no colors."""
-
-
-def duplicates_payload(found: DuplicatesFound) -> dict[str, Any]:
-    """Return what `duplicates --json` prints."""
-    return {
-        "clusters": [cluster_payload(each) for each in found.clusters],
-        "lapsed": [
-            {"folder": folder, "verdict": each.verdict, "note": each.note, "places": [each.first_place, each.second_place]}
-            for folder, each in found.lapsed
-        ],
-        "chunks": found.chunks,
-        "merged": found.merged,
-        "flagged": found.flagged,
-        "share": round((found.merged + found.flagged) / found.chunks, 4) if found.chunks else 0.0,
-    }
-
-
-def cluster_payload(cluster: Cluster) -> dict[str, Any]:
-    """Return one cluster."""
-    about = ("id", "folder", "zone", "rule", "differs", "cosine", "verdict", "note")
-    place, text = ("path", "start_line", "end_line"), ("heading_path", "date", "digest", "text")
-    texts = [{name: as_json(getattr(of, name)) for of, names in ((each.place, place), (each, text)) for name in names} for each in cluster.standings]
-    return {**{name: as_json(getattr(cluster, name)) for name in about}, "texts": texts}
 
 
 def print_found(found: DuplicatesFound, grey: bool) -> None:
@@ -101,12 +75,10 @@ def print_summary(cluster: Cluster) -> None:
 
 def differing_words(first: str, second: str, *, color: bool) -> tuple[Text, Text]:
     """Return two texts with the words marked that the other one has not: in color, or in brackets where there is none."""
-    left, right = _PIECES.findall(first), _PIECES.findall(second)
-    mine, other = ([" " if each.isspace() else each for each in pieces] for pieces in (left, right))  # all white space is one
     texts = (Text(), Text())
-    for operation, a, b, c, d in SequenceMatcher(None, mine, other, autojunk=False).get_opcodes():
-        for text, piece in zip(texts, ("".join(left[a:b]), "".join(right[c:d])), strict=True):
-            if operation == "equal" or not piece.strip():
+    for text, pieces in zip(texts, differing_pieces(first, second), strict=True):
+        for piece, is_different in pieces:
+            if not is_different:
                 text.append(piece)
             elif color:
                 text.append(piece, "bold red")

@@ -28,7 +28,7 @@ from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathEr
 from thumbindex.model import Changes
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
-from thumbindex.serve.page import ask, note, why
+from thumbindex.serve.page import ask, note, review, why
 from thumbindex.serve.page.session import (
     OneTimeKey,
     Sessions,
@@ -49,13 +49,20 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "names": ask.names,
     "note": note.show,
     "why": why.show,
+    "review": review.show,
 }
 """By the first part of its address, what shows a screen; `ask` is at `/`."""
 
-FORMS: Mapping[tuple[str, str], Callable[[Visit], Done]] = {}
+FORMS: Mapping[tuple[str, str], Callable[[Visit], Done]] = {
+    ("review", "decide"): review.decide,
+    ("review", "undo"): review.undo,
+    ("review", "import"): review.take_in,
+}
 """By screen and name, what a form does."""
 
-DOWNLOADS: Mapping[tuple[str, str], Callable[[Visit], Download]] = {}
+DOWNLOADS: Mapping[tuple[str, str], Callable[[Visit], Download]] = {
+    ("review", "export"): review.export,
+}
 """By screen and name, files that are handed out."""
 
 NAVIGATION = (("ask", "Ask"), ("map", "Map"), ("review", "Review"), ("state", "State"), ("judge", "Judge"))

@@ -1,0 +1,168 @@
+"""Review: what says the same, or almost, side by side, for the owner of the notes to decide; no note is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from thumbindex.errors import UsageError
+from thumbindex.model import Cluster, DuplicatesFound, Standing, Verdict
+from thumbindex.serve.as_json import cluster_payload, duplicates_payload
+from thumbindex.serve.clusters import MOST_PIECES, differing_pieces, in_order, is_open
+from thumbindex.serve.page.visit import Done, Download, NotAllowedError, Screen, Visit, address, note_address
+from thumbindex.text import line_range
+
+KINDS = ("open", "contradictions", "grey", "merged", "decided", "all")
+"""What can be gone through: what waits for a decision first."""
+
+_PAGE = 100
+"""Clusters that the twin has at once."""
+
+_PLACES = 30
+
+_LONGEST_TEXT = 20_000
+"""Characters of a text that are shown: the note has the rest."""
+
+LONGEST_IMPORT = 900_000
+"""Characters of decisions that are pasted: less than a request may have."""
+
+
+def show(visit: Visit) -> Screen:
+    """Show one cluster with what differs, and how many are left."""
+    kind, wanted, folder = visit.choice("show", KINDS), visit.text("at"), visit.texts("folder")
+    page = visit.number("page", 1, 1, 100_000)
+    found = _found(visit, folder)
+    every = in_order(found.clusters)
+    listed = [each for each in every if _is_of(each, kind)]
+    at = next((n for n, each in enumerate(listed) if each.id == wanted), 0)
+    cluster = next((each for each in every if each.id == wanted), listed[at] if listed else None)
+    after = [each for each in listed[at + 1 :] if each is not cluster] or [each for each in listed[:at] if each is not cluster]
+    counts = {each: sum(_is_of(one, each) for one in every) for each in KINDS}
+    last = next((each for each in every if each.id == visit.text("last")), None)
+    texts = list({each.digest: each for each in cluster.standings}.values()) if cluster else []
+    against = visit.number("against", 2, 2, 10_000)
+    here = {"show": "" if kind == "open" else kind, "folder": folder}
+    values: dict[str, Any] = {
+        "kinds": [(each, counts[each], address("review", **here | {"show": each})) for each in KINDS],
+        "kind": kind,
+        "cluster": cluster,
+        "position": at + 1,
+        "listed": len(listed),
+        "decided": sum(each.verdict is not None for each in every if each.zone == "grey" or each.differs),
+        "to_decide": sum(each.zone == "grey" or bool(each.differs) or each.verdict is not None for each in every),
+        "total": len(every),
+        "sides": _sides(cluster, texts, min(against, max(2, len(texts)))) if cluster else (),
+        "others": [(n, n == against, address("review", **here | {"at": cluster.id, "against": n})) for n in range(2, min(len(texts), _PLACES) + 1)]
+        if cluster and len(texts) > 2
+        else (),
+        "left_out": max(0, len(cluster.standings) - _PLACES) if cluster else 0,
+        "following": address("review", **here | {"at": after[0].id}) if after else "",
+        "following_id": after[0].id if after else "",
+        "last": last,
+        "lapsed": found.lapsed[:_PLACES] if visit.may_write else (),
+        "several": len(visit.library.folders) > 1,
+        "indexed": visit.library.indexed,
+        "command": "thumbindex duplicates --grey",
+    }
+    part = every[(page - 1) * _PAGE : page * _PAGE]
+    payload = duplicates_payload(replace(found, clusters=tuple(part), lapsed=found.lapsed if visit.may_write else ()))
+    return Screen("Review", values, payload | {"page": page, "pages": -(-len(every) // _PAGE)})
+
+
+def _found(visit: Visit, folder: Sequence[str]) -> DuplicatesFound:
+    if not visit.library.indexed:
+        return DuplicatesFound((), (), 0, 0, 0)
+    return visit.library.duplicates(folder, grey=True)
+
+
+def _is_of(cluster: Cluster, kind: str) -> bool:
+    if kind == "open":
+        return is_open(cluster)
+    if kind == "contradictions":
+        return bool(cluster.differs)
+    if kind == "decided":
+        return cluster.verdict is not None
+    if kind == "merged":
+        return cluster.zone == "same" and cluster.verdict != "apart"
+    return kind == "all" or cluster.zone == "grey"
+
+
+def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[dict[str, Any]]:
+    """Return the two texts that are compared, each with the places where it stands."""
+    chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
+    shown = [each.text.strip("\n")[:_LONGEST_TEXT] for each in chosen]
+    pieces = differing_pieces(*shown) if len(shown) > 1 else ([(shown[0], False)],)
+    return [
+        {
+            "number": 1 if n == 0 else against,
+            "pieces": pieces[n],
+            "is_cut": len(each.text) > _LONGEST_TEXT or sum(1 for _ in pieces[n]) > MOST_PIECES,
+            "places": [_place(one) for one in cluster.standings if one.digest == each.digest][:_PLACES],
+            "newest": n == 0,
+        }
+        for n, each in enumerate(chosen)
+    ]
+
+
+def _place(standing: Standing) -> dict[str, str]:
+    place = standing.place
+    span = (place.start_line, place.end_line)
+    return {
+        "href": note_address(place.folder, place.path, span),
+        "words": f"{place.path} ({line_range(*span)})",
+        "headings": " › ".join(standing.heading_path),
+        "date": standing.date,
+        "owner": standing.owner,
+        "folder": place.folder,
+    }
+
+
+# ------------------------------------------------------------------ what is decided
+
+
+def decide(visit: Visit) -> Done:
+    """Decide of a cluster, and go on to the next one that is open."""
+    verdict: Verdict = "same" if visit.choice("verdict", ("same", "apart")) == "same" else "apart"
+    decided = visit.library.decide(_id(visit), verdict, visit.text("note"))
+    return Done(_going_on(visit, decided), cluster_payload(decided))
+
+
+def undo(visit: Visit) -> Done:
+    """Take back what was decided of a cluster, and show it."""
+    cluster = visit.library.undo(_id(visit))
+    return Done(address("review", show=_kind(visit), at=cluster.id, folder=visit.texts("folder")), cluster_payload(cluster))
+
+
+def _id(visit: Visit) -> str:
+    if id_ := visit.text("id"):
+        return id_
+    raise UsageError("Of which cluster? Its id is missing.")
+
+
+def _kind(visit: Visit) -> str:
+    kind = visit.choice("show", KINDS)
+    return "" if kind == "open" else kind
+
+
+def _going_on(visit: Visit, decided: Cluster) -> str:
+    return address("review", show=_kind(visit), folder=visit.texts("folder"), at=visit.text("next"), last=decided.id)
+
+
+def export(visit: Visit) -> Download:
+    """Hand out all decisions, as `thumbindex duplicates export` writes them."""
+    if not visit.may_write:
+        raise NotAllowedError("Decisions are handed out to those who may decide (`serve.http.writers`).")
+    exported = visit.library.export_decisions()
+    return Download("decisions.json", "application/json", (json.dumps(exported, ensure_ascii=False, indent=2) + "\n").encode("utf-8", "replace"))
+
+
+def take_in(visit: Visit) -> Done:
+    """Take in decisions that were exported. Raises UsageError for what is none."""
+    pasted = visit.text("decisions", LONGEST_IMPORT)
+    try:
+        exported = json.loads(pasted)
+    except (ValueError, RecursionError) as error:
+        raise UsageError("This is no JSON: paste what `thumbindex duplicates export` wrote, all of it.") from error
+    return Done(address("review", show="decided"), {"imported": visit.library.import_decisions(exported)})

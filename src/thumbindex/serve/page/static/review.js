@@ -1,0 +1,38 @@
+// Review: one key a decision, while the focus is on the cluster.
+import { announce, keys, load, shown } from "./page.js";
+
+shown(() => {
+  const cluster = document.getElementById("cluster");
+  if (cluster && (document.activeElement === document.body || !document.activeElement)) cluster.focus({ preventScroll: true });
+});
+
+async function send(form, button) {
+  const given = new URLSearchParams(new FormData(form));
+  if (button?.name) given.set(button.name, button.value);
+  const answer = await fetch(form.action, { method: "POST", body: given, redirect: "follow" });
+  if (!answer.ok) return announce("This could not be decided.");
+  await load(answer.url, { push: true });
+  document.getElementById("cluster")?.focus({ preventScroll: true });
+  announce(document.getElementById("last")?.textContent.trim() ?? "");
+  return undefined;
+}
+
+const press = (id) => () => {
+  const target = document.getElementById(id);
+  if (!target) return false;
+  if (target.form) send(target.form, target);
+  else load(target.getAttribute("href")).then(() => document.getElementById("cluster")?.focus({ preventScroll: true }));
+  return true;
+};
+const [same, apart, keep, undo] = ["same", "apart", "keep", "undo"].map(press);
+same.says = "Review: the same, show it once";
+apart.says = "Review: apart, keep both";
+keep.says = "Review: later";
+undo.says = "Review: undo the last decision";
+keys({ s: same, a: apart, k: keep, u: undo }, "main");
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches(".decide, .done")) return;
+  event.preventDefault();
+  send(event.target, event.submitter);
+});
