@@ -74,6 +74,10 @@ test-page: .venv/installed
 	$(UV) --quiet --python $(BIN)/python --editable '.[map,page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[map,page-tests]'
 	THUMBINDEX_PAGE=1 THUMBINDEX_PICTURES=$(PICTURES) $(BIN)/python -m pytest -rs --durations=5 tests/page
 
+# Take what the page loads that is not ours (uPlot) from the npm registry anew, and write its hashes down: tests compare the files with them.
+vendor:
+	$(PYTHON) scripts/vendor.py
+
 # Kill the writer, fill the disk and flip bytes, hundreds of times; `make test-slow` does a few of each.
 test-faults: .venv/installed
 	$(BIN)/python -m pytest tests/faults --faults=full

@@ -873,6 +873,28 @@ class FolderStatus:
     away: bool = False  # the folder is not there now
 
 
+@dataclass(frozen=True, slots=True)
+class GrowthDay:
+    """How large an index was on one day."""
+
+    day: str  # ISO
+    documents: int
+    chunks: int
+    size: int  # bytes on disk
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What a folder's notes are, and how they became more."""
+
+    folder: str
+    months: tuple[tuple[str, int, int], ...]  # `2026-01`, notes written and notes last updated then, the oldest first, none left out
+    undated: int  # notes of which no day is known
+    languages: tuple[tuple[str, int], ...]  # notes by language, the most first; empty where it cannot be told
+    days: tuple[GrowthDay, ...]  # the oldest first
+    parts: tuple[tuple[str, int], ...]  # bytes on disk by part, the largest first
+
+
 # ------------------------------------------------------------------ what the owner of a folder sees of duplicates
 
 

@@ -45,7 +45,7 @@ from thumbindex.library.reading import (
     without_hidden_texts,
 )
 from thumbindex.library.rendering import note_page
-from thumbindex.library.status import status_of
+from thumbindex.library.status import growth_of, keep_growth, status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
     Answer,
@@ -56,6 +56,7 @@ from thumbindex.model import (
     Excerpt,
     Filters,
     FolderStatus,
+    Growth,
     IndexReport,
     IndexState,
     Judgement,
@@ -425,6 +426,17 @@ class Library:
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
         return tuple(status_of(reader) for reader in self._readers)
+
+    def growth(self) -> tuple[Growth, ...]:
+        """Return of each folder what its notes are by month and language, and how its index grew."""
+        return tuple(growth_of(reader) for reader in self._readers)
+
+    def keep_growth(self, folder: Sequence[str] = ()) -> None:
+        """Keep today's size of the indexes, once a day."""
+        self._known(folder)
+        for reader in self._readers:
+            if not folder or reader.folder.name in folder:
+                keep_growth(reader, date.today())
 
     def states(self) -> Mapping[str, IndexState]:
         """Return how much each folder's index holds, by name; one that cannot be read now is left out. Cheaper than `status`."""

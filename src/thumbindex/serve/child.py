@@ -320,6 +320,8 @@ class IndexingLoop:
     def _merge_at_rest(self, each: WatchedFolder) -> None:
         each.merge_at = _NEVER
         self._merge(each, "leisure" if each.is_quiet else "while")
+        with suppress(ThumbindexError, OSError):  # of a picture nothing hangs on
+            self._library.keep_growth([each.folder.name])
 
     def _merge(self, each: WatchedFolder, pause: Pause) -> None:
         """Merge the keyword index's segments, as many as the time allows."""

@@ -38,5 +38,5 @@ def is_open(cluster: Cluster) -> bool:
 
 
 def in_order(clusters: Sequence[Cluster]) -> list[Cluster]:
-    """Return clusters as they are best decided: what contradicts each other first, then the grey ones, the largest first, then what is merged."""
-    return sorted(clusters, key=lambda each: (not each.differs, each.zone == "same", -max(len(text.text) for text in each.standings), each.id))
+    """Return clusters as they are best decided: contradictions first, then the grey ones, the largest and most alike first, then what is merged."""
+    return sorted(clusters, key=lambda each: (not each.differs, each.zone == "same", -len(each.standings), -each.cosine, each.id))

@@ -28,7 +28,7 @@ from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathEr
 from thumbindex.model import Changes
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
-from thumbindex.serve.page import ask, note, review, why
+from thumbindex.serve.page import ask, note, review, state, why
 from thumbindex.serve.page.session import (
     OneTimeKey,
     Sessions,
@@ -50,6 +50,7 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "note": note.show,
     "why": why.show,
     "review": review.show,
+    "state": state.show,
 }
 """By the first part of its address, what shows a screen; `ask` is at `/`."""
 

@@ -1,0 +1,130 @@
+"""State: how far each index is, what was left out and why, how large it is, and how the notes became more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from thumbindex.model import FolderStatus, Growth, Problem, Progress
+from thumbindex.serve.as_json import as_json, status_payload
+from thumbindex.serve.page.visit import Screen, Visit, address, note_address
+from thumbindex.serve.wording import how_far, tuned
+
+_LISTED = 50
+"""Problems and flags of one folder that are listed: how many more there are is said."""
+
+_MOST_MONTHS_IN_TABLE = 36
+
+
+def show(visit: Visit) -> Screen:
+    """Show the state of each folder that the visitor sees."""
+    library = visit.library
+    statuses = [each if visit.is_near else _from_afar(each) for each in library.status()]
+    growth = {each.folder: each for each in library.growth()}
+    progress = visit.background.progress()
+    looked = {each.folder: each for each in library.words_known()} if visit.has("look") else {}
+    flagged = {(each.folder, each.path) for each in library.outline()} if any(status.problems or status.flagged for status in statuses) else set()
+    values = {
+        "folders": [
+            _folder(each, growth[each.folder], [one for one in progress if one.folder == each.folder], looked.get(each.folder), flagged, visit)
+            for each in statuses
+        ],
+        "notes": visit.background.notes(),
+        "looked": bool(looked),
+        "look": address("state", look="1"),
+        "busy": bool(progress),
+        "command": "thumbindex status",
+    }
+    payload = status_payload(statuses) | {"growth": as_json(tuple(growth.values()))}
+    return Screen("State", values, payload)
+
+
+def _from_afar(status: FolderStatus) -> FolderStatus:
+    """Return a status without paths of the disk: whoever asks from afar has no use for them, and they say who owns the machine."""
+    own = tuple(each for each in status.problems if not each.path.startswith(("/", "\\")) and status.root not in each.reason)
+    hidden = tuple(
+        replace(each, path="the index", reason="It cannot be read: whoever runs this server finds the reason in its log.")
+        for each in status.problems
+        if each not in own
+    )
+    kept = replace(status.tuned, reason="") if status.tuned and status.root in status.tuned.reason else status.tuned
+    return replace(status, root="", location="", problems=(*own, *hidden), tuned=kept)
+
+
+def _folder(
+    status: FolderStatus, growth: Growth, progress: Sequence[Progress], looked: Progress | None, known: set[tuple[str, str]], visit: Visit
+) -> Mapping[str, Any]:
+    state = status.state
+    condition, words = _condition(status, progress, looked, visit)
+    return {
+        "status": status,
+        "condition": condition,
+        "words": words,
+        "progress": [(each, how_far(each), _left(each)) for each in progress if each.total],
+        "age": _age(status.updated),
+        "size": f"{status.size_bytes / 1e6:,.1f} MB",
+        "parts": _parts(growth.parts),
+        "tuned": tuned(status),
+        "vectors_share": state.vectors / state.chunks if state.chunks else 0.0,
+        "problems": [_problem(status.folder, each, known) for each in status.problems[:_LISTED]],
+        "problems_left": max(0, len(status.problems) - _LISTED),
+        "flagged": [_problem(status.folder, each, known) for each in status.flagged[:_LISTED]],
+        "flagged_left": max(0, status.flagged_count - len({each.path for each in status.flagged[:_LISTED]})),
+        "growth": growth,
+        "months": growth.months[-_MOST_MONTHS_IN_TABLE:],
+        "months_left": max(0, len(growth.months) - _MOST_MONTHS_IN_TABLE),
+        "languages": [(name or "not told", count) for name, count in growth.languages],
+    }
+
+
+def _condition(status: FolderStatus, progress: Sequence[Progress], looked: Progress | None, visit: Visit) -> tuple[str, str]:
+    """Return how a folder is, as a word for its mark, and in words."""
+    if status.failure:
+        return "bad", f"The index is {status.failure}: it is built anew by whoever indexes next."
+    if status.away:
+        return "bad", "The folder is not there now. Nothing is deleted: answers come from what was read last."
+    if not status.indexed:
+        return "doubt", "Not indexed yet. It begins by itself where a server runs; `thumbindex index` does it once."
+    if looked and looked.done < looked.total:
+        return "doubt", f"Behind: {looked.total - looked.done:,} of {looked.total:,} files on disk are not indexed as they are now."
+    if progress:
+        return "doubt", "Being brought up to the disk now."
+    if not visit.library.only([status.folder]).watched():
+        return "doubt", "No process keeps it up to the disk: `thumbindex index` does it once, a server as long as it runs."
+    if status.state.pending:
+        return "doubt", f"All words can be found; {status.state.pending:,} passages have no vector yet."
+    return "good", "Fresh: all that was on disk is indexed." if looked else "A server keeps it up to the disk; nothing waits."
+
+
+def _left(progress: Progress) -> str:
+    seconds = progress.seconds_left
+    if seconds is None:
+        return ""
+    return f"about {seconds} s left" if seconds < 100 else f"about {-(-seconds // 60)} min left"
+
+
+def _age(updated: str) -> str:
+    """Say how long ago an index was last written."""
+    try:
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(updated)).total_seconds()
+    except (ValueError, TypeError):
+        return ""
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count:,} {unit}{'s' if count > 1 else ''} ago"
+    return "a moment ago"
+
+
+def _parts(parts: Sequence[tuple[str, int]]) -> list[tuple[str, str, float]]:
+    most = max((size for _, size in parts), default=1)
+    return [(name, f"{size / 1e6:,.1f} MB", round(100 * size / most, 1)) for name, size in parts]
+
+
+def _problem(folder: str, problem: Problem, known: set[tuple[str, str]]) -> tuple[str, str, str]:
+    """Return where a problem is seen, its place and its reason; a file that is not in the index has no page."""
+    line = problem.line
+    href = note_address(folder, problem.path, (line, line) if line else None) if (folder, problem.path) in known else ""
+    return href, f"{problem.path}{f', line {line}' if line else ''}", problem.reason
