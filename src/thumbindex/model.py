@@ -874,6 +874,26 @@ class FolderStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedPlace:
+    """What a passage is to a question."""
+
+    path: str
+    heading: str  # empty for the whole note
+    grade: int  # 2 answers it, 1 helps, 0 does not
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the owner judged of the answer to a question."""
+
+    query: str
+    kind: str  # of query, as it was classified
+    places: tuple[JudgedPlace, ...]
+    nothing: bool  # no note answers it
+    made: str  # ISO time of the last judgement
+
+
+@dataclass(frozen=True, slots=True)
 class GrowthDay:
     """How large an index was on one day."""
 

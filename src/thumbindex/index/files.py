@@ -79,6 +79,26 @@ class Places:
         return self.folder / "tuned.json"
 
     @property
+    def judged(self) -> Path:
+        """What the owner judged of answers."""
+        return self.folder / "judged.json"
+
+    @property
+    def judged_set(self) -> Path:
+        """The same as a set for `eval` and `tune`."""
+        return self.folder / "judged.jsonl"
+
+    @property
+    def judged_nothing(self) -> Path:
+        """The questions that no note answers, for `eval --off-topic`."""
+        return self.folder / "off-topic.jsonl"
+
+    @property
+    def judged_runs(self) -> Path:
+        """What `eval` found of that set, the last times."""
+        return self.folder / "judged-runs.json"
+
+    @property
     def growth(self) -> Path:
         """How the index grew, a row a day."""
         return self.folder / "growth.jsonl"

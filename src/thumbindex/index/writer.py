@@ -17,6 +17,7 @@ from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
 from thumbindex.index.files import Places, writing
+from thumbindex.index.judged import forget_judged
 from thumbindex.index.locks import locked
 from thumbindex.index.stamp import clear
 from thumbindex.index.store import Store, document_from_row
@@ -88,6 +89,7 @@ def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None
         return
     try:
         _forget_decisions(store, paths)
+        forget_judged(Places(store.decisions_file.parent), paths)
     except StorageError as error:  # the owner's own file keeps no note from becoming private
         _LOG.warning("%s It may name notes that are private now.", error)
     store.remove_documents(list(held))

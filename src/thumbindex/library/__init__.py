@@ -18,6 +18,7 @@ from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.editions import delete_index, mend
+from thumbindex.index.judged import keep_run, read_runs, set_lines
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import Turns, answer, checked, checked_filters, folder_state, marked
@@ -27,6 +28,7 @@ from thumbindex.library.embedding import RememberedQueries, RememberedScores, em
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, index_folders, is_up_to_date, open_directories
+from thumbindex.library.judged import judge, judge_nothing, judged_in, judged_of, take_out
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
@@ -59,6 +61,7 @@ from thumbindex.model import (
     Growth,
     IndexReport,
     IndexState,
+    Judged,
     Judgement,
     NoteList,
     NotePage,
@@ -495,6 +498,44 @@ class Library:
             if not reader.folder.places.store.exists():
                 raise UsageError(f"There is no index of {reader.folder.root}: run `thumbindex index` first.")
         return chosen
+
+    # -------------------------------------------------------------- what the owner judges of answers
+
+    def judge(self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = "") -> Judged:
+        """Keep what a passage is to a question (2 answers, 1 helps, 0 does not), or with None take that back; return what is judged of it then."""
+        (reader,) = self._with_index([folder])
+        return judge(reader, query, kind, path, heading, grade)
+
+    def judge_nothing(self, query: str, *, folder: str, kind: str = "", holds_nothing: bool = True) -> Judged:
+        """Keep that no note answers a question, or take that back."""
+        (reader,) = self._with_index([folder])
+        return judge_nothing(reader, query, kind, holds_nothing=holds_nothing)
+
+    def unjudge(self, query: str, *, folder: str) -> None:
+        """Take a question out, with all that was judged of it."""
+        (reader,) = self._with_index([folder])
+        take_out(reader, query)
+
+    def judged(self) -> Mapping[str, tuple[Judged, ...]]:
+        """Return by folder what was judged, the oldest first; of notes that are gone or private now nothing."""
+        return {reader.folder.name: judged_in(reader) for reader in self._readers}
+
+    def judged_set(self, folder: str) -> str:
+        """Return the questions of a folder that some note answers, as `eval` and `tune` read them: an object a line."""
+        return "".join(f"{line}\n" for reader in self._within(folder) for line in set_lines(judged_in(reader)))
+
+    def judged_runs(self, folder: str) -> tuple[dict[str, Any], ...]:
+        """Return the last results of `eval` for that set that were kept, the newest first."""
+        return tuple(each for reader in self._within(folder) for each in read_runs(reader.folder.places))
+
+    def keep_judged_run(self, folder: str, result: dict[str, Any]) -> None:
+        """Keep a result of `eval` for that set beside the one before it."""
+        for reader in self._within(folder):
+            keep_run(reader.folder.places, result)
+
+    def grades(self, query: str) -> Mapping[tuple[str, str, str], int]:
+        """Return what was judged of a question: grades by folder, path and heading."""
+        return judged_of(self._readers, query)
 
     # -------------------------------------------------------------- keeping the indexes up to the disk
 

@@ -337,6 +337,11 @@ class Background:
         return tuple(name for name, _ in library.folders) if library else ()
 
     @property
+    def opening(self) -> Opening:
+        """What is served, as a command of its own would open it."""
+        return self._opening
+
+    @property
     def is_settled(self) -> bool:
         """Tell whether it is known which folders are served; until then the client may say so."""
         return self._settled.is_set()
@@ -547,6 +552,7 @@ class BackgroundView:
     def __init__(self, background: Background, folders: frozenset[str]) -> None:
         self.folders, self.names = folders, tuple(sorted(folders))
         self._background = background
+        self.opening = background.opening
         self.start, self.start_soon = background.start, background.start_soon
         self.library = partial(background.library, folders)
         self.await_words, self.await_model = partial(background.await_words, only=folders), partial(background.await_model, only=folders)

@@ -339,7 +339,7 @@ def forget(
 app.command("why", examples=("why plans.md who decides about the budget", 'why "plans.md#Budget" "who decides?" --limit 10'))(why_note)
 app.command("doctor", examples=("doctor", "doctor --folder notes --json"))(doctor)
 app.add_typer(duplicates, name="duplicates", epilog=shown_examples(("duplicates --folder notes", "duplicates --grey", "duplicates review")))
-app.command("tune", examples=("tune --folder notes", "tune --folder notes --undo"))(tune_folder)
+app.command("tune", examples=("tune --folder notes", "tune --folder notes --dry-run", "tune --folder notes --undo"))(tune_folder)
 app.command("eval", examples=("eval --from-links --folder notes", "eval queries.jsonl --folder notes --report results"))(evaluate_queries)
 app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)
 app.command("completion", examples=("completion bash", "completion fish"))(completion)

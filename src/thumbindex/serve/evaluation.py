@@ -171,10 +171,13 @@ def tune_folder(
     opening: Opening,
     queries: Annotated[Path | None, typer.Option("--queries", metavar="FILE", help="Your own labeled queries, beside those in the notes.")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Go back to the defaults.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide and say so, but keep nothing.")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Decide from a folder's own links and descriptions how it is searched best; the defaults stay where nothing is clearly better."""
     untuned = chosen_here(opening).over(_UNTUNED)
+    if undo and dry_run:
+        raise UsageError("--undo and --dry-run exclude each other: give one of them.")
     if undo:
         with open_for(ctx, untuned) as library:
             undone = library.undo_tuned()
@@ -198,13 +201,13 @@ def tune_folder(
         with ProgressDisplay() as show:
             found = tune(library, folder.config, given, show, announce)
         payload = tuning_payload(found)
-        if found.tried:  # else nothing was decided, and what was found before holds
+        if found.tried and not dry_run:  # else nothing was decided, and what was found before holds
             made = datetime.now().astimezone().isoformat(timespec="seconds")
             library.keep_tuned(Tuned(found.settings, found.reason, made, found.model, payload))
     if as_json:
-        print_json({"folder": folder.name, "location": str(folder.places.tuned) if found.tried else None, **payload})
+        print_json({"folder": folder.name, "location": str(folder.places.tuned) if found.tried and not dry_run else None, **payload})
     else:
-        print_tuning(found, folder)
+        print_tuning(found, folder, dry_run=dry_run)
     return FOUND
 
 
@@ -241,7 +244,7 @@ def _rounded(*numbers: float) -> list[float]:
     return [round(number, 4) for number in numbers]
 
 
-def print_tuning(found: Tuning, folder: Folder) -> None:
+def print_tuning(found: Tuning, folder: Folder, *, dry_run: bool = False) -> None:
     """Print what was tried, what the choice does to each kind of query, and what was decided."""
     console = output()
     if found.tried:
@@ -258,6 +261,8 @@ def print_tuning(found: Tuning, folder: Folder) -> None:
     for key, value in found.settings.items():
         console.print(plain(f"  {key} = {as_written(value)}"))
     kept = f"kept in {folder.places.tuned}; `thumbindex tune --undo` deletes it; {found.seconds:.0f} s"
-    if not found.tried:
+    if dry_run:
+        kept = f"nothing was kept: without --dry-run it would be; {found.seconds:.0f} s"
+    elif not found.tried:
         kept = f"nothing was decided: {'what was kept before stays' if folder.places.tuned.exists() else 'nothing is kept'}"
     print_line(kept, "dim")

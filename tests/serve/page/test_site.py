@@ -10,7 +10,8 @@ from thumbindex.serve.http.app import Site
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.page.session import CHECK_SECONDS, LONGEST_SECONDS, OneTimeKey, Sessions, cookie_name
-from thumbindex.serve.page.site import FORMS, HEADERS, SCREENS, own_address, static, static_files
+from thumbindex.serve.page.site import FORMS, HEADERS, SCREENS, static, static_files
+from thumbindex.serve.page.visit import own_address
 
 SCREEN_PATHS = ["/" if name == "ask" else f"/{name}" for name in SCREENS if name != "note"]
 

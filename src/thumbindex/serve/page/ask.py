@@ -127,6 +127,7 @@ def show(visit: Visit) -> Screen:
         empty = {"answer": None, "names": (), "recent": recent, "notes": sum(each.documents for each in library.states().values())}
         return Screen("Ask", values | empty, {"query": "", "results": []})
     answer = library.marked(asked.ask(library))
+    grades = library.grades(asked.text) if visit.may_write else {}
     said = {
         "answer": answer,
         "recent": (),
@@ -135,7 +136,8 @@ def show(visit: Visit) -> Screen:
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
         "lines": [*filter_lines(answer.filters, answer.unmet, answer.undated), *filter(None, [without_vectors(answer.index)])],
         "chips": _chips(asked),
-        "cards": [_card(each, visit) for each in answer.passages],
+        "cards": [_card(each, visit, grades) for each in answer.passages],
+        "here": address("ask", **asked.values()),
         "foot": foot(answer, visit.background.progress()),
         # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
         "why": address("why", **asked.values() | {"path": "", "glob": asked.path}),
@@ -175,7 +177,7 @@ def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
 # ------------------------------------------------------------------ a passage
 
 
-def _card(passage: Passage, visit: Visit) -> Mapping[str, Any]:
+def _card(passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], int]) -> Mapping[str, Any]:
     """Return what a card shows of a passage."""
     lines = lines_of(passage)
     matched = matched_lines(passage)
@@ -191,13 +193,22 @@ def _card(passage: Passage, visit: Visit) -> Mapping[str, Any]:
         "more": plural(len(lines) - len(shown), "more line"),
         "range": line_range(*span),
         "flags": passage_flags(passage),
-        "facts": [(name.replace("_", " "), value) for name in PASSAGE_FACTS if (value := getattr(passage, name))],
+        "facts": _facts(passage),
         "copies": [_place(each.folder, each.path, each.start_line, each.end_line) for each in passage.also_in[:_COPIES_LINKED]],
         "copies_left": max(0, len(passage.also_in) - _COPIES_LINKED),
         "disagrees": [_disagreement(each) for each in passage.disagrees],
         "opens": _opens(passage, root) if visit.is_near else (),
         "heading": passage.heading,
+        "grade": str(grades.get((passage.folder, passage.path, passage.heading), "")),
     }
+
+
+def _facts(passage: Passage) -> list[tuple[str, str]]:
+    """Return all that is known of a passage that stands in several places or is disagreed with, of any other one its day."""
+    if passage.also_in or passage.disagrees:
+        return [(name.replace("_", " "), value) for name in PASSAGE_FACTS if (value := getattr(passage, name))]
+    day = passage.updated or passage.created
+    return [("dated", day)] if day else []
 
 
 def _opens(passage: Passage, root: Path) -> Sequence[tuple[str, str]]:

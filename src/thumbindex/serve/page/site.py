@@ -28,7 +28,7 @@ from thumbindex.errors import ThumbindexError, UnknownFolderError, UnknownPathEr
 from thumbindex.model import Changes
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
-from thumbindex.serve.page import ask, note, review, state, why
+from thumbindex.serve.page import ask, judge, note, review, state, why
 from thumbindex.serve.page.session import (
     OneTimeKey,
     Sessions,
@@ -38,7 +38,7 @@ from thumbindex.serve.page.session import (
     is_own_form,
     set_cookie,
 )
-from thumbindex.serve.page.visit import Done, Download, NotAllowedError, NotThereError, Screen, Visit, address, note_address
+from thumbindex.serve.page.visit import Done, Download, NotAllowedError, NotThereError, Screen, Visit, address, note_address, own_address
 from thumbindex.settings import HttpSettings
 from thumbindex.text import line_range, plural
 
@@ -51,6 +51,7 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "why": why.show,
     "review": review.show,
     "state": state.show,
+    "judge": judge.show,
 }
 """By the first part of its address, what shows a screen; `ask` is at `/`."""
 
@@ -58,11 +59,18 @@ FORMS: Mapping[tuple[str, str], Callable[[Visit], Done]] = {
     ("review", "decide"): review.decide,
     ("review", "undo"): review.undo,
     ("review", "import"): review.take_in,
+    ("judge", "mark"): judge.mark,
+    ("judge", "nothing"): judge.nothing,
+    ("judge", "out"): judge.take_out,
+    ("judge", "eval"): judge.evaluate,
+    ("judge", "tune"): judge.tune,
+    ("judge", "stop"): judge.stop,
 }
 """By screen and name, what a form does."""
 
 DOWNLOADS: Mapping[tuple[str, str], Callable[[Visit], Download]] = {
     ("review", "export"): review.export,
+    ("judge", "export"): judge.export,
 }
 """By screen and name, files that are handed out."""
 
@@ -476,13 +484,6 @@ def _raw_path(request: Request) -> str:
 def _target(request: Request) -> str:
     """Return the address that was asked for, as it was written."""
     return _raw_path(request) + (f"?{request.url.query}" if request.url.query else "")
-
-
-def own_address(target: str) -> str:
-    """Return an address of this page, as it was given; `/` for what leads anywhere else."""
-    parts = urlsplit(target)
-    is_own = target.startswith("/") and not target.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
-    return target if is_own and target.isprintable() and "\\" not in target else "/"
 
 
 def _wants_json(request: Request) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from thumbindex.errors import UsageError
 from thumbindex.serve.tools import LONGEST_ARGUMENT, MOST_VALUES, read_lines, replace_surrogates
@@ -123,3 +123,10 @@ def note_address(folder: str, path: str, lines: tuple[int, int] | None = None, f
     place = "/".join(quote(each.encode("utf-8", "surrogateescape"), safe="") for each in (folder, *path.split("/")))
     query = f"?lines={lines[0]}-{lines[1]}" if lines else ""
     return f"/note/{place}{query}{f'#{quote(fragment)}' if fragment else f'#L{lines[0]}' if lines else ''}"
+
+
+def own_address(target: str) -> str:
+    """Return an address of this page, as it was given; `/` for what leads anywhere else."""
+    parts = urlsplit(target)
+    is_own = target.startswith("/") and not target.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
+    return target if is_own and target.isprintable() and "\\" not in target else "/"

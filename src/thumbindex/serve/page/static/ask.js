@@ -112,3 +112,32 @@ shown(() => {
     }
   }, { once: true });
 });
+
+// Thumbs: kept without leaving the page.
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.matches(".judging")) return;
+  event.preventDefault();
+  const pressed = event.submitter;
+  const given = new URLSearchParams(new FormData(form));
+  if (pressed?.name) given.set(pressed.name, pressed.value);
+  const wasOn = pressed?.getAttribute("aria-pressed") === "true";
+  if (pressed?.dataset.grade === "nothing" && wasOn) given.set("take_back", "1");
+  let answer;
+  try {
+    answer = await fetch(form.action, { method: "POST", body: given, headers: { Accept: "application/json" } });
+  } catch {
+    announce("The server does not answer.");
+    return;
+  }
+  if (!answer.ok) {
+    announce((await answer.json().catch(() => ({}))).error ?? "This could not be kept.");
+    return;
+  }
+  for (const each of form.querySelectorAll("button")) {
+    const isOn = each === pressed && !wasOn;
+    each.setAttribute("aria-pressed", String(isOn));
+    if (each.name) each.value = isOn ? "take_back" : each.dataset.grade;
+  }
+  announce(wasOn ? "Taken back" : `Kept: ${pressed.textContent.trim()}`);
+});

@@ -1,0 +1,130 @@
+"""What the owner judged of answers: it cannot be made anew, so it is a plain file beside the index, written whole, and no rebuild touches it.
+
+Beside it stand the same judgements as the sets that `eval` and `tune` read.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError, UsageError
+from thumbindex.index.files import Places, read_shared, write_whole, writing
+from thumbindex.index.locks import locked
+from thumbindex.model import Judged, JudgedPlace
+from thumbindex.text import text_digest
+
+MOST_QUESTIONS = 10_000
+"""That are kept: more than anybody judges by hand."""
+
+_PATIENCE_SECONDS = 5.0
+"""For another process that judges: it needs milliseconds."""
+
+_RUNS_KEPT = 2
+"""Results of `eval` that are kept: the last one is compared with the one before it."""
+
+
+def key_of(query: str) -> str:
+    """Return what two ways of typing one question have in common."""
+    return " ".join(query.casefold().split())
+
+
+def read_judged(places: Places) -> tuple[Judged, ...]:
+    """Return what was judged, the oldest first. Raises IndexDamagedError where the file cannot be read: it is never written over then."""
+    try:
+        facts = places.judged.stat()
+    except OSError:
+        return ()
+    return _read(places.judged, facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, modified: int, size: int) -> tuple[Judged, ...]:
+    try:
+        rows = json.loads(read_shared(path))["judged"]
+        return tuple(_judged(each) for each in rows)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise IndexDamagedError(f"{path}: what was judged cannot be read ({error}): mend the file, or move it away to begin anew.") from error
+
+
+def _judged(row: dict[str, Any]) -> Judged:
+    judged = tuple(JudgedPlace(str(each["path"]), str(each["heading"]), int(each["grade"])) for each in row["places"])
+    return Judged(str(row["query"]), str(row["kind"]), judged, bool(row["nothing"]), str(row["made"]))
+
+
+def change_judged(places: Places, change: Callable[[list[Judged]], Sequence[Judged]]) -> tuple[Judged, ...]:
+    """Change what was judged, one process after the other; return what is kept. Raises StorageError, UsageError where it would be too much."""
+    if not places.folder.is_dir():
+        raise UsageError("There is no index yet: what is judged is kept beside it.")
+    until = time.monotonic() + _PATIENCE_SECONDS
+
+    def wait() -> None:
+        if time.monotonic() > until:
+            raise IndexBusyError("Another process is keeping judgements: try again in a moment.")
+
+    with locked(places.folder / "judged.lock", wait):
+        kept = tuple(each for each in change(list(read_judged(places))) if each.places or each.nothing)
+        if len(kept) > MOST_QUESTIONS:
+            raise UsageError(f"{MOST_QUESTIONS:,} questions are judged: take some out before others are added.")
+        with writing(places.folder):
+            rows = [{**asdict(each), "places": [asdict(place) for place in each.places]} for each in kept]
+            write_whole(places.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True)
+            write_whole(places.judged_set, "".join(f"{line}\n" for line in set_lines(kept)))
+            write_whole(places.judged_nothing, "".join(f"{line}\n" for line in nothing_lines(kept)))
+    return kept
+
+
+def set_lines(judged: Sequence[Judged]) -> list[str]:
+    """Return the questions that some note answers, as `eval` and `tune` read them."""
+    return [
+        _line(each, relevant=[{"path": one.path, **({"heading": one.heading} if one.heading else {}), "grade": one.grade} for one in good])
+        for each in judged
+        if (good := [one for one in each.places if one.grade > 0])
+    ]
+
+
+def nothing_lines(judged: Sequence[Judged]) -> list[str]:
+    """Return the questions that no note answers, as `eval --off-topic` reads them."""
+    return [_line(each, kind="off-topic") for each in judged if each.nothing]
+
+
+def _line(judged: Judged, **more: Any) -> str:
+    return json.dumps({"id": text_digest(key_of(judged.query)), "query": judged.query, "kind": judged.kind, **more}, ensure_ascii=False)
+
+
+def forget_judged(places: Places, paths: Sequence[str]) -> None:
+    """Take out what was judged of notes that may not be named any more, and the questions that only they answered."""
+    gone = set(paths)
+    if any(one.path in gone for each in read_judged(places) for one in each.places):
+        change_judged(places, lambda judged: [_without(each, gone) for each in judged])
+        places.judged_runs.unlink(missing_ok=True)
+
+
+def _without(judged: Judged, gone: set[str]) -> Judged:
+    left = tuple(each for each in judged.places if each.path not in gone)
+    return Judged(judged.query, judged.kind, left, judged.nothing, judged.made)
+
+
+# ------------------------------------------------------------------ what a run of `eval` found
+
+
+def read_runs(places: Places) -> tuple[dict[str, Any], ...]:
+    """Return the last results of `eval`, the newest first; none where they cannot be read."""
+    try:
+        found = json.loads(read_shared(places.judged_runs))
+    except (OSError, ValueError):
+        return ()
+    return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+
+
+def keep_run(places: Places, result: dict[str, Any]) -> None:
+    """Keep a result of `eval` before those of earlier runs. Raises StorageError."""
+    try:
+        write_whole(places.judged_runs, json.dumps([result, *read_runs(places)][:_RUNS_KEPT], ensure_ascii=False))
+    except OSError as error:
+        raise StorageError(f"{places.judged_runs}: the result cannot be kept ({error.strerror}).") from error

@@ -1,0 +1,271 @@
+"""Judge: thumbs at answers become questions that `eval` and `tune` ask; what they find is shown, and nothing is applied by itself."""
+
+from __future__ import annotations
+
+import random
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thumbindex.errors import UsageError
+from thumbindex.model import Judged
+from thumbindex.serve.as_json import as_json
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.page.runs import Run, Runs
+from thumbindex.serve.page.visit import Done, Download, NotAllowedError, Screen, Visit, address, note_address, own_address
+from thumbindex.settings import LONGEST_QUERY
+from thumbindex.text import text_digest
+
+RUNS = Runs()
+"""Of this process: its server serves one set of folders."""
+
+LEAST_QUERIES = 30
+"""From so many questions on tuning decides (`study.tune.LEAST_QUERIES`; a test compares the two)."""
+
+GRADES = {"2": "answers", "1": "helps", "0": "does not"}
+
+_PAGE = 100
+
+_DRAWS = 1_000
+
+_SIDE = 260
+"""Pixels of the picture of two runs."""
+
+
+def show(visit: Visit) -> Screen:
+    """List what was judged, and what the last runs found."""
+    judged = {folder: each for folder, each in visit.library.judged().items() if each}
+    names = [name for name, _ in visit.library.folders]
+    folder = visit.text("folder") or next(iter(judged), names[0] if names else "")
+    if folder and folder not in names:
+        raise UsageError(f"There is no folder {folder!r}.")
+    own = judged.get(folder, ())
+    page = visit.number("page", 1, 1, 10_000)
+    part = list(reversed(own))[(page - 1) * _PAGE : page * _PAGE]
+    runs = visit.library.judged_runs(folder) if folder and visit.may_write else ()
+    evaluated, tuned = (RUNS.last(name, folder) if visit.may_write else None for name in ("eval", "tune"))
+    if evaluated and evaluated.state == "done" and evaluated.result and _is_new(evaluated, runs):
+        visit.library.keep_judged_run(folder, {"made": evaluated.began, "result": evaluated.result})
+        runs = visit.library.judged_runs(folder)
+    values = {
+        "folder": folder,
+        "folders": [(name, len(judged.get(name, ())), address("judge", folder=name)) for name in names],
+        "entries": [_entry(folder, each) for each in part],
+        "pages": [(n, address("judge", folder=folder, page=n)) for n in range(1, -(-len(own) // _PAGE) + 1)] if len(own) > _PAGE else (),
+        "page": page,
+        "questions": sum(any(place.grade for place in each.places) for each in own),
+        "nothings": sum(each.nothing for each in own),
+        "least": LEAST_QUERIES,
+        "grades": GRADES,
+        "runs": [each for each in (evaluated, tuned) if each],
+        "busy": RUNS.busy() if visit.may_write else None,
+        "quality": _quality(runs[0]["result"], own) if runs else (),
+        "compared": _compared(runs, own) if len(runs) > 1 else None,
+        "ablation": _ablation(runs[0]["result"]) if runs else (),
+        "verdict": tuned.result if tuned and tuned.state == "done" else None,
+        "commands": _commands(visit, folder),
+    }
+    payload = {"judged": {name: as_json(each) for name, each in judged.items()}}
+    return Screen("Judge", values, payload)
+
+
+def _is_new(run: Run, runs: Sequence[Mapping[str, Any]]) -> bool:
+    return not any(each.get("made") == run.began for each in runs)
+
+
+def _entry(folder: str, judged: Judged) -> Mapping[str, Any]:
+    return {
+        "query": judged.query,
+        "ask": address("ask", q=judged.query),
+        "kind": judged.kind,
+        "nothing": judged.nothing,
+        "made": judged.made[:16].replace("T", " "),
+        "places": [
+            {
+                "href": note_address(folder, each.path) + (address("", heading=each.heading)[1:] if each.heading else ""),
+                "words": each.path + (f"#{each.heading}" if each.heading else ""),
+                "path": each.path,
+                "heading": each.heading,
+                "grade": str(each.grade),
+            }
+            for each in judged.places
+        ],
+    }
+
+
+def _commands(visit: Visit, folder: str) -> Mapping[str, str]:
+    """Return the commands that do the same; their paths are for who is on this machine."""
+    places = {each.name: each.places for each in visit.library.opened}
+    if not visit.is_near or folder not in places:
+        return {"eval": "thumbindex eval judged.jsonl", "tune": "thumbindex tune --queries judged.jsonl", "undo": "thumbindex tune --undo"}
+    own, root = str(places[folder].judged_set), str(dict(visit.library.folders)[folder])
+    return {
+        "eval": shlex.join(["thumbindex", "eval", own, "--folder", root]),
+        "tune": shlex.join(["thumbindex", "tune", "--queries", own, "--folder", root]),
+        "undo": shlex.join(["thumbindex", "tune", "--undo", "--folder", root]),
+    }
+
+
+# ------------------------------------------------------------------ what is judged
+
+
+def mark(visit: Visit) -> Done:
+    """Keep what a passage is to a question, or take that back."""
+    query, folder, path = visit.text("query", LONGEST_QUERY), visit.text("folder"), visit.text("path")
+    given = visit.choice("grade", ("2", "1", "0", "take_back"))
+    grade = None if given == "take_back" else int(given)
+    if not path or not folder:
+        raise UsageError("Which passage? Its folder or path is missing.")
+    kept = visit.library.judge(query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit))
+    return Done(_back(visit, folder), {"query": kept.query, "places": as_json(kept.places), "grade": grade})
+
+
+def nothing(visit: Visit) -> Done:
+    """Keep that the notes do not hold an answer, in each folder that was asked, or take that back."""
+    query, folders = visit.text("query", LONGEST_QUERY), visit.texts("folder") or tuple(name for name, _ in visit.library.folders)
+    holds_nothing = not visit.has("take_back")
+    for folder in folders:
+        visit.library.judge_nothing(query, folder=folder, kind=_kind(visit), holds_nothing=holds_nothing)
+    return Done(_back(visit, folders[0] if folders else ""), {"query": query, "nothing": holds_nothing})
+
+
+def take_out(visit: Visit) -> Done:
+    """Take a question out, with all that was judged of it."""
+    folder = visit.text("folder")
+    visit.library.unjudge(visit.text("query", LONGEST_QUERY), folder=folder)
+    return Done(_back(visit, folder), {})
+
+
+def _kind(visit: Visit) -> str:
+    return visit.text("kind")[:40]
+
+
+def _back(visit: Visit, folder: str) -> str:
+    target = own_address(visit.text("back", 2 * LONGEST_QUERY))
+    return target if target != "/" else address("judge", folder=folder)
+
+
+def export(visit: Visit) -> Download:
+    """Hand out the set of a folder, as `eval` and `tune` read it."""
+    if not visit.may_write:
+        raise NotAllowedError("Judgements are handed out to those who may judge (`serve.http.writers`).")
+    folder = visit.text("folder") or next(iter(dict(visit.library.folders)), "")
+    return Download("judged.jsonl", "application/x-ndjson", visit.library.judged_set(folder).encode("utf-8", "replace"))
+
+
+# ------------------------------------------------------------------ runs
+
+
+def evaluate(visit: Visit) -> Done:
+    """Start `eval` of a folder's set in a process of its own."""
+    folder, opening = _asked(visit)
+    places = {each.name: each.places for each in visit.library.opened}[folder]
+    if not places.judged_set.exists() or not places.judged_set.stat().st_size:
+        raise UsageError("No question has an answer yet: judge some first, on Ask.")
+    more = ["--off-topic", str(places.judged_nothing)] if places.judged_nothing.exists() and places.judged_nothing.stat().st_size else []
+    more += ["--ablate"] if visit.has("ablate") else []
+    RUNS.start("eval", folder, ["eval", str(places.judged_set), "--json", *more, *opening.arguments()])
+    return Done(address("judge", folder=folder), {"started": "eval"})
+
+
+def tune(visit: Visit) -> Done:
+    """Start `tune --dry-run` of a folder in a process of its own: it decides, and keeps nothing."""
+    folder, opening = _asked(visit)
+    places = {each.name: each.places for each in visit.library.opened}[folder]
+    given = ["--queries", str(places.judged_set)] if places.judged_set.exists() and places.judged_set.stat().st_size else []
+    RUNS.start("tune", folder, ["tune", "--dry-run", "--json", *given, *opening.arguments()])
+    return Done(address("judge", folder=folder), {"started": "tune"})
+
+
+def stop(visit: Visit) -> Done:
+    """Stop the run that is under way."""
+    RUNS.stop()
+    return Done(address("judge", folder=visit.text("folder")), {"stopped": True})
+
+
+def _asked(visit: Visit) -> tuple[str, Opening]:
+    """Return the folder of a run, and how a command of its own opens it."""
+    folder, roots = visit.text("folder"), dict(visit.library.folders)
+    if folder not in roots:
+        raise UsageError("Which folder? Its name is missing, or there is none of that name.")
+    own = visit.background.opening
+    return folder, Opening((str(roots[folder]),), own.index, own.config, own.overrides)
+
+
+# ------------------------------------------------------------------ pictures
+
+
+def _by_query(result: Mapping[str, Any]) -> dict[str, float]:
+    return {str(id_): float(score) for one in result.get("sets", ()) for id_, score in one.get("by_query", {}).items()}
+
+
+def _quality(result: Mapping[str, Any], judged: Sequence[Judged]) -> list[Mapping[str, Any]]:
+    """Return nDCG@10 of all questions and of each kind, with the bounds of 95 of 100 draws."""
+    scores, kinds = _by_query(result), {_id(each): each.kind or "unknown" for each in judged}
+    groups: dict[str, list[float]] = {"all": list(scores.values())}
+    for id_, score in scores.items():
+        groups.setdefault(kinds.get(id_, "taken out since"), []).append(score)
+    rows: list[Mapping[str, Any]] = []
+    for kind, values in groups.items():
+        (low, high), mean = _interval(values), _mean(values)
+        drawn = {f"{name}_x": round(200 * value, 1) for name, value in (("mean", mean), ("low", low), ("high", high))}
+        rows.append({"kind": kind, "n": len(values), "mean": mean, "low": low, "high": high, **drawn})
+    return rows if scores else []
+
+
+def _id(judged: Judged) -> str:
+    return text_digest(" ".join(judged.query.casefold().split()))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return between what the mean lies in 95 of 100 draws of the questions (bootstrap)."""
+    drawn = random.Random(0)
+    means = sorted(_mean(drawn.choices(values, k=len(values))) for _ in range(_DRAWS)) if values else [0.0]
+    return means[int(0.025 * len(means))], means[min(len(means) - 1, int(0.975 * len(means)))]
+
+
+def _compared(runs: Sequence[Mapping[str, Any]], judged: Sequence[Judged]) -> Mapping[str, Any] | None:
+    """Return the questions of two runs as dots, each where it was before and is now."""
+    now, before = _by_query(runs[0]["result"]), _by_query(runs[1]["result"])
+    texts = {_id(each): each.query for each in judged}
+    both = [id_ for id_ in now if id_ in before]
+    dots: list[dict[str, Any]] = [
+        {
+            "x": round(20 + (_SIDE - 40) * before[id_], 1),
+            "y": round(_SIDE - 20 - (_SIDE - 40) * now[id_], 1),
+            "query": texts.get(id_, id_),
+            "ask": address("ask", q=texts[id_]) if id_ in texts else "",
+            "before": f"{before[id_]:.2f}",
+            "now": f"{now[id_]:.2f}",
+            "moved": round(now[id_] - before[id_], 4),
+        }
+        for id_ in both
+    ]
+    if not dots:
+        return None
+    moved = sorted((each for each in dots if each["moved"]), key=lambda each: each["moved"])
+    return {
+        "side": _SIDE,
+        "dots": dots,
+        "moved": moved,
+        "better": sum(each["moved"] > 0 for each in moved),
+        "worse": sum(each["moved"] < 0 for each in moved),
+    }
+
+
+def _ablation(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what each switched stage changed, as bars; gray where 0 lies in its interval."""
+    rows = []
+    for each in result.get("ablation", ()):
+        found = each.get("difference")
+        if found:
+            mean, low, high = (float(found[name]) for name in ("difference", "low", "high"))
+            rows.append({"name": each["name"], "mean": mean, "low": low, "high": high, "is_noise": low <= 0 <= high})
+    most = max((abs(bound) for row in rows for bound in (row["low"], row["high"])), default=0.0) or 1.0
+    for row in rows:
+        row |= {"x": round(100 + 95 * min(0.0, row["mean"]) / most, 1), "width": round(95 * abs(row["mean"]) / most, 1)}
+    return sorted(rows, key=lambda row: row["mean"])
