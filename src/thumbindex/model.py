@@ -874,6 +874,41 @@ class FolderStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class MapNote:
+    """A note on the map."""
+
+    path: str
+    title: str
+    x: float | None  # from -1 to 1; None where it has no place yet
+    y: float | None
+    links: int  # to notes of the map
+    backlinks: int  # from notes of the map
+    tags: tuple[str, ...]
+    date: str  # ISO day, empty where none is known
+    language: str
+
+
+class NearPair(NamedTuple):
+    """Two notes that are near by meaning and not linked either way: their positions among the map's notes."""
+
+    first: int
+    second: int
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoteMap:
+    """The map of one folder."""
+
+    folder: str
+    notes: tuple[MapNote, ...]
+    links: tuple[tuple[int, int], ...]  # positions among the notes, from and to
+    near: tuple[NearPair, ...]  # the nearest first
+    left_out: int  # notes, where there are too many
+    missing: str  # why notes have no places, in a sentence; empty where they have
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedPlace:
     """What a passage is to a question."""
 

@@ -99,6 +99,11 @@ class Places:
         return self.folder / "judged-runs.json"
 
     @property
+    def map(self) -> Path:
+        """Where the notes lie on the folder's map."""
+        return self.folder / "map.json"
+
+    @property
     def growth(self) -> Path:
         """How the index grew, a row a day."""
         return self.folder / "growth.jsonl"

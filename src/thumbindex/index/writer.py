@@ -18,6 +18,7 @@ from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
 from thumbindex.index.files import Places, writing
 from thumbindex.index.judged import forget_judged
+from thumbindex.index.layout import forget_on_map
 from thumbindex.index.locks import locked
 from thumbindex.index.stamp import clear
 from thumbindex.index.store import Store, document_from_row
@@ -89,7 +90,9 @@ def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None
         return
     try:
         _forget_decisions(store, paths)
-        forget_judged(Places(store.decisions_file.parent), paths)
+        places = Places(store.decisions_file.parent)
+        forget_judged(places, paths)
+        forget_on_map(places, set(paths))
     except StorageError as error:  # the owner's own file keeps no note from becoming private
         _LOG.warning("%s It may name notes that are private now.", error)
     store.remove_documents(list(held))

@@ -29,6 +29,7 @@ from thumbindex.library.folders import Folder, find_folders, find_indexes, opene
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, index_folders, is_up_to_date, open_directories
 from thumbindex.library.judged import judge, judge_nothing, judged_in, judged_of, take_out
+from thumbindex.library.map import lay_out, note_map
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
@@ -64,6 +65,7 @@ from thumbindex.model import (
     Judged,
     Judgement,
     NoteList,
+    NoteMap,
     NotePage,
     OutlineEntry,
     Passage,
@@ -429,6 +431,17 @@ class Library:
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
         return tuple(status_of(reader) for reader in self._readers)
+
+    def map(self, folder: str) -> NoteMap:
+        """Return the map of a folder: where its notes lie, how they are linked, and what is near and not linked."""
+        self._known([folder])
+        return next(note_map(reader) for reader in self._within(folder))
+
+    def lay_out(self, folder: Sequence[str] = (), *, interrupted: Callable[[], bool] = lambda: False, is_asked: bool = False) -> bool:
+        """Lay maps out where much has changed since; tell whether one was. Raises UsageError where it `is_asked` for and cannot be done."""
+        self._known(folder)
+        chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
+        return sum(lay_out(reader, interrupted, is_asked=is_asked) for reader in chosen) > 0
 
     def growth(self) -> tuple[Growth, ...]:
         """Return of each folder what its notes are by month and language, and how its index grew."""

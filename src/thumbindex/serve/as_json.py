@@ -21,6 +21,7 @@ from thumbindex.model import (
     IndexReport,
     IngestionCounts,
     NoteList,
+    NoteMap,
     OutlineEntry,
     Passage,
     Progress,
@@ -117,6 +118,12 @@ def related_payload(related: Related, limit: int) -> dict[str, Any]:
 def broken_payload(found: BrokenLinks) -> dict[str, Any]:
     """Return what `broken --json` prints."""
     return {"links": as_json(found.links), "unmet": as_json(found.unmet)}
+
+
+def map_payload(found: NoteMap) -> dict[str, Any]:
+    """Return a folder of what `map --json` prints: links and pairs are positions among the notes."""
+    near = [{"first": pair.first, "second": pair.second, "cosine": pair.cosine} for pair in found.near]
+    return {**as_json(found), "links": [list(each) for each in found.links], "near": near}
 
 
 def verification_payload(found: Verification) -> dict[str, Any]:

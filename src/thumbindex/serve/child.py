@@ -320,8 +320,10 @@ class IndexingLoop:
     def _merge_at_rest(self, each: WatchedFolder) -> None:
         each.merge_at = _NEVER
         self._merge(each, "leisure" if each.is_quiet else "while")
-        with suppress(ThumbindexError, OSError):  # of a picture nothing hangs on
+        with suppress(ThumbindexError, OSError):  # on a picture nothing hangs
             self._library.keep_growth([each.folder.name])
+            if each.vectors_at == _NEVER:
+                self._library.lay_out([each.folder.name], interrupted=self._are_words_due)
 
     def _merge(self, each: WatchedFolder, pause: Pause) -> None:
         """Merge the keyword index's segments, as many as the time allows."""

@@ -25,7 +25,7 @@ from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.folders import add, folders, remove
 from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.serve.last_answer import erase_answer, open_result, remember_answer
-from thumbindex.serve.notes import broken, index_words, named_here, orphans, outline, read, related, verify
+from thumbindex.serve.notes import broken, index_words, map_notes, named_here, orphans, outline, read, related, verify
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import (
     AlsoOption,
@@ -281,6 +281,7 @@ app.command(examples=("related Ideas/tea.md", "related Ideas/tea.md --limit 3"))
 app.command(examples=("verify --file answer.md", """verify 'plans.md#Budget (lines 3-9) says "4,000 euros"'"""))(verify)
 app.command(examples=("broken", "broken --path 'Ideas/**'"))(broken)
 app.command(examples=("orphans", "orphans --tag project"))(orphans)
+app.command("map", examples=("map --folder notes", "map --limit 50"))(map_notes)
 app.command(examples=SERVE_EXAMPLES)(serve)  # help lists the commands in this order: what a newcomer needs stands first
 app.command(examples=PAGE_EXAMPLES)(page)
 app.command("install", examples=("install", "install cursor --folder notes", "install claude-code --dry-run", "install --project --folder docs"))(

@@ -13,7 +13,15 @@ import typer
 from thumbindex.config import absolute
 from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
 from thumbindex.model import Excerpt
-from thumbindex.serve.as_json import broken_payload, excerpt_payload, list_payload, outline_payload, related_payload, verification_payload
+from thumbindex.serve.as_json import (
+    broken_payload,
+    excerpt_payload,
+    list_payload,
+    map_payload,
+    outline_payload,
+    related_payload,
+    verification_payload,
+)
 from thumbindex.serve.opening import FOUND, NOT_FOUND, WRONG_USE, Opening, reported, say_error
 from thumbindex.serve.options import GlobOption, JsonOption, TagOption, check_limit, filters_from_options, open_for, takes_opening
 from thumbindex.serve.terminal import WARNING, ProgressDisplay, output, place_text, plain, print_json, print_line, print_list, print_row
@@ -228,6 +236,47 @@ def orphans(
     count = plural(len(found.notes), "note")
     print_line(f"{count} that no other note links to" if found.notes else "No orphans.", "dim")
     return FOUND if found.notes else NOT_FOUND
+
+
+_NEAR_LISTED = 20
+
+
+@reported
+@takes_opening
+def map_notes(
+    ctx: typer.Context,
+    opening: Opening,
+    limit: Annotated[int, typer.Option("--limit", min=0, max=1000, metavar="N", help="Pairs that are near and not linked.")] = _NEAR_LISTED,
+    as_json: JsonOption = False,
+) -> int:
+    """Lay the notes out by what they mean, for the page, and list those that are near and not linked."""
+    with open_for(ctx, opening) as library:
+        index_words(library, vectors=True)
+        for name, _ in library.folders:
+            try:
+                library.lay_out([name], is_asked=True)
+            except UsageError as error:
+                say_error(str(error))
+        found = [library.map(name) for name, _ in library.folders]
+    if as_json:
+        print_json({"folders": [map_payload(each) for each in found]})
+        return FOUND
+    for each in found:
+        placed = sum(note.x is not None for note in each.notes)
+        orphans = sum(not note.backlinks for note in each.notes)
+        print_line(
+            f"{one_line(each.folder)}: {plural(len(each.notes), 'note')}, {placed:,} laid out, {plural(len(each.links), 'link')}, "
+            f"{orphans:,} to which none leads",
+            "bold",
+        )
+        if each.missing:
+            print_line(each.missing, WARNING)
+        for pair in each.near[:limit]:
+            print_line(one_line(f"  {pair.cosine:.2f}  {each.notes[pair.first].path} - {each.notes[pair.second].path}"))
+        left = len(each.near) - limit
+        if each.near and left > 0:
+            print_line(f"  and {plural(left, 'more pair')} near and not linked (--limit)", "dim")
+    return FOUND if any(each.notes for each in found) else NOT_FOUND
 
 
 # ------------------------------------------------------------------ what is named, and where

@@ -29,6 +29,7 @@ from thumbindex.model import Changes
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, names_of
 from thumbindex.serve.page import ask, judge, note, review, state, why
+from thumbindex.serve.page import map as map_
 from thumbindex.serve.page.session import (
     OneTimeKey,
     Sessions,
@@ -49,6 +50,7 @@ SCREENS: Mapping[str, Callable[[Visit], Screen]] = {
     "names": ask.names,
     "note": note.show,
     "why": why.show,
+    "map": map_.show,
     "review": review.show,
     "state": state.show,
     "judge": judge.show,
