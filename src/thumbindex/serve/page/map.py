@@ -108,11 +108,7 @@ def _listed(visit: Visit, found: NoteMap, listed: str, sort: str, page: int) -> 
     part = slice((page - 1) * _PAGE, page * _PAGE)
     if listed == "broken":
         broken = visit.library.only([found.folder]).broken().links
-        rows = [
-            {"href": note_address(each.folder, each.path, (each.line, each.line)), "path": each.path, "line": each.line, "written": each.written}
-            for each in broken[part]
-        ]
-        return rows, len(broken)
+        return [_broken(each) for each in broken[part]], len(broken)
     if listed == "near":
         return [_pair(found, pair) for pair in found.near[part]], len(found.near)
     notes = [each for each in found.notes if listed == "notes" or not each.backlinks]
@@ -123,8 +119,7 @@ def _listed(visit: Visit, found: NoteMap, listed: str, sort: str, page: int) -> 
         "day": lambda each: (not each.date, [-ord(character) for character in each.date], each.path),
     }
     notes.sort(key=orders[sort])
-    listed_notes: list[Mapping[str, Any]] = [{"href": note_address(found.folder, each.path), "note": each} for each in notes[part]]
-    return listed_notes, len(notes)
+    return [{"href": note_address(found.folder, each.path), "note": each} for each in notes[part]], len(notes)
 
 
 def _broken(link: BrokenLink) -> Mapping[str, Any]:
