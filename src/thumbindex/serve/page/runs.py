@@ -87,6 +87,10 @@ class Runs:
             process.kill()
         code = process.wait()
         timer.cancel()
+        for stream in (process.stdin, process.stdout):
+            with suppress(OSError):
+                assert stream is not None, "it was asked for"
+                stream.close()
         result = None
         with suppress(ValueError):
             result = json.loads(written)
@@ -97,11 +101,13 @@ class Runs:
             self._busy = self._process = None
 
     def _hear(self, words: IO[bytes] | None, key: tuple[str, str]) -> None:
-        for line in words or ():
+        assert words is not None, "it was asked for"
+        for line in words:
             if said := line.decode("utf-8", "replace").strip():
                 with self._lock:
                     if key in self._last:
                         self._last[key] = replace(self._last[key], said=said[-_SAID:])
+        words.close()
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,0 +1,125 @@
+"""The page of a server for many: what a token sees is what a server with its folders alone shows, in HTML and JSON, byte for byte."""
+
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from thumbindex.library import Library
+from thumbindex.serve.page.site import DOWNLOADS, FORMS, SCREENS
+
+SECRETS = ("salaries", "zirconium", "bands", "ninety", "bonus")
+
+ADDRESSES = (
+    *(f"/?q={quote(text)}" for text in ("", "zirconium band", "leave", "bonus", "nonsense words", "path:bandz.md", "Leave bonus")),
+    "/?q=leave&folder=salaries",
+    "/?q=leave&path=**/band*&tag=bandz&since=2020-01-01",
+    "/names?q=ba",
+    "/names?q=lea",
+    *(f"/note/{path}" for path in ("handbook/leave.md", "handbook/travel.md", "salaries/bands.md", "salaries/leave.md", "handbook/bands.md")),
+    "/note/handbook/leave.md?lines=1-3",
+    "/note/handbook/leave.md?source=1",
+    *(f"/why?q=leave&path={path}" for path in ("leave.md", "bands.md", "../salaries/bands.md", "salaries/bands.md")),
+    "/why?q=zirconium+leave",
+    "/map",
+    "/map?folder=salaries",
+    "/map?show=orphans",
+    "/map?show=broken",
+    "/map?show=near&q=zirconium",
+    "/review",
+    "/review?show=all&folder=salaries",
+    "/state",
+    "/state?look=1",
+    "/judge",
+    "/judge?folder=salaries",
+    "/nothing",
+    "/salaries",
+    "/review/export",
+    "/judge/export?folder=salaries",
+)
+
+
+def twin(address: str) -> str:
+    path, mark, query = address.partition("?")
+    return f"{'/ask' if path == '/' else path}.json{mark}{query}"
+
+
+@pytest.fixture(scope="module")
+def both(serve: Callable[..., Any]) -> Any:
+    with serve(page=True, rate=0.0, writers=("alice",)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def alone(serve: Callable[..., Any], open_indexed: Callable[..., Library]) -> Any:
+    with ExitStack() as stack:
+        library = stack.enter_context(open_indexed("handbook"))
+        yield stack.enter_context(serve(library=library, page=True, rate=0.0, writers=("alice",)))
+
+
+def comparable(text: str) -> str:
+    """Return a page without what no two share: times, and how long ago something was."""
+    text = re.sub(r'("(?:seconds|updated|made)": ?)(?:[\d.e-]+|"[^"]*")', r"\1x", text)
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:+.]+|(?:a moment|[\d,]+ (?:second|minute|hour|day)s?) ago", "then", text)
+    return re.sub(r'<td class="number-cell">\d+\.\d</td>|width="[\d.]+"', "ms", text)
+
+
+def test_every_screen_is_asked() -> None:
+    assert {address.partition("?")[0].split("/")[1] or "ask" for address in ADDRESSES} >= {*SCREENS}
+    assert {tuple(address.partition("?")[0].split("/")[1:]) for address in ADDRESSES} >= {*DOWNLOADS}
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, *map(twin, ADDRESSES)])
+def test_a_screen_is_the_one_of_a_server_without_the_other_folder(both: Any, alone: Any, address: str) -> None:
+    here, there = (each.ask(address, headers=each.token("bob")) for each in (both, alone))
+    assert (here.status_code, comparable(here.text)) == (there.status_code, comparable(there.text))
+    said = here.text.replace("zirconium", "") if "zirconium" in address else here.text
+    assert [word for word in SECRETS if word in said and word not in address] == []
+
+
+def test_private_foreign_and_missing_are_one_answer(both: Any) -> None:
+    answers = {
+        both.ask(path, headers=both.token("bob")).text for path in ("/note/salaries/bands.md", "/note/handbook/nothing.md", "/note/x/y.md", "/x")
+    }
+    assert len(answers) == 1
+
+
+def test_who_sees_both_finds_both(both: Any) -> None:
+    found = both.ask("/ask.json?q=zirconium+band", headers=both.token("alice")).json()
+    assert found["results"][0]["folder"] == "salaries"
+    assert "Bands" in both.ask("/note/salaries/bands.md", headers=both.token("alice")).text
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_a_form_of_one_who_only_looks_changes_nothing(both: Any, name: str, form: str) -> None:
+    headers = {**both.token("bob"), "Sec-Fetch-Site": "same-origin"}
+    found = both.ask(f"/{name}/{form}", "POST", headers, data={"id": "1", "folder": "salaries", "query": "x", "path": "bands.md"})
+    assert (found.status_code, "serve.http.writers" in found.text) == (403, True)
+
+
+@pytest.mark.parametrize(("name", "form"), [each for each in FORMS if each != ("judge", "stop")])
+def test_one_who_may_write_cannot_name_a_folder_that_he_does_not_see(serve: Callable[..., Any], name: str, form: str) -> None:
+    with serve(page=True, rate=0.0, writers=("bob",)) as running:
+        headers = {**running.token("bob"), "Sec-Fetch-Site": "same-origin", "Accept": "application/json"}
+        given = {"id": "1", "folder": "salaries", "query": "zirconium?", "path": "bands.md", "grade": "2", "decisions": "{}"}
+        found = running.ask(f"/{name}/{form}", "POST", headers, data=given)
+        assert found.status_code in {400, 404}
+        assert [word for word in SECRETS if word in found.text and word not in given.values()] == []
+
+
+def test_a_token_without_a_folder_sees_no_screen(both: Any) -> None:
+    assert both.ask("/", headers=both.token("eve")).status_code == 403
+    assert both.ask("/changes", headers=both.token("eve")).status_code == 403
+
+
+def test_paths_of_the_disk_are_nobodys_from_afar(both: Any) -> None:
+    for address in ("/state", "/state.json", "/judge", "/?q=leave", "/note/handbook/leave.md"):
+        text = both.ask(address, headers=both.token("alice")).text
+        assert (str(both.place) in text, "vscode://" in text) == (False, False)
+
+
+def test_the_streams_of_the_page_end_with_their_token(both: Any) -> None:
+    assert both.ask("/changes").status_code == 401

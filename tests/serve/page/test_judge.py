@@ -1,0 +1,168 @@
+"""Judge: a thumb is kept as a labeled question, for those who may judge, of notes that may be seen; runs are stopped with the server."""
+
+import json
+import time
+
+import pytest
+
+from thumbindex.errors import IndexDamagedError, UsageError
+from thumbindex.index.judged import MOST_QUESTIONS, change_judged, read_judged
+from thumbindex.model import Judged
+from thumbindex.serve.page.judge import LEAST_QUERIES
+from thumbindex.serve.page.runs import Runs
+from thumbindex.study.evaluate import load_unanswerable
+from thumbindex.study.queries import load_queries
+from thumbindex.study.tune import LEAST_QUERIES as TRUE_LEAST
+
+NOTES = {"sync.md": "# Sync\n\n## Set up\n\nPress the green button.\n", "other.md": "# Other\n\nGrind the beans.\n"}
+
+
+@pytest.fixture
+def vault(vault_copy):
+    return vault_copy(NOTES)
+
+
+@pytest.fixture
+def page(vault, browse):
+    return browse(vault)
+
+
+def mark(page, grade: str, query: str = "Which button?", path: str = "sync.md", **more):
+    given = {"query": query, "kind": "factual", "folder": "vault0", "path": path, "heading": "Set up", "grade": grade, **more}
+    return page.post("/judge/mark", given, Accept="application/json")
+
+
+def test_a_thumb_is_a_line_that_eval_reads(page, vault):
+    assert mark(page, "2").json()["grade"] == 2
+    (query,) = load_queries(vault.opened[0].places.judged_set)
+    (label,) = query.relevant
+    assert (query.query, query.kind, label.path, label.heading, label.grade) == ("Which button?", "factual", "sync.md", "Set up", 2)
+
+
+def test_a_question_is_one_however_it_is_typed_and_the_last_judgement_holds(page, vault):
+    mark(page, "2")
+    mark(page, "1", query="  which BUTTON? ")
+    (judged,) = read_judged(vault.opened[0].places)
+    assert [each.grade for each in judged.places] == [1]
+    mark(page, "take_back")
+    assert read_judged(vault.opened[0].places) == ()
+
+
+def test_what_does_not_answer_is_kept_and_is_no_label(page, vault):
+    mark(page, "0")
+    assert [each.grade for each in read_judged(vault.opened[0].places)[0].places] == [0]
+    assert vault.opened[0].places.judged_set.read_text(encoding="utf-8") == ""
+
+
+def test_what_the_notes_do_not_hold_is_a_line_of_off_topic(page, vault):
+    mark(page, "2")
+    page.post("/judge/nothing", {"query": "which button?", "kind": "factual"})
+    (found,) = load_unanswerable(vault.opened[0].places.judged_nothing)
+    assert (found.query, found.kind) == ("which button?", "off-topic")
+    page.post("/judge/nothing", {"query": "which button?", "take_back": "1"})
+    assert read_judged(vault.opened[0].places) == ()
+
+
+def test_the_buttons_of_an_answer_show_what_was_judged(page, tags_of):
+    place = page.json("/ask.json?q=green+button")["results"][0]
+    heading = place["heading_path"][-1] if len(place["heading_path"]) > 1 else ""
+    mark(page, "1", query="green button", path=place["path"], heading=heading)
+    pressed = [a for tag, a in tags_of(page.get("/?q=green+button").text).tags if tag == "button" and a.get("aria-pressed") == "true"]
+    assert [each["data-grade"] for each in pressed] == ["1"]
+
+
+def test_no_note_is_written_and_a_rebuild_keeps_all(page, vault):
+    mark(page, "2")
+    before = {path: (vault.folders[0][1] / path).read_bytes() for path in NOTES}
+    vault.index(rebuild=True)
+    assert len(read_judged(vault.opened[0].places)) == 1
+    assert {path: (vault.folders[0][1] / path).read_bytes() for path in NOTES} == before
+
+
+def test_a_note_that_became_private_is_taken_out(page, vault):
+    mark(page, "2")
+    mark(page, "1", path="other.md", heading="")
+    (vault.folders[0][1] / "sync.md").write_text("---\nprivate: true\n---\n# Sync\n", encoding="utf-8")
+    assert "sync.md" not in page.get("/judge").text
+    assert "sync.md" not in page.get("/judge/export").text
+    vault.index()
+    assert "sync.md" not in vault.opened[0].places.judged.read_text(encoding="utf-8")
+    assert "other.md" in vault.opened[0].places.judged.read_text(encoding="utf-8")
+
+
+def test_what_is_not_there_cannot_be_judged(page):
+    assert mark(page, "2", path="nothing.md").status_code == 404
+    assert mark(page, "7").status_code == 400
+    assert mark(page, "2", query=" ").status_code == 400
+    assert mark(page, "2", folder="nobody").status_code == 404
+
+
+def test_a_damaged_file_is_told_and_never_written_over(page, vault):
+    path = vault.opened[0].places.judged
+    path.write_text("{broken", encoding="utf-8")
+    assert mark(page, "2").status_code == 503
+    assert path.read_text(encoding="utf-8") == "{broken"
+    with pytest.raises(IndexDamagedError, match="mend the file"):
+        read_judged(vault.opened[0].places)
+
+
+def test_there_is_an_end_to_what_is_kept(vault):
+    many = [Judged(f"q{n}", "", (), True, "") for n in range(MOST_QUESTIONS + 1)]
+    with pytest.raises(UsageError, match="take some out"):
+        change_judged(vault.opened[0].places, lambda judged: many)
+
+
+def test_without_javascript_one_comes_back_to_the_answer_and_nowhere_else(page):
+    given = {"query": "a", "folder": "vault0", "path": "sync.md", "heading": "", "grade": "2"}
+    assert page.post("/judge/mark", {**given, "back": "/?q=a"}).headers["location"] == "/?q=a"
+    assert page.post("/judge/mark", {**given, "back": "//evil.example"}).headers["location"].startswith("/judge")
+
+
+def test_a_table_lists_what_was_judged_and_takes_it_out(page, tags_of):
+    mark(page, "2")
+    assert "Which button?" in tags_of(page.get("/judge").text).text
+    page.post("/judge/out", {"query": "Which button?", "folder": "vault0"})
+    assert "Nothing is judged yet" in page.get("/judge").text
+
+
+def test_eval_is_refused_where_there_is_nothing_to_ask(page):
+    assert page.post("/judge/eval", {"folder": "vault0"}).status_code == 400
+    assert page.post("/judge/eval", {"folder": "nobody"}).status_code == 400
+
+
+def test_two_runs_are_compared_question_by_question(page, vault):
+    mark(page, "2")
+    (id_,) = [json.loads(line)["id"] for line in vault.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()]
+    for made, score in ((1.0, 0.5), (2.0, 1.0)):
+        result = {
+            "sets": [{"by_query": {id_: score}}],
+            "ablation": [{"name": "no links", "difference": {"difference": -0.1, "low": -0.2, "high": 0.1}}],
+        }
+        vault.keep_judged_run("vault0", {"made": made, "result": result})
+    text = page.get("/judge").text
+    assert "1 better, 0 worse" in text
+    assert "factual" in text
+    assert 'class="noise"' in text
+
+
+def test_it_says_how_many_questions_tuning_needs():
+    assert LEAST_QUERIES == TRUE_LEAST
+
+
+def ended(runs: Runs, name: str):
+    until = time.monotonic() + 60
+    while (run := runs.last(name, "f")) and run.state == "running" and time.monotonic() < until:
+        time.sleep(0.05)
+    return runs.last(name, "f")
+
+
+def test_a_run_says_how_it_ended_and_one_comes_after_the_other():
+    runs = Runs()
+    runs.start("eval", "f", ["--no-such-option"])
+    with pytest.raises(UsageError, match="under way"):
+        runs.start("tune", "f", ["--help"])
+    run = ended(runs, "eval")
+    assert (run.state, bool(run.said)) == ("failed", True)
+    runs.start("tune", "f", ["serve"])
+    runs.stop()
+    assert ended(runs, "tune").state == "stopped"
