@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from thumbindex.config import load_config
+from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.http.app import Listening, Site
@@ -78,6 +80,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, page=True, port=0, rate=0.0)))
     library = Library.open([root], index=place / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False)
     library.index()
+    with suppress(UsageError):  # without scikit-learn the map is its lists
+        library.lay_out(is_asked=True)
     urls: list[str] = []
     site = Site(Background(Opening(), lambda opening: library, command=[]), library.folders, config)
     server = Listening(site.app, config.serve.http, urls.append, site.drain)

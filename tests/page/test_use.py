@@ -150,3 +150,80 @@ def test_typed_to_painted_is_told(open_page, record_property):
     over = sorted(whole - server for whole, server in times)
     record_property("typed to painted over the server's own time, ms", (statistics.median(over), over[int(0.95 * len(over))]))
     assert all(whole > 0 for whole, _ in times)
+
+
+def test_hostile_notes_are_only_words(open_page):
+    page = open_page("/note/vault/hostile.md")
+    assert "<script>alert(1)</script>" in page.locator(".rendered").inner_text()
+    assert page.locator(".rendered script, .rendered img, .rendered iframe, .rendered [onerror], .rendered [onmouseover]").count() == 0
+    assert [href for href in page.locator(".rendered a").evaluate_all("all => all.map((each) => each.href)") if href.startswith("javascript:")] == []
+
+
+def test_a_note_is_shown_as_it_is_written_by_one_key(open_page):
+    page = open_page("/note/vault/sync.md")
+    page.locator("#switch").focus()
+    page.keyboard.press("v")
+    page.locator("pre.source").wait_for()
+    assert "tags: [guide/setup]" in page.locator("pre.source").inner_text()
+
+
+def test_copies_are_decided_by_one_key_each_and_undone(open_page, served):
+    page = open_page("/review")
+    before = page.locator("label[for=decided]").inner_text()
+    page.keyboard.press("a")
+    page.locator("#last").wait_for()
+    assert "apart" in page.locator("#last").inner_text()
+    assert page.locator("label[for=decided]").inner_text() != before
+    page.keyboard.press("u")
+    until(page, "!document.getElementById('last')")
+    assert page.locator("label[for=decided]").inner_text() == before
+
+
+def test_a_thumb_is_kept_without_leaving_the_answer_and_listed(open_page, served):
+    page = open_page("/?q=boil+water")
+    helps = page.locator("#cards article").first.locator("button[data-grade='1']")
+    helps.click()
+    until(page, "document.querySelector(\"#cards article button[data-grade='1']\").getAttribute('aria-pressed') === 'true'")
+    page.goto("/judge")
+    assert "boil water" in page.locator("table.judged").inner_text()
+    page.goto("/?q=boil+water")
+    page.locator("#cards article").first.locator("button[aria-pressed=true]").click()
+    until(page, "document.querySelectorAll('#cards button[aria-pressed=true]').length === 0")
+
+
+def test_the_map_is_drawn_moved_and_leads_to_notes(open_page, picture):
+    page = open_page("/map")
+    if page.locator("#map").count() == 0:
+        return  # without scikit-learn there is no canvas, and the screen says so
+    until(page, "Number(document.getElementById('map').dataset.drawn) > 0")
+    page.locator("#map").focus()
+    for key in ("+", "ArrowLeft", "0"):
+        page.keyboard.press(key)
+    page.locator("[data-layer=links]").uncheck()
+    assert "off=links" in page.url
+    page.reload()
+    assert page.locator("[data-layer=links]").is_checked() is False
+    picture(page, "page-map")
+
+
+def test_why_draws_the_ranks_and_says_them_in_a_table(open_page, picture):
+    page = open_page("/why?q=boil+water&path=plugins/canvas.md")
+    assert page.locator("svg.slope polyline").count() >= 1
+    page.locator("#ranks > summary").click()
+    assert "search_keyword" in page.locator("#ranks").inner_text()
+    picture(page, "page-why")
+
+
+def test_growth_is_drawn_with_its_table(open_page):
+    page = open_page("/state")
+    until(page, "document.querySelectorAll('.chart canvas').length > 0")
+    assert page.locator("#months-1 tbody tr").count() > 1
+
+
+def test_an_answer_and_a_note_are_pictures_of_the_documentation(open_page, picture):
+    page = open_page("/?q=when+do+two+devices+edit+one+note", viewport={"width": 1100, "height": 700})
+    answered(page)
+    picture(page, "page-ask")
+    page.locator("#card-1").click()
+    page.wait_for_url("**/note/**")
+    picture(page, "page-note")

@@ -1,5 +1,5 @@
 // Answers as one types: names at each letter, passages for finished words.
-import { announce, keys, load, onChange, shown } from "./page.js";
+import { announce, keys, load, onChange } from "./page.js";
 
 const REST = 180; // milliseconds without a key, after which a word that may be half is asked, too
 const field = () => document.getElementById("q");
@@ -104,13 +104,10 @@ const previous = () => step(-1);
 previous.says = "previous passage";
 keys({ j: next, k: previous }, "cards");
 
-shown(() => {
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "ArrowDown" && event.target === field()) {
-      document.querySelector("#cards .place a")?.focus();
-      event.preventDefault();
-    }
-  }, { once: true });
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "ArrowDown" || event.target !== field()) return;
+  document.querySelector("#cards .place a")?.focus();
+  event.preventDefault();
 });
 
 // Thumbs: kept without leaving the page.

@@ -1,10 +1,8 @@
 // Review: one key a decision, while the focus is on the cluster.
 import { announce, keys, load, shown } from "./page.js";
 
-shown(() => {
-  const cluster = document.getElementById("cluster");
-  if (cluster && (document.activeElement === document.body || !document.activeElement)) cluster.focus({ preventScroll: true });
-});
+const settle = () => (document.getElementById("cluster") ?? document.getElementById("main")).focus({ preventScroll: true });
+shown(() => { if (!document.activeElement || document.activeElement === document.body) settle(); });
 
 async function send(form, button) {
   const given = new URLSearchParams(new FormData(form));
@@ -12,7 +10,7 @@ async function send(form, button) {
   const answer = await fetch(form.action, { method: "POST", body: given, redirect: "follow" });
   if (!answer.ok) return announce("This could not be decided.");
   await load(answer.url, { push: true });
-  document.getElementById("cluster")?.focus({ preventScroll: true });
+  settle();
   announce(document.getElementById("last")?.textContent.trim() ?? "");
   return undefined;
 }
@@ -21,7 +19,7 @@ const press = (id) => () => {
   const target = document.getElementById(id);
   if (!target) return false;
   if (target.form) send(target.form, target);
-  else load(target.getAttribute("href")).then(() => document.getElementById("cluster")?.focus({ preventScroll: true }));
+  else load(target.getAttribute("href")).then(settle);
   return true;
 };
 const [same, apart, keep, undo] = ["same", "apart", "keep", "undo"].map(press);
