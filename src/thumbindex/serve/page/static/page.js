@@ -137,7 +137,7 @@ function palette() {
   const dialog = make("dialog", "", { id: "palette" });
   dialog.setAttribute("aria-label", "Go to a note or a screen");
   const label = make("label", "A note, a screen, or a setting", { htmlFor: "palette-text", className: "quiet" });
-  const field = make("input", "", { id: "palette-text", type: "search", autocomplete: "off" });
+  const field = make("input", "", { id: "palette-text", type: "text", autocomplete: "off" });
   const list = make("ul", "");
   const help = make("details", "");
   help.append(make("summary", "Keys"), keyTable());
