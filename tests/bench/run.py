@@ -14,7 +14,7 @@ from pathlib import Path
 # The folder of a program is looked through first for what it imports: that must be the tests, not the benchmarks.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import copies, counts, disk, duplicates, freshness, growth, memory, query, start, together, unchanged, vectors, words
+from bench import copies, counts, disk, duplicates, freshness, growth, memory, page, query, start, together, unchanged, vectors, words
 from bench.results import Row, draw_growth, machine, read_record, table, write_record
 from bench.subject import Subject
 from notes import make_vault
@@ -22,12 +22,15 @@ from thumbindex.ports import Embedder
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.terminal import ProgressDisplay
 
-ORDER = (start, words, vectors, unchanged, query, memory, disk, growth, together, counts, freshness, duplicates, copies)
+ORDER = (start, words, vectors, unchanged, query, memory, disk, growth, together, counts, freshness, duplicates, copies, page)
 MEASURES: dict[str, Callable[[Subject], Iterator[Row]]] = {each.__name__.removeprefix("bench."): each.measure for each in ORDER}
 """What can be measured, in the order in which it is done."""
 
-ON_REQUEST = ("freshness", "duplicates", "copies")
-"""Measured where they are named only: they make notes of their own, and need no index of the folder."""
+ON_REQUEST = ("freshness", "duplicates", "copies", "page")
+"""Measured where they are named only: they make notes of their own, or drive a browser."""
+
+OWN_NOTES = ("freshness", "duplicates", "copies")
+"""They need no index of the folder."""
 
 MADE = 100
 """Notes that are made up where no folder is named."""
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str], embedder: Embedder | None = None) -> None:
         (root / "scratch").mkdir()
         opening = Opening((str(folder.resolve()),), index, given.config, tuple(given.overrides))
         subject, rows = Subject(opening, root / "scratch", given, embedder), list[Row]()
-        if not set(names) <= set(ON_REQUEST):
+        if not set(names) <= set(OWN_NOTES):
             rows += index_rows(subject)
         for name in names:
             print(f"{name} …", file=sys.stderr, flush=True)

@@ -1,0 +1,108 @@
+"""What the page costs in a browser: its size, what it adds to an answer from typing to painting, and the map, laid out and drawn."""
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+
+from bench.results import Row
+from bench.subject import Subject, draw_questions
+
+QUESTIONS = 30
+
+TYPED = """async (question) => {
+    const field = document.getElementById("q"), began = performance.now();
+    field.value = `${question} `;
+    field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+    await new Promise((done) => {
+        const look = () => document.getElementById("answer").dataset.asked === question ? done() : setTimeout(look, 0);
+        look();
+    });
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+    return performance.now() - began;
+}"""
+
+OVER_P50, OVER_P95, MAP_DRAWN, FIRST_PAGE, REQUESTS = 10.0, 25.0, 100.0, 40.0, 4
+"""Milliseconds over the library's own time, and to draw a map; kilobytes and requests of the first page."""
+
+
+def measure(subject: Subject) -> Iterator[Row]:
+    """Serve the folder's page in a process of its own, and use it as a visitor does."""
+    questions = draw_questions(subject.chunks(), QUESTIONS + 5)
+    with subject.open() as library:
+        library.load_models()
+        began = time.perf_counter()
+        laid_out = library.lay_out(is_asked=True)
+        if laid_out:
+            yield Row("page", "map laid out", "s", [time.perf_counter() - began], note=f"{library.states()[library.folders[0][0]].documents:,} notes")
+        asked = []
+        for question in questions:
+            began = time.perf_counter()
+            library.query(question)
+            asked.append(1000 * (time.perf_counter() - began))
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if program is None:
+        print("There is no chromium: what a browser shows is not measured.", file=sys.stderr)
+        return
+    with served(subject) as address, browser(program) as page:
+        page.goto(address)
+        base = address.partition("/sign-in")[0]
+        page.goto(base + "/?q=" + questions[0].replace(" ", "+"))
+        loaded = page.evaluate(
+            "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+            ".filter((each) => !each.name.includes('/changes')).map((each) => each.encodedBodySize)"
+        )
+        yield Row("page", "first page, as sent", "KB", [sum(loaded) / 1000], FIRST_PAGE)
+        yield Row("page", "first page, requests", "", [len(loaded)], REQUESTS)
+        page.goto(base)
+        typed = [float(page.evaluate(TYPED, question)) for question in questions][5:]
+        over = np.array(typed) - np.array(asked[5:])
+        note = f"{QUESTIONS} questions; less the time of the same questions in process"
+        yield Row("page", "typed to painted, p50", "ms", [float(np.quantile(typed, 0.5))])
+        yield Row("page", "typed to painted, p95", "ms", [float(np.quantile(typed, 0.95))])
+        yield Row("page", "… over the library, p50", "ms", [float(np.quantile(over, 0.5))], OVER_P50, note=note)
+        yield Row("page", "… over the library, p95", "ms", [float(np.quantile(over, 0.95))], OVER_P95, note=note)
+        page.goto(base + "/map")
+        if page.locator("#map").count():
+            end = time.monotonic() + 60
+            while not page.evaluate("Number(document.getElementById('map').dataset.drawn || 0)") and time.monotonic() < end:
+                page.wait_for_timeout(50)
+            drawn = []
+            for _ in range(subject.given.rounds):
+                page.locator("#map").press("+")
+                drawn.append(float(page.evaluate("Number(document.getElementById('map').dataset.drawn)")))
+            yield Row("page", "map drawn", "ms", drawn, MAP_DRAWN)
+            data = page.evaluate("fetch(document.getElementById('map').dataset.address).then((answer) => answer.text())")
+            yield Row("page", "map's data, compressed", "KB", [len(gzip.compress(data.encode(), 5)) / 1000])
+
+
+@contextmanager
+def served(subject: Subject) -> Iterator[str]:
+    """Serve the page; give the address that opens it once."""
+    command = [sys.executable, "-P", "-m", "thumbindex", "page", "--no-browser", "--port", "0", "--json", *subject.arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None, "it was asked for"
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            with suppress(OSError):
+                process.terminate()
+
+
+@contextmanager
+def browser(program: str) -> Iterator[Any]:
+    """Open a page in a browser."""
+    from playwright.sync_api import sync_playwright  # of the extra `page-tests`
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened.new_page()
+        opened.close()
