@@ -19,13 +19,21 @@ from bench.subject import Subject, draw_questions
 QUESTIONS = 30
 
 TYPED = """async (question) => {
-    const field = document.getElementById("q"), began = performance.now();
-    field.value = `${question} `;
-    field.dispatchEvent(new InputEvent("input", { bubbles: true }));
-    await new Promise((done) => {
-        const look = () => document.getElementById("answer").dataset.asked === question ? done() : setTimeout(look, 0);
-        look();
+    const field = document.getElementById("q"), type = (text) => {
+        field.value = text;
+        field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+    };
+    type(question);
+    await new Promise((done) => setTimeout(done, 120));
+    const began = performance.now();
+    const shown = new Promise((done) => {
+        const seen = new MutationObserver(() => {
+            if (document.getElementById("answer").dataset.asked === question) { seen.disconnect(); done(); }
+        });
+        seen.observe(document.body, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-asked"] });
     });
+    type(`${question} `);
+    await shown;
     await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
     return performance.now() - began;
 }"""

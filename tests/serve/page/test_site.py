@@ -1,5 +1,7 @@
 """The page's addresses: who gets in, what every answer says beside its text, and what other sites cannot do."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,3 +223,11 @@ def test_no_template_marks_anything_safe():
     scripts = {name: body for name, body in static_files().items() if name.endswith(".js") and "vendor" not in name}
     unsafe = [name for name, body in scripts.items() if b"innerHTML" in body or b"eval(" in body]
     assert (wrong, unsafe) == ([], [])
+
+
+def test_a_server_without_the_page_loads_nothing_of_it(tmp_path):
+    program = (
+        "import sys; import thumbindex.serve.http.app, thumbindex.serve.server; print([n for n in sys.modules if 'jinja2' in n or 'serve.page' in n])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

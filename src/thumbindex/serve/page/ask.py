@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,7 +133,7 @@ def show(visit: Visit) -> Screen:
         "answer": answer,
         "recent": (),
         "notes": answer.index.documents,
-        "names": names_like(library, asked.text),
+        "names": () if visit.part == "answer" else names_like(library, asked.text),
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
         "lines": [*filter_lines(answer.filters, answer.unmet, answer.undated), *filter(None, [without_vectors(answer.index)])],
         "chips": _chips(asked),
@@ -155,6 +156,12 @@ def names(visit: Visit) -> Screen:
     return Screen("Notes by name", {"q": text, "names": found, "several": len(visit.library.folders) > 1}, payload)
 
 
+@lru_cache(maxsize=50_000)
+def _folded(name: str) -> str:
+    """Fold a name once: all of them are compared at each letter that is typed."""
+    return fold_line(name)
+
+
 def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
     """Return the notes whose file name, title or alias begins with a text, then those in which a word does, a few of them."""
     wanted = fold_line(text).strip()
@@ -162,7 +169,7 @@ def names_like(library: Library, text: str) -> tuple[OutlineEntry, ...]:
         return ()
 
     def distance(document: Document) -> int:
-        known = [fold_line(each) for each in (Path(document.path).stem, document.title, *document.aliases)]
+        known = [_folded(each) for each in (document.path.rpartition("/")[2].rpartition(".")[0], document.title, *document.aliases)]
         if any(each.startswith(wanted) for each in known):
             return 0
         return 1 if any(f" {wanted}" in f" {each.replace('-', ' ').replace('_', ' ')}" for each in known) else 2

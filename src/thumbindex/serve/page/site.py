@@ -106,11 +106,14 @@ _TYPES = {
 SIGN_IN, CHANGES = "/sign-in", "/changes"
 """Addresses that are no screens: where visitors come in, and the stream of what changes."""
 
+PART = "Thumbindex-Part"
+"""The header in which our scripts say which element of a page they will take: what stands elsewhere need not be made."""
+
 _MOST_FIELDS = 500
 """Values of an address or a form."""
 
-_LARGE = 1_000
-"""Bytes from which on an answer is compressed."""
+_LARGE, _LEVEL = 1_000, 4
+"""Bytes from which on an answer is compressed, and how hard: half a millisecond's work."""
 
 _FIRST_SECONDS = 2.0
 """The longest that a screen waits for the library to open or have words: after it the screen says how far it is."""
@@ -209,12 +212,13 @@ class Asked:
     rest: str
     may_write: bool
     is_near: bool
+    part: str
 
     def open(self) -> Visit:
         """Return the visit: its library has words by now, or is about to. Raises what opening it raised."""
         self.background.await_words(_FIRST_SECONDS)
         self.background.await_model()
-        return Visit(self.background, self.background.library(), self.address, self.query, self.rest, self.may_write, self.is_near)
+        return Visit(self.background, self.background.library(), self.address, self.query, self.rest, self.may_write, self.is_near, self.part)
 
 
 class Page:
@@ -222,13 +226,13 @@ class Page:
 
     def __init__(self, background: Background, folders: Folders, settings: HttpSettings, doors: Doors) -> None:
         self._background, self._folders, self._settings, self._doors = background, folders, settings, doors
-        self._screens = SignedIn(GZipMiddleware(_endpoint(self._response), minimum_size=_LARGE), doors.sessions, settings)
+        self._screens = SignedIn(_compressed(self._response), doors.sessions, settings)
         self._stream = SignedIn(_endpoint(self._changes), doors.sessions, settings)
 
     def routes(self, through: Callable[[ASGIApp], ASGIApp]) -> list[Route]:
         """Return the page's routes; `through` is what requests pass that cost something."""
         return [
-            Route("/static/{digest}/{name:path}", GZipMiddleware(_endpoint(self._static), minimum_size=_LARGE), methods=["GET"]),
+            Route("/static/{digest}/{name:path}", _compressed(self._static), methods=["GET"]),
             Route("/favicon.ico", self._favicon, methods=["GET"]),
             Route("/{rest:path}", through(self._dispatch), methods=["GET", "POST"]),
         ]
@@ -281,7 +285,7 @@ class Page:
         sees_all = names == {name for name, _ in self._folders}
         background = self._background if sees_all else BackgroundView(self._background, names)
         may_write = self._doors.may_write(request.scope, self._settings)
-        return Asked(background, _target(request), query, rest, may_write, self._doors.is_near)
+        return Asked(background, _target(request), query, rest, may_write, self._doors.is_near, request.headers.get(PART, ""))
 
     def _shown(self, name: str, asked: Asked, is_twin: bool) -> Response:
         visit = asked.open()
@@ -512,3 +516,7 @@ def _endpoint(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
         await response(scope, receive, send)
 
     return app
+
+
+def _compressed(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
+    return GZipMiddleware(_endpoint(answer), minimum_size=_LARGE, compresslevel=_LEVEL)

@@ -6,6 +6,7 @@ const field = () => document.getElementById("q");
 let timer = 0;
 let asked = field()?.value.trim() ?? "";
 let turn = 0;
+let named = asked; // the text for which notes are offered by name
 
 function addressOf(text) {
   const given = new URLSearchParams(new FormData(document.getElementById("ask")));
@@ -25,6 +26,8 @@ async function ask(text, push = false) {
 }
 
 async function names(text) {
+  if (text === named) return undefined;
+  named = text;
   const mine = ++turn;
   const list = document.getElementById("names");
   if (!text) return list.replaceChildren();

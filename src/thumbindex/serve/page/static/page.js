@@ -22,13 +22,14 @@ export function announce(text) {
 }
 
 /** Fetch a page as a document: the browser parses it itself, and runs nothing of it. */
-function fetchPage(address) {
+function fetchPage(address, part) {
   request?.abort();
   return new Promise((resolve, reject) => {
     const asked = new XMLHttpRequest();
     request = asked;
     asked.open("GET", address);
     asked.responseType = "document";
+    asked.setRequestHeader("Thumbindex-Part", part);
     asked.onload = () => resolve(asked);
     asked.onerror = () => reject(new Error("no answer"));
     asked.onabort = () => resolve(null);
@@ -40,7 +41,7 @@ function fetchPage(address) {
 export async function load(address, { push = true, part = "main" } = {}) {
   let answer;
   try {
-    answer = await fetchPage(address);
+    answer = await fetchPage(address, part);
   } catch {
     announce("The server does not answer.");
     return false;
