@@ -69,7 +69,7 @@ test-package: .venv/installed
 	THUMBINDEX_PACKAGE=1 $(BIN)/python -m pytest -rs --durations=8 tests/package
 
 # Every screen of the page in a real browser: Debian's chromium, or the program that CHROMIUM names; skipped with a sentence where there is none.
-# `make test-page PICTURES=docs/pictures` keeps the pictures that README and documentation show.
+# `make test-page PICTURES=docs/plots` keeps the pictures that README and documentation show.
 test-page: .venv/installed
 	$(UV) --quiet --python $(BIN)/python --editable '.[map,page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[map,page-tests]'
 	THUMBINDEX_PAGE=1 THUMBINDEX_PICTURES=$(PICTURES) $(BIN)/python -m pytest -rs --durations=5 tests/page

@@ -221,7 +221,7 @@ def test_growth_is_drawn_with_its_table(open_page):
 
 
 def test_an_answer_and_a_note_are_pictures_of_the_documentation(open_page, picture):
-    page = open_page("/?q=when+do+two+devices+edit+one+note", viewport={"width": 1100, "height": 700})
+    page = open_page("/?q=copy+the+whole+vault+to+another+disk+every+evening", viewport={"width": 1000, "height": 720})
     answered(page)
     picture(page, "page-ask")
     page.locator("#card-1").click()

@@ -9,7 +9,7 @@ import typer
 
 from thumbindex.errors import UsageError
 from thumbindex.serve.opening import Opening, reported
-from thumbindex.serve.options import takes_opening
+from thumbindex.serve.options import chosen_here, takes_opening
 from thumbindex.serve.stdio import serve_stdio
 from thumbindex.serve.usage import PROGRAM, Program
 
@@ -56,7 +56,7 @@ def page(
     # Imported here: help waits for nothing of it.
     from thumbindex.serve.http.app import serve_page
 
-    return serve_page(opening, port, opens_browser=not no_browser, as_json=as_json)
+    return serve_page(chosen_here(opening), port, opens_browser=not no_browser, as_json=as_json)
 
 
 PAGE_EXAMPLES = ("page --folder notes", "page --no-browser --port 9000")
