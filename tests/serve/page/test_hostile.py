@@ -1,0 +1,143 @@
+"""Hostile addresses: nothing from outside a folder, no live markup, never an error of ours, whatever stands in a path or a value."""
+
+import os
+import re
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+import pytest
+
+from serve.test_hostile_paths import HOSTILE, SECRET, make
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.page.site import SCREENS
+
+BATCHES = [HOSTILE[at : at + 25] for at in range(0, len(HOSTILE), 25)]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory, open_fake, browse):
+    """Two folders that differ only in what lies outside of them, each with its page."""
+    opened, made = [], []
+    for name in ("aa", "bb"):
+        place = tmp_path_factory.mktemp(name) / "place"
+        root = make(place, place.parent / "outside", real=name == "aa")
+        os.mkfifo(root / "pipe.md")
+        library = open_fake(Opening((str(root),), place.parent / "index"))
+        library.index()
+        opened.append(library)
+        made.append((browse(library), place.parent))
+    yield made
+    for library in opened:
+        library.close()
+
+
+def told(page, place, address):
+    found = page.get(address)
+    text = re.sub(r"page;dur=[\d.]+|\d{4}-\d\d-\d\dT[\d:+.]+|\d+\.\d+", "x", found.text)
+    return found.status_code, text.replace(str(place), "PLACE").replace(quote(str(place), safe=""), "PLACE").replace(quote(str(place)), "PLACE")
+
+
+def encoded(path: str) -> str:
+    return quote(path.encode("utf-8", "surrogatepass"), safe="")
+
+
+@pytest.mark.parametrize("batch", range(len(BATCHES)))
+def test_a_path_leads_to_nothing_outside_and_does_not_tell_whether_anything_is_there(both, batch):
+    for path in BATCHES[batch]:
+        for form in ("/note/vault/{}", "/note/vault/{}.json", "/note/{}", "/{}", "/why?q=apples&path={}", "/why.json?q=apples&path={}"):
+            said = []
+            for page, place in both:
+                address = form.format(encoded(path.replace("OUTSIDE", str(place / "outside"))))
+                status, text = told(page, place, address)
+                assert status in {200, 303, 400, 404, 405}, address
+                assert SECRET not in text
+                said.append((status, text))
+            assert said[0] == said[1], form.format(path)
+
+
+def test_a_path_with_slashes_as_they_are_leads_to_nothing_outside(both):
+    for page, _ in both:
+        for path in (
+            "/note/vault/../secret.md",
+            "/note/vault/sub/../../secret.md",
+            "/note/../../etc/passwd",
+            "/static/x/../../site.py",
+            "/note//etc/passwd",
+        ):
+            found = page.get(path)
+            assert (found.status_code in {303, 404}, SECRET in found.text) == (True, False)
+
+
+HOSTILE_VALUES = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+    "\x00\x01\x1b[2J",
+    "\ud800 \udcff",
+    "\u202egpj.exe",
+    "a" * 5_000,
+    "-1",
+    "99999999999999999999",
+    "../../..",
+    'tag:<b> path:\'" -"',
+)
+
+PARAMETERS = (
+    "q",
+    "also",
+    "passage",
+    "folder",
+    "tag",
+    "path",
+    "glob",
+    "since",
+    "until",
+    "limit",
+    "lines",
+    "heading",
+    "source",
+    "show",
+    "at",
+    "against",
+)
+MORE = ("last", "page", "color", "sort", "off", "look", "to")
+
+
+class Live(HTMLParser):
+    """What of a page could act."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.found = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        held = dict(attrs)
+        acts = tag in {"iframe", "object", "embed", "base", "img"} or (tag == "script" and not (held.get("src") or "").startswith("/static/"))
+        addresses = [held[name] or "" for name in ("href", "action", "src", "formaction") if name in held]
+        leads = any(each.strip().lower().startswith(("javascript:", "vbscript:")) or ("data:" in each and each != "data:,") for each in addresses)
+        if acts or leads or any(name.startswith("on") or name == "style" for name in held):
+            self.found.append((tag, held))
+
+
+@pytest.mark.parametrize("screen", sorted(SCREENS))
+@pytest.mark.parametrize("value", range(len(HOSTILE_VALUES)))
+def test_a_value_is_words_or_told_to_be_wrong(browser, screen, value):
+    given = quote(HOSTILE_VALUES[value].encode("utf-8", "surrogatepass"), safe="")
+    base = {"ask": "/", "note": "/note/vault/sync.md"}.get(screen, f"/{screen}")
+    for name in (*PARAMETERS, *MORE):
+        extra = "q=sync&" if name != "q" and screen in {"ask", "why", "names"} else ""
+        found = browser.get(f"{base}?{extra}{name}={given}")
+        assert found.status_code in {200, 400, 404}, (name, found.text[:300])
+        assert Live(found.text).found == []
+    twin = browser.get(f"{base if base != '/' else '/ask'}.json?q={given}")
+    assert twin.status_code in {200, 400, 404}
+    assert twin.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("screen", sorted(SCREENS))
+def test_a_value_that_is_given_too_often_is_refused(browser, screen):
+    base = {"ask": "/", "note": "/note/vault/sync.md"}.get(screen, f"/{screen}")
+    assert browser.get(f"{base}?{'folder=vault&' * 450}{'q=a&' * 100}").status_code == 400

@@ -1,0 +1,91 @@
+"""Note: what stands around it, cited lines, and one answer for all that is not to be seen."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+SCHEMAS = Path(__file__).parents[3] / "docs" / "schema"
+NOTES = {
+    "tea.md": "---\ndate: 2026-02-01\n---\n# Tea\n\nBoil water, pour. See [[milk]], [[nowhere]] and [[milk#Warm]].\n\n## Steep\n\nThree minutes.\n",
+    "milk.md": "# Milk\n\n## Warm\n\nNever boil it. For [[tea]].\n",
+    "cup.md": "# Cup\n\nBoil water, pour into a cup of tea.\n",
+    "far/sugar.md": "---\ntitle: Sugar cane\n---\nGoes into [[milk]] and [milk](../milk.md).\n",
+}
+
+
+@pytest.fixture
+def page(vault_copy, browse):
+    return browse(vault_copy(NOTES))
+
+
+def test_links_backlinks_and_broken_links_stand_beside_it(page, tags_of):
+    found = tags_of(page.get("/note/vault0/tea.md").text)
+    assert "Never boil it. For [[tea]]." in found.text
+    assert {"/note/vault0/milk.md", "/note/vault0/milk.md?heading=Warm"} <= set(found.links())
+    assert "[[nowhere]]" in found.text
+
+
+def test_a_backlink_is_told_for_each_place_with_its_line(page):
+    found = page.json("/note/vault0/milk.md.json")
+    assert [(each["path"], each["line"]) for each in found["backlinks"]] == [("far/sugar.md", 4), ("far/sugar.md", 4), ("tea.md", 6), ("tea.md", 6)]
+
+
+def test_cited_lines_are_marked_and_said(page, tags_of):
+    text = page.get("/note/vault0/tea.md?lines=10-10").text
+    assert 'class="block cited" data-lines="10-10"' in text
+    assert 'data-copy="tea.md (line 10)"' in text
+
+
+def test_a_heading_marks_what_stands_under_it(page):
+    assert 'class="block cited" data-lines="10-10"' in page.get("/note/vault0/tea.md?heading=Steep").text
+    assert page.get("/note/vault0/tea.md?heading=Nothing").status_code == 400
+
+
+def test_the_source_is_the_text_as_it_is_written(page, tags_of):
+    found = tags_of(page.get("/note/vault0/tea.md?source=1").text)
+    assert "date: 2026-02-01" in found.text
+    assert "[[milk#Warm]]" in found.text
+
+
+def test_a_title_that_the_note_begins_with_is_shown_once(page, tags_of):
+    for path, title in (("tea.md", "Tea"), ("far/sugar.md", "Sugar cane")):
+        tags = tags_of(page.get(f"/note/vault0/{path}").text).tags
+        assert [tag for tag, _ in tags].count("h1") == 1, title
+
+
+def test_the_twin_has_what_the_commands_print(page, run):
+    found = page.json("/note/vault0/tea.md.json")
+    for name in ("read", "outline", "related"):
+        jsonschema.validate(found[name], json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", ["", "vault0", "vault0/", "vault0/nothing.md", "vault0/tea", "nobody/tea.md", "vault0/tea.md/x", "vault0/far"])
+def test_what_is_not_there_is_one_answer(page, path):
+    found, missing = page.get(f"/note/{path}"), page.get("/note/vault0/missing.md")
+    assert (found.status_code, found.text) == (404, missing.text)
+
+
+def test_lines_that_the_note_does_not_have_are_told(page):
+    assert page.get("/note/vault0/tea.md?lines=90-99").status_code == 400
+    assert page.get("/note/vault0/tea.md?lines=9-2").status_code == 400
+
+
+def test_what_is_alike_and_not_linked_is_offered(page):
+    found = page.json("/note/vault0/tea.md.json")
+    assert "cup.md" in [each["path"] for each in found["unlinked"]]
+    assert "milk.md" not in [each["path"] for each in found["unlinked"]]
+
+
+def test_a_sentence_is_not_told_of_a_note_that_has_changed_since(vault_copy, browse):
+    library = vault_copy(NOTES)
+    (library.folders[0][1] / "milk.md").write_text("# Milk\n\n\n\nSomething else.\n", encoding="utf-8")
+    backlinks = browse(library).json("/note/vault0/tea.md.json")["backlinks"]
+    assert [each["text"] for each in backlinks] == [""]
+
+
+def test_programs_of_this_machine_are_offered_here_only(vault_copy, visit_of, show):
+    library = vault_copy(NOTES)
+    assert "vscode://" in show("note", visit_of(library, rest="vault0/tea.md"))[1]
+    assert "vscode://" not in show("note", visit_of(library, rest="vault0/tea.md", is_near=False))[1]
