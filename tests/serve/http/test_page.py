@@ -121,5 +121,16 @@ def test_paths_of_the_disk_are_nobodys_from_afar(both: Any) -> None:
         assert (str(both.place) in text, "vscode://" in text) == (False, False)
 
 
+def test_a_folder_without_an_index_is_told_of_without_its_place(serve: Callable[..., Any], place: Any, config: Any) -> None:
+    with Library.open(index=place / "empty", config=config) as library, serve(library=library, page=True, rate=0.0, writers=("alice",)) as running:
+        headers = {**running.token("alice"), "Sec-Fetch-Site": "same-origin"}
+        for name, form in FORMS:
+            given = {"id": "1", "folder": "handbook", "query": "x", "path": "leave.md", "grade": "2"}
+            found = running.ask(f"/{name}/{form}", "POST", headers, data=given)
+            assert str(place) not in found.text
+        for address in ADDRESSES:
+            assert str(place) not in running.ask(address, headers=running.token("alice")).text
+
+
 def test_the_streams_of_the_page_end_with_their_token(both: Any) -> None:
     assert both.ask("/changes").status_code == 401

@@ -80,6 +80,8 @@ def test_a_link_from_another_site_is_opened_by_a_click_here(browser, tags_of):
     found = browser.ask("/?q=sync", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")
     assert found.status_code == 403
     assert "/?q=sync" in tags_of(found.text).links()
+    far = browser.ask("//evil.example/x", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")
+    assert [link for link in tags_of(far.text).links() if "evil" in link] == []
 
 
 @pytest.mark.parametrize(
@@ -185,6 +187,7 @@ def test_the_key_opens_the_page_once_and_the_next_one_is_told_to_the_terminal(li
     assert browser.get(address).status_code == 303
     assert browser.get("/?q=sync").status_code == 200
     other = replace(browser, cookies={})
+    assert other.ask(f"/sign-in/{told[0]}", "HEAD").cookies == {}
     assert other.get(address).status_code == 401
     assert other.post("/sign-in", {"token": address.rpartition("/")[2]}).status_code == 401
     assert other.get(f"/sign-in/{told[0]}").status_code == 303

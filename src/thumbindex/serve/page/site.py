@@ -265,7 +265,7 @@ class Page:
                 return await self._post(request, name, rest)
             if came_from_elsewhere(request.scope):
                 is_navigation = request.headers.get("sec-fetch-mode") == "navigate" and not is_twin
-                link = {"link": _target(request), "link_text": "Open it from here"} if is_navigation else None
+                link = {"link": own_address(_target(request)), "link_text": "Open it from here"} if is_navigation else None
                 return self._page("message", _said("From another site", _ELSEWHERE, 403, link), is_twin or as_json)
             asked = self._asked(request, rest, _values(request.url.query))
             if (name, rest) in DOWNLOADS:
@@ -316,7 +316,8 @@ class Page:
         if isinstance(error, NotAllowedError):
             return _said("Not allowed", str(error), 403)
         if isinstance(error, UsageError):
-            return _said("This cannot be done", str(error), 400)
+            is_told = self._doors.is_near or not any(str(root) in str(error) for _, root in self._folders)
+            return _said("This cannot be done", str(error) if is_told else "This cannot be done with this folder as it is now.", 400)
         _LOG.warning("A page could not be shown: %s", error)
         from_afar = "The notes cannot be read just now: whoever runs this server finds the reason in its log."
         return _said("Not just now", str(error) if self._doors.is_near else from_afar, 503)
@@ -341,7 +342,7 @@ class Page:
             form = await _form(request)
             given, target = (next(iter(form.get(name, ())), "").strip() for name in ("token", "to"))
             target = own_address(target)
-        elif not given or key is None:
+        elif not given or key is None or request.method != "GET":  # a look at the headers opens nothing
             return self._page("sign_in", self._asking(own_address(request.query_params.get("to", "/"))), False)
         id_ = await sessions.sign_in(given) if key is None or key.take(given) else None
         if id_ is None:
