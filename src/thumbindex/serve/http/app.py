@@ -350,7 +350,7 @@ class Site:
         return Response(self.metrics.text(held, self.streams), media_type=CONTENT_TYPE)
 
 
-def how_to_connect(address: str, *, asks: bool) -> str:
+def how_to_connect(address: str, *, asks: bool, has_page: bool = False) -> str:
     """Say to whoever started the server in a terminal what a client is given."""
     entry: dict[str, Any] = {"url": address}
     if asks:
@@ -359,6 +359,7 @@ def how_to_connect(address: str, *, asks: bool) -> str:
         "A client of MCP over HTTP is given that address. Most clients take it in their file of servers as",
         f"  {json.dumps({'mcpServers': {'thumbindex': entry}}, ensure_ascii=False)}",
         *(["in which TOKEN is what `thumbindex token NAME` printed."] if asks else []),
+        *([f"The page for browsers is {address.removesuffix('mcp')}."] if has_page else []),
         "Ctrl-C ends the server.",
     ]
     return "\n".join(lines) + "\n"
@@ -387,7 +388,7 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
         outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
         outgoing.flush()
         if sys.stderr.isatty():
-            sys.stderr.write(how_to_connect(address, asks=site.asks))
+            sys.stderr.write(how_to_connect(address, asks=site.asks, has_page=config.serve.http.page))
             sys.stderr.flush()
 
     try:
