@@ -5,7 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.http.app import Listening, Site
+from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import Opening
+from thumbindex.settings import Config
 from thumbindex.testing import FakeEmbedder
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
@@ -68,20 +70,9 @@ class Served:
         self.library.index()
 
 
-@pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The page over a small vault, on this machine."""
-    place = tmp_path_factory.mktemp("page")
-    root = place / "vault"
-    for path, text in NOTES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    config = load_config(user_file=place / "none")
-    config = replace(config, serve=replace(config.serve, http=replace(config.serve.http, page=True, port=0, rate=0.0)))
-    library = Library.open([root], index=place / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False)
-    library.index()
-    with suppress(UsageError):  # without scikit-learn the map is its lists
-        library.lay_out(is_asked=True)
+@contextmanager
+def listening(library: Library, root: Path, config: Config) -> Iterator[Served]:
+    """Serve the page of a library at a free port until this is left."""
     urls: list[str] = []
     site = Site(Background(Opening(), lambda opening: library, command=[]), library.folders, config)
     server = Listening(site.app, config.serve.http, urls.append, site.drain)
@@ -93,7 +84,35 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     yield Served(urls[0].removesuffix("/mcp"), root, library)
     server.should_exit = True
     thread.join(10)
-    library.close()
+
+
+def with_http(config: Config, **given: Any) -> Config:
+    return replace(config, serve=replace(config.serve, http=replace(config.serve.http, **given)))
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The page over a small vault, on this machine."""
+    place = tmp_path_factory.mktemp("page")
+    root = place / "vault"
+    for path, text in NOTES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    config = with_http(load_config(user_file=place / "none"), page=True, port=0, rate=0.0)
+    with Library.open([root], index=place / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False) as library:
+        library.index()
+        with suppress(UsageError):  # without scikit-learn the map is its lists
+            library.lay_out(is_asked=True)
+        with listening(library, root, config) as found:
+            yield found
+
+
+@pytest.fixture
+def team(served: Served, tmp_path: Path) -> Iterator[tuple[Served, str]]:
+    """The same page for a team: it asks for a token, which is that of somebody who only looks."""
+    token = add_token(tmp_path / "tokens", "bob")
+    with listening(served.library, served.root, with_http(served.library.config, token_file=str(tmp_path / "tokens"))) as found:
+        yield found, token
 
 
 @pytest.fixture(scope="session")
@@ -120,14 +139,14 @@ def open_page(chromium: Any, served: Served) -> Iterator[Callable[..., Any]]:
     contexts = []
 
     def open_it(path: str = "/", look: str = "light", **given: Any) -> Any:
-        context = chromium.new_context(base_url=served.url, **{**LOOKS[look], **given})
+        context = chromium.new_context(**{"base_url": served.url, **LOOKS[look], **given})
         contexts.append(context)
         context.set_default_timeout(15_000)
         page = context.new_page()
         page.on("console", lambda message: wrong.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        own = urlsplit(served.url).netloc
+        own = urlsplit(given.get("base_url", served.url)).netloc
         page.on("request", lambda request: None if urlsplit(request.url).netloc in {own, ""} else wrong.append(f"asked: {request.url}"))
         page.goto(path)
         return page

@@ -1,5 +1,6 @@
 """How one uses it: typing, reading, going back, by the keyboard alone, without JavaScript, while notes are being saved."""
 
+import json
 import statistics
 import time
 
@@ -227,3 +228,46 @@ def test_an_answer_and_a_note_are_pictures_of_the_documentation(open_page, pictu
     page.locator("#card-1").click()
     page.wait_for_url("**/note/**")
     picture(page, "page-note")
+
+
+def clean(page) -> list:
+    from axe_playwright_python.sync_playwright import Axe
+
+    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    return [each["id"] for each in Axe().run(page, options={"runOnly": rules}).response["violations"]]
+
+
+def test_one_signs_in_with_a_token_looks_and_signs_out(open_page, team):
+    served, token = team
+    page = open_page("/?q=boil+water", base_url=served.url)
+    page.wait_for_url("**/sign-in?to=*")
+    assert clean(page) == []
+    page.locator("#token").fill("ti_wrong")
+    page.locator("#token").press("Enter")
+    page.locator("[role=alert]").wait_for()
+    assert clean(page) == []
+    page.locator("#token").fill(token)
+    page.locator("#token").press("Enter")
+    page.wait_for_url("**/?q=boil+water")
+    answered(page)
+    assert page.locator("button[data-grade]").count() == 0
+    page.goto("/review")
+    assert "serve.http.writers" in page.locator("#main").inner_text()
+    assert clean(page) == []
+    assert token not in str(page.context.cookies()) + page.content()
+    page.locator("form[action='/sign-out'] button").click()
+    page.wait_for_url("**/sign-in")
+
+
+def test_what_eval_and_tune_found_is_drawn_with_tables(open_page, served):
+    served.library.judge("boil water", "recipes/tea.md", "", 2, folder="vault", kind="factual")
+    (line,) = served.library.judged_set("vault").splitlines()
+    effect = {"name": "without links", "difference": {"difference": 0.02, "low": 0.01, "high": 0.03}}
+    for made, score in ((1.0, 0.4), (2.0, 0.9)):
+        result = {"sets": [{"by_query": {json.loads(line)["id"]: score}}], "ablation": [effect]}
+        served.library.keep_judged_run("vault", {"made": made, "result": result})
+    for look in ("light", "dark", "narrow"):
+        page = open_page("/judge", look)
+        assert "1 better, 0 worse" in page.locator("#main").inner_text()
+        assert clean(page) == []
+    served.library.unjudge("boil water", folder="vault")

@@ -8,7 +8,7 @@ import pytest
 from thumbindex.errors import IndexDamagedError, UsageError
 from thumbindex.index.judged import MOST_QUESTIONS, change_judged, read_judged
 from thumbindex.model import Judged
-from thumbindex.serve.page.judge import LEAST_QUERIES
+from thumbindex.serve.page.judge import LEAST_QUERIES, _tried
 from thumbindex.serve.page.runs import Runs
 from thumbindex.study.evaluate import load_unanswerable
 from thumbindex.study.queries import load_queries
@@ -143,6 +143,12 @@ def test_two_runs_are_compared_question_by_question(page, vault):
     assert "1 better, 0 worse" in text
     assert "factual" in text
     assert 'class="noise"' in text
+
+
+def test_what_tune_tried_is_bars_and_what_is_chance_is_gray():
+    good, noise = _tried({"tried": [{"name": "a", "gain": [0.1, 0.05, 0.2]}, {"name": "b", "gain": [-0.01, -0.1, 0.1]}]})[::-1]
+    assert (good["name"], good["is_noise"], good["x"]) == ("a", False, 100.0)
+    assert (noise["name"], noise["is_noise"], noise["x"] < 100) == ("b", True, True)
 
 
 def test_it_says_how_many_questions_tuning_needs():

@@ -63,6 +63,7 @@ def show(visit: Visit) -> Screen:
         "compared": _compared(runs, own) if len(runs) > 1 else None,
         "ablation": _ablation(runs[0]["result"]) if runs else (),
         "verdict": tuned.result if tuned and tuned.state == "done" else None,
+        "tried": _tried(tuned.result) if tuned and tuned.state == "done" and tuned.result else (),
         "commands": _commands(visit, folder),
     }
     payload = {"judged": {name: as_json(each) for name, each in judged.items()}}
@@ -258,14 +259,29 @@ def _compared(runs: Sequence[Mapping[str, Any]], judged: Sequence[Judged]) -> Ma
 
 
 def _ablation(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what each switched stage changed, as bars; gray where 0 lies in its interval."""
-    rows = []
-    for each in result.get("ablation", ()):
-        found = each.get("difference")
-        if found:
-            mean, low, high = (float(found[name]) for name in ("difference", "low", "high"))
-            rows.append({"name": each["name"], "mean": mean, "low": low, "high": high, "is_noise": low <= 0 <= high})
-    most = max((abs(bound) for row in rows for bound in (row["low"], row["high"])), default=0.0) or 1.0
-    for row in rows:
-        row |= {"x": round(100 + 95 * min(0.0, row["mean"]) / most, 1), "width": round(95 * abs(row["mean"]) / most, 1)}
-    return sorted(rows, key=lambda row: row["mean"])
+    """Return what each switched stage changed, as bars."""
+    found = [(each["name"], each.get("difference")) for each in result.get("ablation", ())]
+    return _bars([(name, each["difference"], each["low"], each["high"]) for name, each in found if each])
+
+
+def _tried(verdict: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what each setting that `tune` tried would change by itself, as bars."""
+    return _bars([(each["name"], *each["gain"]) for each in verdict.get("tried", ())])
+
+
+def _bars(found: Sequence[tuple[str, float, float, float]]) -> list[Mapping[str, Any]]:
+    """Return differences with their intervals as bars, the worst first; one whose interval holds 0 is noise."""
+    most = max((abs(bound) for _, _, low, high in found for bound in (low, high)), default=0.0) or 1.0
+    rows = [
+        {
+            "name": name,
+            "mean": mean,
+            "low": low,
+            "high": high,
+            "is_noise": low <= 0 <= high,
+            "x": round(100 + 95 * min(0.0, mean) / most, 1),
+            "width": round(95 * abs(mean) / most, 1),
+        }
+        for name, mean, low, high in found
+    ]
+    return sorted(rows, key=lambda row: float(row["mean"]))
