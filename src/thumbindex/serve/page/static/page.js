@@ -178,11 +178,8 @@ function palette() {
     places[(places.indexOf(document.activeElement) + step + places.length) % places.length]?.focus();
     event.preventDefault();
   });
-  dialog.addEventListener("close", () => before?.focus());
-  let before = null;
   return () => {
-    if (dialog.open) return dialog.close();
-    before = document.activeElement;
+    if (dialog.open) return dialog.close(); // the browser gives the focus back to where it was
     field.value = "";
     help.replaceChildren(make("summary", "Keys"), keyTable());
     dialog.showModal();
