@@ -4,6 +4,8 @@ import json
 import statistics
 import time
 
+import pytest
+
 QUESTION = "when do two devices edit one note"
 
 
@@ -113,6 +115,57 @@ def test_a_saved_note_changes_the_answer_on_the_screen(open_page, served):
         served.save(path, before)
 
 
+def reloaded(page, served) -> None:
+    """Save another note until the screen was loaded anew in place: the first time nobody may be listening yet."""
+    page.evaluate("document.getElementById('main').dataset.old = '1'")
+    before = (served.root / "recipes/tea.md").read_text(encoding="utf-8")
+    try:
+        for turn in range(10):
+            served.save("recipes/tea.md", f"{before}\nServe hot, {turn}.\n")
+            page.wait_for_timeout(500)
+            if page.evaluate("!document.getElementById('main').dataset.old"):
+                return
+        raise AssertionError("the screen was not loaded anew")
+    finally:
+        served.save("recipes/tea.md", before)
+
+
+def test_what_is_typed_and_not_sent_stays_while_notes_are_saved(open_page, served):
+    page = open_page("/review?show=all")
+    field = page.locator("input[name=note]")
+    field.fill("they differ in days")
+    page.evaluate("document.querySelector('input[name=note]').setSelectionRange(4, 4)")
+    reloaded(page, served)
+    assert field.input_value() == "they differ in days"
+    assert page.evaluate("[document.activeElement.name, document.activeElement.selectionStart]") == ["note", 4]
+
+
+def test_a_saved_note_moves_nobody_who_reads(open_page, served):
+    page = open_page("/note/vault/sync.md?lines=9-9", viewport={"width": 600, "height": 300})
+    page.evaluate("scrollTo(0, 0)")
+    reloaded(page, served)
+    assert page.evaluate("scrollY") == 0
+
+
+def test_a_jump_within_a_note_loads_nothing(open_page):
+    page = open_page("/note/vault/sync.md")
+    page.evaluate("globalThis.isTheSame = true")
+    page.locator(".outline a", has_text="Conflicts").click()
+    page.wait_for_url("**/note/vault/sync.md#L*")
+    page.go_back()
+    page.wait_for_url("**/note/vault/sync.md")
+    page.wait_for_timeout(200)
+    assert page.evaluate("globalThis.isTheSame") is True
+
+
+def test_filters_that_the_form_has_no_field_for_stay_while_one_types(open_page):
+    page = open_page("/?q=boil&limit=1")
+    page.locator("#q").fill("boil water ")
+    until(page, "document.getElementById('answer').dataset.asked === 'boil water'")
+    assert "limit=1" in page.url
+    assert page.locator("#cards article").count() == 1
+
+
 def test_the_first_page_is_small(open_page):
     page = open_page("/?q=boil+water")
     page.wait_for_load_state("load")
@@ -124,8 +177,8 @@ def test_the_first_page_is_small(open_page):
     assert sum(size for _, size in loaded) <= 40_000
 
 
-def test_typed_to_painted_is_told(open_page, record_property):
-    """A figure for `docs/performance.md`, not a bound: machines that run tests are busy."""
+def test_an_answer_is_painted_as_one_types(open_page, record_property):
+    """The figure is for `docs/performance.md`; the bound is wide, as machines that run tests are busy."""
     page = open_page("/")
     times = page.evaluate(
         """async (words) => {
@@ -150,7 +203,7 @@ def test_typed_to_painted_is_told(open_page, record_property):
     )
     over = sorted(whole - server for whole, server in times)
     record_property("typed to painted over the server's own time, ms", (statistics.median(over), over[int(0.95 * len(over))]))
-    assert all(whole > 0 for whole, _ in times)
+    assert statistics.median(over) < 500
 
 
 def test_hostile_notes_are_only_words(open_page):
@@ -180,6 +233,31 @@ def test_copies_are_decided_by_one_key_each_and_undone(open_page, served):
     assert page.locator("label[for=decided]").inner_text() == before
 
 
+def test_two_keys_at_once_decide_of_one_cluster(open_page):
+    page = open_page("/review?show=all")
+    before = int(page.locator("label[for=decided]").inner_text().split()[0])
+    press = "document.getElementById('cluster').dispatchEvent(new KeyboardEvent('keydown', { key: 'a', bubbles: true }))"
+    page.evaluate(f"{{ {press}; {press}; }}")
+    page.locator("#last").wait_for()
+    page.wait_for_timeout(300)
+    assert int(page.locator("label[for=decided]").inner_text().split()[0]) == before + 1
+    page.keyboard.press("u")
+    until(page, "!document.getElementById('last')")
+
+
+def test_that_the_notes_do_not_hold_it_is_kept_shown_and_taken_back(open_page):
+    page = open_page("/?q=the+price+of+tin")
+    button = page.locator("button[data-grade=nothing]")
+    button.click()
+    until(page, "document.querySelector('button[data-grade=nothing]').getAttribute('aria-pressed') === 'true'")
+    page.reload()
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    until(page, "document.querySelector('button[data-grade=nothing]').getAttribute('aria-pressed') === 'false'")
+    page.goto("/judge")
+    assert "the price of tin" not in page.locator("#main").inner_text()
+
+
 def test_a_thumb_is_kept_without_leaving_the_answer_and_listed(open_page, served):
     page = open_page("/?q=boil+water")
     helps = page.locator("#cards article").first.locator("button[data-grade='1']")
@@ -195,7 +273,7 @@ def test_a_thumb_is_kept_without_leaving_the_answer_and_listed(open_page, served
 def test_the_map_is_drawn_moved_and_leads_to_notes(open_page, picture):
     page = open_page("/map")
     if page.locator("#map").count() == 0:
-        return  # without scikit-learn there is no canvas, and the screen says so
+        pytest.skip("without scikit-learn there is no canvas, and the screen says so")
     until(page, "Number(document.getElementById('map').dataset.drawn) > 0")
     page.locator("#map").focus()
     for key in ("+", "ArrowLeft", "0"):

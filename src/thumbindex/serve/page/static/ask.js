@@ -17,12 +17,18 @@ function addressOf(text) {
 
 async function ask(text, push = false) {
   if (text === asked && !push) return;
+  const before = asked;
   asked = text;
-  const address = addressOf(text);
-  if (await load(address, { push, part: "answer" })) {
-    document.getElementById("answer").dataset.asked = text;
-    announce(document.getElementById("sure")?.textContent.trim() ?? "");
-  }
+  const isShown = await show(addressOf(text), push);
+  if (isShown) announce(document.getElementById("sure")?.textContent.trim() ?? "");
+  else if (isShown === false && asked === text) asked = before; // the server did not answer: the same may be asked again
+}
+
+async function show(address, push) {
+  const text = asked;
+  const isShown = await load(address, { push, part: "answer" });
+  if (isShown) document.getElementById("answer").dataset.asked = text;
+  return isShown;
 }
 
 async function names(text) {
@@ -85,7 +91,8 @@ document.addEventListener("change", (event) => {
 
 onChange(async () => {
   const before = new Map([...document.querySelectorAll("#cards article")].map((each) => [each.querySelector("a").href, each.textContent]));
-  if (!(await load(location.pathname + location.search, { push: false, part: "answer" }))) return;
+  const isHere = (new URLSearchParams(location.search).get("q") ?? "").trim() === asked; // else its answer is still on its way
+  if (!(await show(isHere ? location.pathname + location.search : addressOf(asked), false))) return;
   let count = 0;
   for (const each of document.querySelectorAll("#cards article")) {
     if (before.get(each.querySelector("a").href) !== each.textContent) {
@@ -122,7 +129,6 @@ document.addEventListener("submit", async (event) => {
   const given = new URLSearchParams(new FormData(form));
   if (pressed?.name) given.set(pressed.name, pressed.value);
   const wasOn = pressed?.getAttribute("aria-pressed") === "true";
-  if (pressed?.dataset.grade === "nothing" && wasOn) given.set("take_back", "1");
   let answer;
   try {
     answer = await fetch(form.action, { method: "POST", body: given, headers: { Accept: "application/json" } });
@@ -130,14 +136,16 @@ document.addEventListener("submit", async (event) => {
     announce("The server does not answer.");
     return;
   }
+  const kept = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    announce((await answer.json().catch(() => ({}))).error ?? "This could not be kept.");
+    announce(kept.error ?? "This could not be kept.");
     return;
   }
-  for (const each of form.querySelectorAll("button")) {
-    const isOn = each === pressed && !wasOn;
-    each.setAttribute("aria-pressed", String(isOn));
-    if (each.name) each.value = isOn ? "take_back" : each.dataset.grade;
-  }
+  const show = (button, isOn) => {
+    button.setAttribute("aria-pressed", String(isOn));
+    button.value = isOn ? "take_back" : button.dataset.grade;
+  };
+  for (const each of form.querySelectorAll("button")) show(each, each === pressed && !wasOn);
+  for (const each of document.querySelectorAll("button[data-grade=nothing]")) show(each, kept.nothing);
   announce(wasOn ? "Taken back" : `Kept: ${pressed.textContent.trim()}`);
 });

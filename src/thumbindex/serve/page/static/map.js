@@ -1,5 +1,5 @@
 // The map: notes as points, links as lines, on one canvas. The lists below it say the same in words.
-import { onChange, shown } from "./page.js";
+import { move, onChange, shown } from "./page.js";
 
 const INKS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7f00"];
 const LABELS = 40;
@@ -237,7 +237,7 @@ document.addEventListener("change", (event) => {
     const here = new URL(location.href);
     here.searchParams.delete("off");
     for (const each of document.querySelectorAll("[data-layer]")) if (!each.checked) here.searchParams.append("off", each.dataset.layer);
-    history.replaceState(null, "", here);
+    move(here);
     map?.draw();
   } else if (event.target.id === "color") event.target.form.requestSubmit();
 });

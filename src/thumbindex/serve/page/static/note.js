@@ -3,7 +3,7 @@ import { keys, load, shown } from "./page.js";
 
 const stays = () => { try { return localStorage.getItem("thumbindex.stay") === "1"; } catch { return false; } };
 
-shown(() => {
+shown((isNew) => {
   const box = document.getElementById("stay");
   if (box) {
     document.getElementById("stay-label").hidden = false;
@@ -12,6 +12,7 @@ shown(() => {
       try { localStorage.setItem("thumbindex.stay", box.checked ? "1" : "0"); } catch { /* a browser that keeps nothing */ }
     });
   }
+  if (!isNew) return; // a saved note moves nobody who reads
   const cited = document.querySelector(".cited");
   const asked = location.hash && location.hash !== `#L${document.getElementById("note")?.dataset.cited}`;
   if (cited && stays()) scrollTo(0, 0);

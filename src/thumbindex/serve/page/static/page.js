@@ -8,10 +8,10 @@ const whenShown = [];
 let changed = null;
 let request = null;
 
-/** Run a function now, and each time a page was loaded in place. */
+/** Run a function now, and each time a page was loaded in place: it is told whether that is another page than before. */
 export function shown(run) {
   whenShown.push(run);
-  run();
+  run(true);
 }
 
 /** Say something to those who listen to the page: what comes quickly after it takes its place. */
@@ -37,7 +37,38 @@ function fetchPage(address, part) {
   });
 }
 
-/** Load one of our pages in place of this one's content, or of one part of it; focus and open details stay. */
+let here = location.pathname + location.search; // of the page that is shown
+
+/** Change the address of the page that is shown. */
+export function move(address, push = false) {
+  if (push) history.pushState(null, "", address); else history.replaceState(null, "", address);
+  here = location.pathname + location.search;
+}
+
+const FIELDS = "input:not([type=hidden]), textarea, select";
+
+/** Tell fields of two editions of a page apart: by the form, by what it is about, and by name. */
+const keyOf = (field) => {
+  const hidden = [...(field.form?.querySelectorAll("input[type=hidden]:not([name=next])") ?? [])].map((each) => [each.name, each.value]);
+  return JSON.stringify([field.form?.getAttribute("action"), hidden, field.name || field.id, field.type === "checkbox" && field.value]);
+};
+const isTouched = (field) => field.type === "checkbox"
+  ? field.checked !== field.defaultChecked
+  : field.options ? [...field.options].some((each) => each.selected !== each.defaultSelected) : field.value !== field.defaultValue;
+
+/** Take over what somebody has typed and not sent, before a page is put in place of its earlier edition; return the field that had the focus. */
+function takeOver(before, fresh) {
+  const fields = new Map([...fresh.querySelectorAll(FIELDS)].map((each) => [keyOf(each), each]));
+  for (const old of before.querySelectorAll(FIELDS)) {
+    const now = isTouched(old) && fields.get(keyOf(old));
+    if (now) now[old.type === "checkbox" ? "checked" : "value"] = old.type === "checkbox" ? old.checked : old.value;
+  }
+  const active = document.activeElement;
+  return before.contains(active) && active.matches(FIELDS) ? fields.get(keyOf(active)) : undefined;
+}
+
+/** Load one of our pages in place of this one's content, or of one part of it; focus and open details stay, and what was typed where it is the same
+ * page. Returns whether it is shown: null where another load has taken its place. */
 export async function load(address, { push = true, part = "main" } = {}) {
   let answer;
   try {
@@ -46,30 +77,33 @@ export async function load(address, { push = true, part = "main" } = {}) {
     announce("The server does not answer.");
     return false;
   }
-  const found = answer?.response?.getElementById(part);
-  if (!answer) return false;
+  if (!answer) return null;
+  const found = answer.response?.getElementById(part);
   if (!found) {
     location.assign(address);
     return false;
   }
-  const focused = document.activeElement?.id;
+  const active = document.activeElement;
   const opened = new Set([...document.querySelectorAll("details[open][id]")].map((each) => each.id));
   const fresh = document.adoptNode(found);
   for (const each of fresh.querySelectorAll("details[id]")) if (opened.has(each.id)) each.open = true;
-  document.getElementById(part).replaceWith(fresh);
+  const before = document.getElementById(part);
+  const caret = [active?.selectionStart, active?.selectionEnd];
+  const field = push ? undefined : takeOver(before, fresh);
+  before.replaceWith(fresh);
   document.title = answer.response.title;
-  const here = new URL(answer.responseURL || address, location.href);
-  const target = here.pathname + here.search + new URL(address, location.href).hash;
-  if (push) history.pushState(null, "", target); else history.replaceState(null, "", target);
-  if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus({ preventScroll: true });
-  for (const run of whenShown) run();
+  const there = new URL(answer.responseURL || address, location.href);
+  move(there.pathname + there.search + new URL(address, location.href).hash, push);
+  if (document.activeElement !== active) (field ?? document.getElementById(active.id))?.focus({ preventScroll: true });
+  if (field && caret[0] !== null && caret[0] !== undefined) field.setSelectionRange(...caret);
+  for (const run of whenShown) run(push);
   return true;
 }
 
 /** Load the page as it is now, after a note was saved. */
 export const reload = () => load(location.pathname + location.search + location.hash, { push: false });
 
-/** Run a function after notes have changed, instead of loading the screen anew: it is given the names by folder. */
+/** Run a function after notes have changed, instead of loading the screen anew. */
 export function onChange(run) {
   changed = run;
 }
@@ -92,21 +126,31 @@ const known = [];
 
 // ------------------------------------------------------------------ what changes
 
+const AGAIN = 15_000; // milliseconds until a stream that was refused is asked for again
 let source = null;
+let opened = 0;
+const refresh = () => (changed ?? reload)();
 function follow() {
   if (document.hidden || !document.body.dataset.screen || ["sign_in", "message"].includes(document.body.dataset.screen)) {
     source?.close();
     source = null;
   } else if (!source) {
     source = new EventSource("/changes");
-    source.addEventListener("notes", (event) => (changed ? changed(JSON.parse(event.data)) : reload()));
-    source.addEventListener("progress", () => document.getElementById("progress") && reload());
+    source.addEventListener("open", () => { if (opened++) refresh(); }); // what changed meanwhile nobody has told
+    source.addEventListener("notes", refresh);
+    source.addEventListener("progress", () => document.getElementById("progress") && refresh());
+    source.addEventListener("error", () => {
+      if (source?.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+      source = null;
+      setTimeout(follow, AGAIN);
+    });
   }
 }
 document.addEventListener("visibilitychange", follow);
 window.addEventListener("pagehide", () => { source?.close(); source = null; });
 window.addEventListener("pageshow", follow);
-window.addEventListener("popstate", () => location.reload());
+// A jump within the page is the browser's own.
+window.addEventListener("popstate", () => { if (location.pathname + location.search !== here) location.reload(); });
 
 // ------------------------------------------------------------------ copying
 

@@ -4,15 +4,27 @@ import { announce, keys, load, shown } from "./page.js";
 const settle = () => (document.getElementById("cluster") ?? document.getElementById("main")).focus({ preventScroll: true });
 shown(() => { if (!document.activeElement || document.activeElement === document.body) settle(); });
 
+let isSending = false; // a second key would decide of the same cluster again
 async function send(form, button) {
+  if (isSending) return;
+  isSending = true;
+  try {
+    await decide(form, button);
+  } catch {
+    announce("The server does not answer.");
+  } finally {
+    isSending = false;
+  }
+}
+
+async function decide(form, button) {
   const given = new URLSearchParams(new FormData(form));
   if (button?.name) given.set(button.name, button.value);
   const answer = await fetch(form.action, { method: "POST", body: given, redirect: "follow" });
   if (!answer.ok) return announce("This could not be decided.");
   await load(answer.url, { push: true });
   settle();
-  announce(document.getElementById("last")?.textContent.trim() ?? "");
-  return undefined;
+  return announce(document.getElementById("last")?.textContent.trim() ?? "");
 }
 
 const press = (id) => () => {

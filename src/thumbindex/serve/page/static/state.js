@@ -1,5 +1,5 @@
 // State: the tables as lines, and how far indexing is while it is under way.
-import { onChange, reload, shown } from "./page.js";
+import { move, reload, shown } from "./page.js";
 
 const color = (name) => {
   const probe = document.createElement("span");
@@ -17,7 +17,7 @@ function draw(place) {
   if (rows.length < 2) return;
   const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
   const times = rows.map(([day]) => Date.parse(day.length === 7 ? `${day}-01` : day) / 1000);
-  const kept = place.dataset.chart === "months" ? [1, 2] : [1, 2];
+  const kept = [1, 2];
   const inks = [color("--accent"), color("--warn")];
   const axis = { stroke: color("--soft"), grid: { stroke: color("--line") }, ticks: { stroke: color("--line") } };
   place.replaceChildren();
@@ -35,5 +35,10 @@ addEventListener("resize", () => { clearTimeout(resting); resting = setTimeout(d
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 if (document.readyState === "complete") shown(drawAll);
 else addEventListener("load", () => shown(drawAll));
-onChange(reload);
+// A comparison with the disk is made once, not each time that something changes.
+shown(() => {
+  const without = new URLSearchParams(location.search);
+  without.delete("look");
+  move(location.pathname + (without.size ? `?${without}` : "") + location.hash);
+});
 setInterval(() => { if (!document.hidden && document.getElementById("progress")) reload(); }, 2000);
