@@ -8,8 +8,9 @@ import pytest
 from thumbindex.errors import UsageError
 from thumbindex.index.layout import Layout, keep_layout, read_layout
 from thumbindex.library import Library
-from thumbindex.library.map import CHANGED_SHARE, _turned, can_lay_out
+from thumbindex.library.map import CHANGED_SHARE, MOST_NOTES, _newest, _turned, can_lay_out
 from thumbindex.library.plane import FEWEST, plane, unit
+from thumbindex.model import Document
 from thumbindex.testing import FakeEmbedder
 
 needs_sklearn = pytest.mark.skipif(not can_lay_out(), reason="scikit-learn is missing: the extra `map` brings it")
@@ -150,3 +151,22 @@ def test_asked_for_a_map_of_nothing_it_says_what_is_missing(tmp_path):
         assert library.map("empty").missing == "Nothing is indexed yet."
         with pytest.raises(UsageError):
             library.map("nobody")
+
+
+@needs_sklearn
+def test_a_note_that_becomes_private_while_the_map_is_laid_out_is_not_kept_on_it(root):
+    with opened(root, notes(12)) as library:
+
+        def make_private() -> bool:
+            (root / "n03.md").write_text("---\nprivate: true\n---\n# Note 3\n", encoding="utf-8")
+            return False
+
+        assert library.lay_out(interrupted=make_private, is_asked=True)
+        assert sorted(read_layout(library.opened[0].places).places) == sorted(set(notes(12)) - {"n03.md"})
+
+
+def test_of_too_many_notes_the_newest_are_on_the_map():
+    old = Document("old.md", "Old", created="2001-01-01")
+    new = [Document(f"{n}.md", "New", created="2020-01-01") for n in range(MOST_NOTES)]
+    assert _newest([old, *new]) == new
+    assert _newest([old]) == [old]

@@ -70,6 +70,19 @@ def compute_on_one_thread() -> None:
         os.environ.setdefault(name, "1")
 
 
+def end_with_parent() -> None:
+    """End this process when the one that started it closes its end of standard input, as even one that is killed does."""
+
+    import threading  # the client of a server does without it
+
+    def listen() -> None:
+        while os.read(0, 4096):  # by descriptor: the lock of a buffered reader would stop the interpreter's own way out
+            pass
+        os._exit(0)
+
+    threading.Thread(target=listen, name="ends with its parent", daemon=True).start()
+
+
 def cores() -> int:
     """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

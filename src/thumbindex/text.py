@@ -321,6 +321,11 @@ def text_digest(text: str) -> str:
     return text_key(text).hex()[:_DIGEST]
 
 
+def query_id(query: str) -> str:
+    """Return what all ways of typing one question have in common: a digest of its words, whatever their case and the space between them."""
+    return text_digest(" ".join(query.casefold().split()))
+
+
 def address_of(folder: str, path: str, heading: str = "", digest: str = "") -> str:
     """Return an address, as `thumbindex://notes/plans.md?is=1a2b3c4d#Budget`: the folder as one part, the path with its slashes."""
     where = f"{SCHEME}{quote(folder, safe='')}/{quote(path, safe='/')}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -43,8 +42,6 @@ _LONGEST_ADDRESS = 2_000
 _NESTING = 40
 
 _ALIGNMENTS = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
-
-_LANGUAGE = re.compile(r"[\s{.]*([\w+#-]{1,40})", re.ASCII)
 
 _LIVE = {"http", "https", "mailto"}
 """Schemes of addresses that a reader may follow; any other one is shown as text."""
@@ -202,15 +199,12 @@ def _anchor(token: Token, writing: _Writing) -> str:
 def _code(token: Token, writing: _Writing) -> str:
     own, rows = _lines(token, writing), token.content.split("\n")
     first = own.start + (token.type == "fence")
-    match = _LANGUAGE.match(token.info) if token.type == "fence" else None
     shown = []
     for number, row in enumerate(rows[:-1] if rows and not rows[-1] else rows, start=first):
         shown.append(f'<span class="cited">{escape(row)}</span>' if number in writing.cited else escape(row))
-    language = f' class="language-{escape(match[1])}"' if match else ""
+    place = _place(token, writing).replace(" cited", "")  # its lines are marked one by one
     text = "\n".join(shown)
-    return (
-        f'<pre{_place(token, writing).replace(" cited", " holds-cited")} tabindex="0">{_anchor(token, writing)}<code{language}>{text}</code></pre>\n'
-    )
+    return f'<pre{place} tabindex="0">{_anchor(token, writing)}<code>{text}</code></pre>\n'
 
 
 # ------------------------------------------------------------------ inside a block

@@ -279,12 +279,14 @@ def refuse_network_drive(location: Path, mounts: str | None = None) -> None:
 
 def size_of(folder: Path) -> int:
     """Return the bytes of all files below a folder, in which a writer may be at work: what goes meanwhile does not count."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += Path(place, name).stat().st_size
-    return total
+    return sum(size_of_file(Path(place, name)) for place, _, names in os.walk(folder) for name in names)
+
+
+def size_of_file(path: Path) -> int:
+    """Return the bytes of a file; 0 for one that has gone meanwhile."""
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
 
 
 def _mount_table() -> str:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from thumbindex.index.files import VECTORS, Places, read_shared, size_of, write_whole
+from thumbindex.errors import StorageError
+from thumbindex.index.files import VECTORS, Places, read_shared, size_of, size_of_file, write_whole
 from thumbindex.model import GrowthDay
 
 MOST_DAYS = 1_100
@@ -29,7 +30,7 @@ def keep_day(places: Places, now: GrowthDay) -> bool:
     if before and before[-1].day >= now.day:
         return False
     rows = [[each.day, each.documents, each.chunks, each.size] for each in (*before, now)[-MOST_DAYS:]]
-    with suppress(OSError):
+    with suppress(StorageError):
         write_whole(places.growth, "".join(f"{json.dumps(each)}\n" for each in rows))
         return True
     return False
@@ -48,7 +49,7 @@ def _rows(lines: Sequence[str]) -> Iterator[GrowthDay]:
 def sizes_of(places: Places) -> tuple[tuple[str, int], ...]:
     """Return the bytes on disk by part, the largest first; vectors are those of all folders of this index directory, which share them."""
     made = places.made
-    database = sum(path.stat().st_size for path in made.glob("index.sqlite3*") if path.is_file())
+    database = sum(size_of_file(path) for path in made.glob("index.sqlite3*"))
     keyword, whole = size_of(places.keyword), size_of(places.folder)
     vectors = size_of(places.folder.parent / VECTORS)
     parts = {

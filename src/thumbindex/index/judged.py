@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError, UsageError
-from thumbindex.index.files import Places, read_shared, write_whole, writing
+from thumbindex.errors import IndexBusyError, StorageError, UsageError
+from thumbindex.index.files import Places, read_shared, storage_error, write_whole, writing
 from thumbindex.index.locks import locked
 from thumbindex.model import Judged, JudgedPlace
-from thumbindex.text import text_digest
+from thumbindex.text import query_id
 
 MOST_QUESTIONS = 10_000
 """That are kept: more than anybody judges by hand."""
@@ -29,27 +30,33 @@ _RUNS_KEPT = 2
 """Results of `eval` that are kept: the last one is compared with the one before it."""
 
 
-def key_of(query: str) -> str:
-    """Return what two ways of typing one question have in common."""
-    return " ".join(query.casefold().split())
-
-
 def read_judged(places: Places) -> tuple[Judged, ...]:
-    """Return what was judged, the oldest first. Raises IndexDamagedError where the file cannot be read: it is never written over then."""
+    """Return what was judged, the oldest first. Raises StorageError where the file cannot be read: it is never written over then."""
     try:
         facts = places.judged.stat()
-    except OSError:
+    except FileNotFoundError:
         return ()
-    return _read(places.judged, facts.st_mtime_ns, facts.st_size)
+    except OSError as error:
+        raise storage_error(places.folder, error) from error
+    return _read_as_it_was(places.judged, facts.st_mtime_ns, facts.st_size)
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path, modified: int, size: int) -> tuple[Judged, ...]:
+def _read_as_it_was(path: Path, modified: int, size: int) -> tuple[Judged, ...]:
+    """Read the file once for each time that it was written, as far as its time and size tell."""
+    return _read(path)
+
+
+def _read(path: Path) -> tuple[Judged, ...]:
     try:
-        rows = json.loads(read_shared(path))["judged"]
-        return tuple(_judged(each) for each in rows)
+        return tuple(_judged(each) for each in json.loads(read_shared(path))["judged"])
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise storage_error(path.parent, error) from error
+    # No IndexDamagedError, after which an index is built anew: of this there is nothing to build it from.
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise IndexDamagedError(f"{path}: what was judged cannot be read ({error}): mend the file, or move it away to begin anew.") from error
+        raise StorageError(f"{path}: what was judged cannot be read ({error}): mend the file, or move it away to begin anew.") from error
 
 
 def _judged(row: dict[str, Any]) -> Judged:
@@ -61,22 +68,28 @@ def change_judged(places: Places, change: Callable[[list[Judged]], Sequence[Judg
     """Change what was judged, one process after the other; return what is kept. Raises StorageError, UsageError where it would be too much."""
     if not places.folder.is_dir():
         raise UsageError("There is no index yet: what is judged is kept beside it.")
+    with _alone(places):
+        kept = tuple(each for each in change(list(_read(places.judged))) if each.places or each.nothing)
+        if len(kept) > MOST_QUESTIONS:
+            raise UsageError(f"{MOST_QUESTIONS:,} questions are judged: take some out before others are added.")
+        rows = [{**asdict(each), "places": [asdict(place) for place in each.places]} for each in kept]
+        write_whole(places.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True)
+        write_whole(places.judged_set, "".join(f"{line}\n" for line in set_lines(kept)))
+        write_whole(places.judged_nothing, "".join(f"{line}\n" for line in nothing_lines(kept)))
+    return kept
+
+
+@contextmanager
+def _alone(places: Places) -> Iterator[None]:
+    """Hold what is judged against other processes and threads. Raises IndexBusyError where one of them needs too long."""
     until = time.monotonic() + _PATIENCE_SECONDS
 
     def wait() -> None:
         if time.monotonic() > until:
             raise IndexBusyError("Another process is keeping judgements: try again in a moment.")
 
-    with locked(places.folder / "judged.lock", wait):
-        kept = tuple(each for each in change(list(read_judged(places))) if each.places or each.nothing)
-        if len(kept) > MOST_QUESTIONS:
-            raise UsageError(f"{MOST_QUESTIONS:,} questions are judged: take some out before others are added.")
-        with writing(places.folder):
-            rows = [{**asdict(each), "places": [asdict(place) for place in each.places]} for each in kept]
-            write_whole(places.judged, json.dumps({"judged": rows}, ensure_ascii=False, indent=1), durable=True)
-            write_whole(places.judged_set, "".join(f"{line}\n" for line in set_lines(kept)))
-            write_whole(places.judged_nothing, "".join(f"{line}\n" for line in nothing_lines(kept)))
-    return kept
+    with locked(places.folder / "judged.lock", wait), writing(places.folder):
+        yield
 
 
 def set_lines(judged: Sequence[Judged]) -> list[str]:
@@ -84,8 +97,13 @@ def set_lines(judged: Sequence[Judged]) -> list[str]:
     return [
         _line(each, relevant=[{"path": one.path, **({"heading": one.heading} if one.heading else {}), "grade": one.grade} for one in good])
         for each in judged
-        if (good := [one for one in each.places if one.grade > 0])
+        if (good := answers_of(each))
     ]
+
+
+def answers_of(judged: Judged) -> tuple[JudgedPlace, ...]:
+    """Return the passages that answer a question or help; none where no note holds the answer, whatever was judged of them before."""
+    return () if judged.nothing else tuple(one for one in judged.places if one.grade > 0)
 
 
 def nothing_lines(judged: Sequence[Judged]) -> list[str]:
@@ -94,7 +112,7 @@ def nothing_lines(judged: Sequence[Judged]) -> list[str]:
 
 
 def _line(judged: Judged, **more: Any) -> str:
-    return json.dumps({"id": text_digest(key_of(judged.query)), "query": judged.query, "kind": judged.kind, **more}, ensure_ascii=False)
+    return json.dumps({"id": query_id(judged.query), "query": judged.query, "kind": judged.kind, **more}, ensure_ascii=False)
 
 
 def forget_judged(places: Places, paths: Sequence[str]) -> None:
@@ -106,8 +124,7 @@ def forget_judged(places: Places, paths: Sequence[str]) -> None:
 
 
 def _without(judged: Judged, gone: set[str]) -> Judged:
-    left = tuple(each for each in judged.places if each.path not in gone)
-    return Judged(judged.query, judged.kind, left, judged.nothing, judged.made)
+    return replace(judged, places=tuple(each for each in judged.places if each.path not in gone))
 
 
 # ------------------------------------------------------------------ what a run of `eval` found
@@ -124,7 +141,5 @@ def read_runs(places: Places) -> tuple[dict[str, Any], ...]:
 
 def keep_run(places: Places, result: dict[str, Any]) -> None:
     """Keep a result of `eval` before those of earlier runs. Raises StorageError."""
-    try:
+    with _alone(places):
         write_whole(places.judged_runs, json.dumps([result, *read_runs(places)][:_RUNS_KEPT], ensure_ascii=False))
-    except OSError as error:
-        raise StorageError(f"{places.judged_runs}: the result cannot be kept ({error.strerror}).") from error

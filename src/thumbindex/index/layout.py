@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thumbindex.index.files import Places, read_shared, write_whole
@@ -31,14 +31,14 @@ def read_layout(places: Places) -> Layout:
 
 
 def keep_layout(places: Places, layout: Layout) -> None:
-    """Keep a layout in place of the one before."""
+    """Keep a layout in place of the one before. For who holds the writer's lock."""
     rows = [[path, round(x, _DIGITS), round(y, _DIGITS), layout.digests[path]] for path, (x, y) in sorted(layout.places.items())]
     write_whole(places.map, json.dumps({"model": layout.model, "notes": rows}, ensure_ascii=False))
 
 
-def forget_on_map(places: Places, paths: set[str]) -> None:
-    """Take notes out that may not be named any more."""
-    layout = read_layout(places)
-    if paths & layout.places.keys():
-        kept = {path: place for path, place in layout.places.items() if path not in paths}
+def forget_on_map(places: Places, paths: Sequence[str]) -> None:
+    """Take notes out that may not be named any more. For who holds the writer's lock."""
+    layout, gone = read_layout(places), set(paths)
+    if gone & layout.places.keys():
+        kept = {path: place for path, place in layout.places.items() if path not in gone}
         keep_layout(places, Layout(layout.model, kept, layout.digests))

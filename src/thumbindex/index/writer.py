@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,13 +89,12 @@ def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None
     held = store.manifest(paths)
     if not held and (withheld is None or withheld.files.keys() <= read_withheld(store).files.keys()):
         return
-    try:
-        _forget_decisions(store, paths)
-        places = Places(store.decisions_file.parent)
-        forget_judged(places, paths)
-        forget_on_map(places, set(paths))
-    except StorageError as error:  # the owner's own file keeps no note from becoming private
-        _LOG.warning("%s It may name notes that are private now.", error)
+    places = Places(store.decisions_file.parent)
+    for forget in (partial(_forget_decisions, store), partial(forget_judged, places), partial(forget_on_map, places)):
+        try:
+            forget(paths)
+        except StorageError as error:  # the owner's own file keeps no note from becoming private
+            _LOG.warning("%s It may name notes that are private now.", error)
     store.remove_documents(list(held))
     store.set_meta("vocabulary", "[]")
     store.set_meta("vocabulary_of", "")

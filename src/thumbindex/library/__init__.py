@@ -546,8 +546,8 @@ class Library:
         for reader in self._within(folder):
             keep_run(reader.folder.places, result)
 
-    def grades(self, query: str) -> Mapping[tuple[str, str, str], int]:
-        """Return what was judged of a question: grades by folder, path and heading."""
+    def judged_of(self, query: str) -> Mapping[str, Judged]:
+        """Return what was judged of a question, by folder. Raises StorageError where that cannot be read."""
         return judged_of(self._readers, query)
 
     # -------------------------------------------------------------- keeping the indexes up to the disk

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from thumbindex.errors import UsageError
-from thumbindex.index.judged import change_judged, key_of, read_judged
+from thumbindex.index.judged import change_judged, read_judged
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import find_document, hidden_now
 from thumbindex.model import Judged, JudgedPlace
+from thumbindex.text import query_id
 
 GRADES = (0, 1, 2)
 """Does not answer, helps, answers."""
@@ -28,27 +29,35 @@ def judge(reader: Reader, query: str, kind: str, path: str, heading: str, grade:
     place = JudgedPlace(path, heading, grade or 0)
 
     def change(judged: list[Judged]) -> list[Judged]:
-        before = next((each for each in judged if key_of(each.query) == key_of(query)), Judged(_checked(query), kind, (), False, ""))
-        others = tuple(each for each in before.places if (each.path, each.heading) != (path, heading))
-        now = replace(before, places=others if grade is None else (*others, place), nothing=False, made=_now())
-        return [*(each for each in judged if each != before), now]
+        before, others = _parted(judged, query, kind)
+        rest = tuple(each for each in before.places if (each.path, each.heading) != (path, heading))
+        now = replace(before, places=rest if grade is None else (*rest, place), nothing=before.nothing and not grade, made=_now())
+        return [*others, now]
 
     return _of(change_judged(reader.folder.places, change), query, kind)
 
 
 def judge_nothing(reader: Reader, query: str, kind: str, *, holds_nothing: bool) -> Judged:
-    """Keep that no note answers a question, in place of what was judged of it before, or take that back."""
+    """Keep that no note answers a question, over what was judged of its passages, or take that back: then they count again."""
 
     def change(judged: list[Judged]) -> list[Judged]:
-        others = [each for each in judged if key_of(each.query) != key_of(query)]
-        return [*others, Judged(_checked(query), kind, (), True, _now())] if holds_nothing else others
+        before, others = _parted(judged, query, kind)
+        return [*others, replace(before, nothing=holds_nothing, made=_now())]
 
     return _of(change_judged(reader.folder.places, change), query, kind)
 
 
+def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, list[Judged]]:
+    """Return what was judged of a question, and of the others. Raises UsageError for an empty one."""
+    if not query.strip():
+        raise UsageError("The question is empty: there is nothing to judge.")
+    own, id_ = _of(judged, query.strip(), kind), query_id(query)
+    return own, [each for each in judged if query_id(each.query) != id_]
+
+
 def take_out(reader: Reader, query: str) -> None:
     """Take a question out, with all that was judged of it."""
-    change_judged(reader.folder.places, lambda judged: [each for each in judged if key_of(each.query) != key_of(query)])
+    change_judged(reader.folder.places, lambda judged: _parted(judged, query, "")[1])
 
 
 def judged_in(reader: Reader) -> tuple[Judged, ...]:
@@ -61,25 +70,15 @@ def judged_in(reader: Reader) -> tuple[Judged, ...]:
     return tuple(each for each in shown if each.places or each.nothing)
 
 
-def judged_of(readers: Sequence[Reader], query: str) -> dict[tuple[str, str, str], int]:
-    """Return the grades of a question by folder, path and heading; empty where nobody has judged it."""
-    return {
-        (reader.folder.name, place.path, place.heading): place.grade
-        for reader in readers
-        for each in read_judged(reader.folder.places)
-        if key_of(each.query) == key_of(query)
-        for place in each.places
-    }
-
-
-def _checked(query: str) -> str:
-    if not query.strip():
-        raise UsageError("The question is empty: there is nothing to judge.")
-    return query.strip()
+def judged_of(readers: Sequence[Reader], query: str) -> Mapping[str, Judged]:
+    """Return what was judged of a question, by folder; folders where nobody has judged it are left out."""
+    id_ = query_id(query)
+    return {reader.folder.name: each for reader in readers for each in read_judged(reader.folder.places) if query_id(each.query) == id_}
 
 
 def _of(judged: Sequence[Judged], query: str, kind: str) -> Judged:
-    return next((each for each in judged if key_of(each.query) == key_of(query)), Judged(query, kind, (), False, ""))
+    id_ = query_id(query)
+    return next((each for each in judged if query_id(each.query) == id_), Judged(query, kind, (), False, ""))
 
 
 def _now() -> str:

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from thumbindex.errors import UsageError
 from thumbindex.index.layout import Layout, keep_layout, read_layout
+from thumbindex.index.locks import locked
 from thumbindex.library.duplicates import all_duplicates
 from thumbindex.library.plane import can_lay_out, unit
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import open_documents
+from thumbindex.library.reading import hidden_now, open_documents
 from thumbindex.model import ChunkId, Document, DocumentId, MapNote, NearPair, NoteMap, day_of, iso_day
 from thumbindex.ports import Matrix, Snapshot
 from thumbindex.process import environment
@@ -63,8 +64,7 @@ def note_map(reader: Reader) -> NoteMap:
         return NoteMap(name, (), (), (), 0, "Nothing is indexed yet.")
     snapshot = reader.snapshot()
     documents = open_documents([reader])
-    left_out = max(0, len(documents) - MOST_NOTES)
-    documents = sorted(documents, key=lambda each: iso_day(day_of(each)), reverse=True)[:MOST_NOTES] if left_out else documents
+    documents, left_out = _newest(documents), max(0, len(documents) - MOST_NOTES)
     shown = {each.path: n for n, each in enumerate(documents)}
     ids = {each.path: DocumentId(n) for n, each in enumerate(snapshot.catalog.documents)}
     means = _means(snapshot, [ids[each.path] for each in documents if each.path in ids])
@@ -87,6 +87,13 @@ def note_map(reader: Reader) -> NoteMap:
         if a in shown and b in shown
     )
     return NoteMap(name, notes, links, near[:MOST_NEAR], left_out, _missing(places, means))
+
+
+def _newest(documents: Sequence[Document]) -> list[Document]:
+    """Return the documents of a map: all, or of too many the newest."""
+    if len(documents) <= MOST_NOTES:
+        return list(documents)
+    return sorted(documents, key=lambda each: iso_day(day_of(each)), reverse=True)[:MOST_NOTES]
 
 
 def _counted(documents: Sequence[Document], links: Sequence[tuple[int, int]]) -> list[tuple[Document, int, int]]:
@@ -171,12 +178,10 @@ def _near_pairs(
     Left out are pairs between which a link would say nothing: copies, translations, and pages that differ in a number, as releases do.
     """
     key = (str(reader.folder.places.store), snapshot.generation, reader.store.meta("fingerprint"))
-    with _guard:
+    with _guard:  # seconds for a large folder: whoever asks meanwhile waits instead of doing the same
         kept = _near.get(key)
-    if kept is None:
-        kept = _computed(reader, documents, paths, means, links, shown)
-        with _guard:
-            _near[key] = kept
+        if kept is None:
+            _near[key] = kept = _computed(reader, documents, paths, means, links, shown)
             while len(_near) > _KEPT:
                 del _near[next(iter(_near))]
     return kept
@@ -246,8 +251,9 @@ def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, 
             raise UsageError(f"The map needs scikit-learn: install it with `{INSTALL}`.")
         return False
     snapshot, model = reader.snapshot(), reader.store.meta("fingerprint")
-    paths = [each.path for each in snapshot.catalog.documents][:MOST_NOTES]
-    means = _means(snapshot, [DocumentId(n) for n in range(len(paths))])
+    ids = {each.path: DocumentId(n) for n, each in enumerate(snapshot.catalog.documents)}
+    paths = [each.path for each in _newest(open_documents([reader])) if each.path in ids]
+    means = _means(snapshot, [ids[path] for path in paths])
     kept = [n for n in range(len(paths)) if not np.isnan(means[n]).any()]
     if not kept or (len(kept) < len(paths) and not is_asked):  # vectors are still coming: a map of half the notes would move soon
         return False
@@ -261,7 +267,11 @@ def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, 
         return False
     names = [paths[n] for n in kept]
     places = dict(zip(names, _turned(laid, names, layout).tolist(), strict=True))
-    keep_layout(reader.folder.places, Layout(model, {path: (x, y) for path, (x, y) in places.items()}, digests))
+    own = reader.folder.places
+    with locked(own.lock):  # what became private while this took its time is forgotten under the same lock
+        known = set(reader.store.manifest(names)) - {path for _, path in hidden_now(((reader.folder.name, path) for path in names), [reader])}
+        kept_places = {path: (x, y) for path, (x, y) in places.items() if path in known}
+        keep_layout(own, Layout(model, kept_places, {path: digest for path, digest in digests.items() if path in known}))
     return True
 
 

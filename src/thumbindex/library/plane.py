@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from thumbindex.ports import Matrix
+from thumbindex.process import end_with_parent
 
 FEWEST = 8
 """Notes that are laid out by their meaning: fewer stand in a circle."""
@@ -59,12 +59,7 @@ def main() -> int:
         os.nice(15)
     rows, columns = map(int, sys.stdin.buffer.readline().split())
     data = sys.stdin.buffer.read(4 * rows * columns)
-
-    def end_with_parent() -> None:
-        sys.stdin.buffer.read()
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    end_with_parent()
     found = plane(np.frombuffer(data, dtype=np.float32).reshape(rows, columns))
     sys.stdout.buffer.write(found.astype(np.float32).tobytes())
     sys.stdout.buffer.flush()

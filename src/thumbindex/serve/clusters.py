@@ -32,6 +32,11 @@ def differing_pieces(first: str, second: str) -> tuple[list[Piece], list[Piece]]
     return found
 
 
+def is_long(text: str) -> bool:
+    """Tell whether a text has more words than are compared."""
+    return len(_PIECES.findall(text)) > MOST_PIECES
+
+
 def is_open(cluster: Cluster) -> bool:
     """Tell whether the owner has to decide of a cluster, and has not."""
     return cluster.verdict is None and (cluster.zone == "grey" or bool(cluster.differs))

@@ -28,6 +28,12 @@ def obsidian_link(path: Path, heading: str) -> str:
     return f"obsidian://open?vault={quote(os.fsencode(vault.name), safe='')}&file={quote(os.fsencode(file), safe='')}"
 
 
+def programs(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
+    """Return the programs that may open a note at a heading or line, each with its link."""
+    found = (("Obsidian", obsidian_link(path, heading)), ("VS Code", vscode_link(path, line)))
+    return [(name, link) for name, link in found if link]
+
+
 def link_to(passage: Passage, root: Path, form: str) -> str:
     """Return the link to a passage in the form that `serve.links` names; empty for none."""
     path = root / passage.path

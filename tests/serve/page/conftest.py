@@ -98,7 +98,7 @@ def visit_of() -> Callable[..., Visit]:
     def make(library: Library, query: str = "", **more: Any) -> Visit:
         values = {name: tuple(each) for name, each in parse_qs(query).items()}
         facts: dict[str, Any] = {"may_write": True, "is_near": True, **more}
-        return Visit(Background(Opening(), lambda opening: library, command=[]), library, f"/?{query}", values, **facts)
+        return Visit(Background(Opening(), lambda opening: library, command=[]), library, values, **facts)
 
     return make
 

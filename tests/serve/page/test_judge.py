@@ -1,14 +1,15 @@
 """Judge: a thumb is kept as a labeled question, for those who may judge, of notes that may be seen; runs are stopped with the server."""
 
 import json
+import threading
 import time
 
 import pytest
 
-from thumbindex.errors import IndexDamagedError, UsageError
+from thumbindex.errors import StorageError, UsageError
 from thumbindex.index.judged import MOST_QUESTIONS, change_judged, read_judged
 from thumbindex.model import Judged
-from thumbindex.serve.page.judge import LEAST_QUERIES, _tried
+from thumbindex.serve.page.judge import LEAST_QUERIES, RUNS, _tried, stop
 from thumbindex.serve.page.runs import Runs
 from thumbindex.study.evaluate import load_unanswerable
 from thumbindex.study.queries import load_queries
@@ -58,9 +59,8 @@ def test_what_the_notes_do_not_hold_is_a_line_of_off_topic(page, vault):
     mark(page, "2")
     page.post("/judge/nothing", {"query": "which button?", "kind": "factual"})
     (found,) = load_unanswerable(vault.opened[0].places.judged_nothing)
-    assert (found.query, found.kind) == ("which button?", "off-topic")
-    page.post("/judge/nothing", {"query": "which button?", "take_back": "1"})
-    assert read_judged(vault.opened[0].places) == ()
+    assert (found.query, found.kind) == ("Which button?", "off-topic")
+    assert vault.opened[0].places.judged_set.read_text(encoding="utf-8") == ""
 
 
 def test_the_buttons_of_an_answer_show_what_was_judged(page, tags_of):
@@ -97,13 +97,61 @@ def test_what_is_not_there_cannot_be_judged(page):
     assert mark(page, "2", folder="nobody").status_code == 404
 
 
-def test_a_damaged_file_is_told_and_never_written_over(page, vault):
+def test_taking_back_that_the_notes_do_not_hold_it_brings_back_what_was_judged_before(page, vault):
+    mark(page, "2")
+    assert page.post("/judge/nothing", {"query": "which button?"}, Accept="application/json").json()["nothing"] is True
+    page.post("/judge/nothing", {"query": "which button?", "grade": "take_back"})
+    (query,) = load_queries(vault.opened[0].places.judged_set)
+    assert [each.path for each in query.relevant] == ["sync.md"]
+    page.post("/judge/nothing", {"query": "which button?"})
+    assert mark(page, "1").json()["nothing"] is False
+
+
+def test_the_notes_hold_nothing_only_in_the_folders_that_were_asked_and_the_button_says_so(page, tags_of):
+    def pressed() -> list:
+        return [a["data-grade"] for tag, a in tags_of(page.get("/?q=which+button").text).tags if tag == "button" and a.get("aria-pressed") == "true"]
+
+    tags = tags_of(page.get("/?q=which+button").text).tags
+    at = next(n for n, (_, facts) in enumerate(tags) if facts.get("action") == "/judge/nothing")
+    assert ("input", {"type": "hidden", "name": "folder", "value": "vault0"}) in tags[at : at + 6]
+    assert pressed() == []
+    page.post("/judge/nothing", {"query": "which button", "folder": "vault0"})
+    assert pressed() == ["nothing"]
+
+
+def test_a_damaged_file_is_told_and_never_written_over_and_answers_still_come(page, vault):
     path = vault.opened[0].places.judged
     path.write_text("{broken", encoding="utf-8")
     assert mark(page, "2").status_code == 503
+    answer = page.get("/?q=green+button")
+    assert (answer.status_code, "mend the file" in answer.text, 'id="card-1"' in answer.text) == (200, True, True)
     assert path.read_text(encoding="utf-8") == "{broken"
-    with pytest.raises(IndexDamagedError, match="mend the file"):
+    with pytest.raises(StorageError, match="mend the file") as found:
         read_judged(vault.opened[0].places)
+    assert type(found.value) is StorageError  # else the index would be taken for damaged, and built anew
+
+
+def test_a_private_note_leaves_the_map_even_where_what_was_judged_cannot_be_read(vault):
+    vault.lay_out(is_asked=True)
+    places, root = vault.opened[0].places, vault.folders[0][1]
+    assert "sync.md" in places.map.read_text(encoding="utf-8")
+    places.judged.write_text("{broken", encoding="utf-8")
+    (root / "sync.md").write_text("---\nprivate: true\n---\n# Sync\n", encoding="utf-8")
+    vault.index()
+    assert "sync.md" not in places.map.read_text(encoding="utf-8")
+
+
+def test_nothing_is_lost_where_two_judge_at_once(vault):
+    def judge(name: str) -> None:
+        for n in range(10):
+            vault.judge(f"{name}{n}?", "sync.md", "", 2, folder="vault0")
+
+    both = [threading.Thread(target=judge, args=(name,)) for name in ("a", "b")]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert len(read_judged(vault.opened[0].places)) == 20
 
 
 def test_there_is_an_end_to_what_is_kept(vault):
@@ -155,11 +203,11 @@ def test_it_says_how_many_questions_tuning_needs():
     assert LEAST_QUERIES == TRUE_LEAST
 
 
-def ended(runs: Runs, name: str):
+def ended(runs: Runs, name: str, folder: str = "f"):
     until = time.monotonic() + 60
-    while (run := runs.last(name, "f")) and run.state == "running" and time.monotonic() < until:
+    while runs.busy() and time.monotonic() < until:
         time.sleep(0.05)
-    return runs.last(name, "f")
+    return runs.last(name, folder)
 
 
 def test_a_run_says_how_it_ended_and_one_comes_after_the_other():
@@ -172,3 +220,32 @@ def test_a_run_says_how_it_ended_and_one_comes_after_the_other():
     runs.start("tune", "f", ["serve"])
     runs.stop()
     assert ended(runs, "tune").state == "stopped"
+
+
+def test_what_a_run_found_is_kept_when_it_ends_whether_or_not_somebody_looks(tmp_path):
+    runs, kept = Runs(), []
+    runs.start("eval", "f", ["status", "--json", "--folder", str(tmp_path)], kept.append)
+    assert ended(runs, "eval").state == "done"
+    assert [each.state for each in kept] == ["done"]
+
+
+def test_a_run_whose_result_cannot_be_kept_says_so(tmp_path):
+    def refuse(run) -> None:
+        raise StorageError("The disk is full: make room.")
+
+    runs = Runs()
+    runs.start("eval", "f", ["status", "--json", "--folder", str(tmp_path)], refuse)
+    run = ended(runs, "eval")
+    assert (run.state, run.said) == ("failed", "The disk is full: make room.")
+
+
+def test_a_run_of_a_folder_that_one_does_not_see_is_neither_told_nor_stopped(vault, visit_of, show):
+    RUNS.start("tune", "elsewhere", ["serve"])
+    try:
+        screen, text = show("judge", visit_of(vault))
+        assert (screen.values["busy"], "elsewhere" in text, "Another run is under way" in text) == (None, False, True)
+        stop(visit_of(vault))
+        assert RUNS.busy().state == "running"
+    finally:
+        RUNS.stop()
+        assert ended(RUNS, "tune", "elsewhere").state == "stopped"

@@ -89,3 +89,21 @@ def test_programs_of_this_machine_are_offered_here_only(vault_copy, visit_of, sh
     library = vault_copy(NOTES)
     assert "vscode://" in show("note", visit_of(library, rest="vault0/tea.md"))[1]
     assert "vscode://" not in show("note", visit_of(library, rest="vault0/tea.md", is_near=False))[1]
+
+
+def test_lists_say_how_much_of_them_is_not_shown(vault_copy, browse, tags_of):
+    sources = {f"s{n:03}.md": f"# S{n}\n\n[[hub]] {'[[hub]] ' * 2}\n" for n in range(110)}
+    hub = "# Hub\n\n" + "".join(f"[[s{n:03}]] [[gone{n}]]\n" for n in range(110))
+    text = tags_of(browse(vault_copy(sources | {"hub.md": hub})).get("/note/vault0/hub.md").text).text
+    assert "Linked from (110)" in text
+    assert "Links to (110)" in text
+    assert "and 10 notes more" in text
+    assert "and 10 links more" in text
+
+
+def test_the_source_of_a_very_long_note_is_shown_around_the_cited_lines(vault_copy, browse, tags_of):
+    long = "# Long\n\n" + "".join(f"Line {n} of many words.\n\n" for n in range(60_000))
+    page = browse(vault_copy({"long.md": long}))
+    ids = [facts.get("id") or "" for _, facts in tags_of(page.get("/note/vault0/long.md?source=1&lines=90000-90000").text).tags]
+    assert "L90000" in ids
+    assert len(ids) < 60_000

@@ -1,10 +1,12 @@
 """Review: what differs is marked, decisions are made, undone, exported; notes that became private are nowhere."""
 
 import json
+import time
 
 import pytest
 
-from thumbindex.serve.clusters import MOST_PIECES, differing_pieces, in_order, is_open
+from thumbindex.serve.clusters import MOST_PIECES, differing_pieces, in_order, is_long, is_open
+from thumbindex.serve.page.review import LONGEST_IMPORT
 
 LONG = "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a month whether the oldest can be read at all."
 NOTES = {
@@ -36,8 +38,11 @@ def test_differing_words_are_marked_and_nothing_is_lost():
 
 
 def test_two_endless_texts_are_compared_as_far_as_time_allows():
-    text = "word " * (2 * MOST_PIECES)
+    text = "word " * (20 * MOST_PIECES)
+    began = time.process_time()
     left, right = differing_pieces(text, text + "more")
+    assert time.process_time() - began < 10  # all of it would take hours
+    assert is_long(text)
     assert ("".join(each for each, _ in left), "".join(each for each, _ in right)) == (text, text + "more")
 
 
@@ -103,3 +108,16 @@ def test_an_unknown_cluster_or_kind_is_told(page):
 
 def test_without_copies_there_is_nothing_to_decide(vault_copy, browse):
     assert "No text stands in two places" in browse(vault_copy({"a.md": "# A\n\nOne thing.\n"})).get("/review").text
+
+
+def test_who_looks_at_one_folder_stays_with_it(page, tags_of):
+    inputs = [facts for tag, facts in tags_of(page.get("/review?folder=vault0").text).tags if tag == "input" and facts.get("name") == "folder"]
+    assert inputs == [{"type": "hidden", "name": "folder", "value": "vault0"}]
+    (cluster, *_) = [each for each in clusters(page) if each["zone"] == "grey"]
+    done = page.post("/review/decide", {"id": cluster["id"], "verdict": "apart", "folder": "vault0"})
+    assert "folder=vault0" in done.headers["location"]
+
+
+def test_the_longest_import_is_taken_as_a_request(page):
+    pasted = json.dumps([{"first": "ab12", "second": "cd34", "verdict": "apart"}] * 20_000)[: LONGEST_IMPORT - 2]
+    assert "This is no JSON" in page.post("/review/import", {"decisions": pasted}).text

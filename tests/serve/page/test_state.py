@@ -1,13 +1,19 @@
 """State: how each folder is, in words; nothing of the disk for who is elsewhere; growth by month and day."""
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import jsonschema
+import pytest
 
 from thumbindex.index.growth import MOST_DAYS, keep_day, read_days, sizes_of
 from thumbindex.model import GrowthDay
+from thumbindex.serve.background import Background
+from thumbindex.serve.opening import Opening
+from thumbindex.serve.page.state import is_absolute
+from thumbindex.serve.page.visit import NOT_FROM_AFAR
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "schema" / "status.json"
 
@@ -38,7 +44,7 @@ def test_paths_are_for_who_is_near(library, visit_of, show):
     root = str(library.folders[0][1])
     assert root in show("state", visit_of(library))[1]
     screen, html = show("state", visit_of(library, is_near=False))
-    assert (root in html, root in json.dumps(screen.payload)) == (False, False)
+    assert (root in html, root in json.dumps(screen.twin())) == (False, False)
 
 
 def test_what_could_not_be_read_is_listed_with_its_reason(vault_copy, browse):
@@ -79,3 +85,22 @@ def test_sizes_are_told_by_part(library):
     parts = dict(sizes_of(library.opened[0].places))
     assert parts["words"] > 0
     assert parts["texts, links and dates"] > 0
+
+
+@pytest.mark.parametrize(("path", "is_of_a_disk"), [("/etc/x", True), ("C:\\notes\\x", True), ("\\\\server\\share\\x", True), ("a/b.md", False)])
+def test_a_path_of_a_disk_is_known_whatever_system_wrote_it(path, is_of_a_disk):
+    assert is_absolute(path) is is_of_a_disk
+
+
+def test_from_afar_no_warning_names_a_place_of_the_disk(library, visit_of):
+    root = library.folders[0][1]
+
+    class Worried(Background):
+        def notes(self, only=None):
+            return (f"{root}: the disk is full.", "The model is missing.")
+
+    def visit(**facts):
+        return replace(visit_of(library, **facts), background=Worried(Opening(), lambda opening: library, command=[]))
+
+    assert visit().warnings() == [f"{root}: the disk is full.", "The model is missing."]
+    assert visit(is_near=False).warnings() == [NOT_FROM_AFAR, "The model is missing."]

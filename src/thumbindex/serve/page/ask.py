@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import date
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thumbindex.model import Answer, Disagreement, Document, OutlineEntry, Passage
+from thumbindex.errors import StorageError
+from thumbindex.model import Answer, Disagreement, Document, Judged, OutlineEntry, Passage
 from thumbindex.serve.as_json import answer_payload, outline_payload
 from thumbindex.serve.budget import matched_lines
-from thumbindex.serve.links import obsidian_link, vscode_link
-from thumbindex.serve.page.visit import Screen, Visit, address, note_address
+from thumbindex.serve.links import programs
+from thumbindex.serve.page.visit import NOT_FROM_AFAR, Screen, Visit, address, note_address
 from thumbindex.serve.wording import PASSAGE_FACTS, confidence_words, filter_lines, foot, indexing, passage_flags, without_vectors
 from thumbindex.settings import LONGEST_QUERY
 from thumbindex.text import fold_line, line_range, plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
+
+_LOG = logging.getLogger(__name__)
 
 MOST_PASSAGES = 100
 
@@ -101,14 +104,21 @@ class Question:
         own = {each.name: getattr(self, each.name) or "" for each in fields(self) if each.name != "text"}
         return {"q": self.text, **own}
 
+    def carried(self) -> list[tuple[str, str]]:
+        """Return what the form has no field for, so that it is said again with each word that is typed."""
+        several = [(name, each) for name in ("tag", "path") for each in getattr(self, name)[1:]] + [("also", each) for each in self.also]
+        return several + [(name, str(value)) for name in ("passage", "limit") if (value := getattr(self, name))]
+
     def command(self) -> str:
         """Return the command that prints the same."""
-        words = ["thumbindex", "query", self.text or "QUESTION"]
-        words += [part for name, value in self.filters() for part in (f"--{name}", value)]
+        return shlex.join(["thumbindex", "query", self.text or "QUESTION", *self.options()])
+
+    def options(self) -> list[str]:
+        """Return all but the question as options of the command line."""
+        words = [part for name, value in self.filters() for part in (f"--{name}", value)]
         words += [part for each in self.also for part in ("--also", each)]
         words += ["--passage", self.passage] if self.passage else []
-        words += ["--limit", str(self.limit)] if self.limit else []
-        return shlex.join(words)
+        return words + (["--limit", str(self.limit)] if self.limit else [])
 
 
 def show(visit: Visit) -> Screen:
@@ -121,15 +131,20 @@ def show(visit: Visit) -> Screen:
         "several": len(library.folders) > 1,
         "command": asked.command(),
         "indexing": indexing(visit.background.progress()),
-        "problems": visit.background.notes(),
+        "problems": visit.warnings(),
     }
     if not asked.text:
         recent = library.listing().notes[:_RECENT] if library.indexed else ()
         empty = {"answer": None, "names": (), "recent": recent, "notes": sum(each.documents for each in library.states().values())}
-        return Screen("Ask", values | empty, {"query": "", "results": []})
+        return Screen("Ask", values | empty, lambda: {"query": "", "results": []})
     answer = library.marked(asked.ask(library))
-    grades = library.grades(asked.text) if visit.may_write else {}
+    judged, damage = _judged(visit, asked.text)
+    places = {(folder, each.path, each.heading): each.grade for folder, one in judged.items() for each in one.places}
+    searched = asked.folder or tuple(name for name, _ in library.folders)
     said = {
+        "problems": [*visit.warnings(), *damage],
+        "searched": searched,
+        "holds_nothing": all(name in judged and judged[name].nothing for name in searched),
         "answer": answer,
         "recent": (),
         "notes": answer.index.documents,
@@ -137,13 +152,22 @@ def show(visit: Visit) -> Screen:
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
         "lines": [*filter_lines(answer.filters, answer.unmet, answer.undated), *filter(None, [without_vectors(answer.index)])],
         "chips": _chips(asked),
-        "cards": [_card(each, visit, grades) for each in answer.passages],
+        "cards": [_card(each, visit, places) for each in answer.passages],
         "here": address("ask", **asked.values()),
         "foot": foot(answer, visit.background.progress()),
         # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
         "why": address("why", **asked.values() | {"path": "", "glob": asked.path}),
     }
-    return Screen(asked.text, values | said, answer_payload(answer))
+    return Screen(asked.text, values | said, lambda: answer_payload(answer))
+
+
+def _judged(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]:
+    """Return what was judged of a question, by folder, and what is wrong with it: an answer does not wait until that is mended."""
+    try:
+        return visit.library.judged_of(text) if visit.may_write else {}, []
+    except StorageError as error:
+        _LOG.warning("%s", error)
+        return {}, [str(error) if visit.is_near else NOT_FROM_AFAR]
 
 
 def names(visit: Visit) -> Screen:
@@ -153,7 +177,7 @@ def names(visit: Visit) -> Screen:
     payload = outline_payload(found)
     for entry, each in zip(payload["entries"], found, strict=True):
         entry["address"] = note_address(each.folder, each.path)
-    return Screen("Notes by name", {"q": text, "names": found, "several": len(visit.library.folders) > 1}, payload)
+    return Screen("Notes by name", {"q": text, "names": found, "several": len(visit.library.folders) > 1}, lambda: payload)
 
 
 @lru_cache(maxsize=50_000)
@@ -204,7 +228,7 @@ def _card(passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], 
         "copies": [_place(each.folder, each.path, each.start_line, each.end_line) for each in passage.also_in[:_COPIES_LINKED]],
         "copies_left": max(0, len(passage.also_in) - _COPIES_LINKED),
         "disagrees": [_disagreement(each) for each in passage.disagrees],
-        "opens": _opens(passage, root) if visit.is_near else (),
+        "opens": programs(root / passage.path, passage.heading, passage.match_start) if visit.is_near else (),
         "heading": passage.heading,
         "grade": str(grades.get((passage.folder, passage.path, passage.heading), "")),
     }
@@ -216,13 +240,6 @@ def _facts(passage: Passage) -> list[tuple[str, str]]:
         return [(name.replace("_", " "), value) for name in PASSAGE_FACTS if (value := getattr(passage, name))]
     day = passage.updated or passage.created
     return [("dated", day)] if day else []
-
-
-def _opens(passage: Passage, root: Path) -> Sequence[tuple[str, str]]:
-    """Return links that open a note in programs of this machine."""
-    path = root / passage.path
-    found = (("Obsidian", obsidian_link(path, passage.heading)), ("VS Code", vscode_link(path, passage.match_start)))
-    return [(name, link) for name, link in found if link]
 
 
 def _place(folder: str, path: str, first: int, last: int) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from thumbindex.errors import UsageError
@@ -14,7 +15,7 @@ from thumbindex.serve.opening import Opening
 from thumbindex.serve.page.runs import Run, Runs
 from thumbindex.serve.page.visit import Done, Download, NotAllowedError, Screen, Visit, address, note_address, own_address
 from thumbindex.settings import LONGEST_QUERY
-from thumbindex.text import text_digest
+from thumbindex.text import query_id
 
 RUNS = Runs()
 """Of this process: its server serves one set of folders."""
@@ -44,34 +45,40 @@ def show(visit: Visit) -> Screen:
     part = list(reversed(own))[(page - 1) * _PAGE : page * _PAGE]
     runs = visit.library.judged_runs(folder) if folder and visit.may_write else ()
     evaluated, tuned = (RUNS.last(name, folder) if visit.may_write else None for name in ("eval", "tune"))
-    if evaluated and evaluated.state == "done" and evaluated.result and _is_new(evaluated, runs):
-        visit.library.keep_judged_run(folder, {"made": evaluated.began, "result": evaluated.result})
-        runs = visit.library.judged_runs(folder)
+    commands = _commands(visit, folder)
     values = {
         "folder": folder,
         "folders": [(name, len(judged.get(name, ())), address("judge", folder=name)) for name in names],
         "entries": [_entry(folder, each) for each in part],
         "pages": [(n, address("judge", folder=folder, page=n)) for n in range(1, -(-len(own) // _PAGE) + 1)] if len(own) > _PAGE else (),
         "page": page,
-        "questions": sum(any(place.grade for place in each.places) for each in own),
+        "questions": sum(not each.nothing and any(place.grade for place in each.places) for each in own),
         "nothings": sum(each.nothing for each in own),
         "least": LEAST_QUERIES,
         "grades": GRADES,
-        "runs": [each for each in (evaluated, tuned) if each],
-        "busy": RUNS.busy() if visit.may_write else None,
+        "runs": [_from_here(each, visit) for each in (evaluated, tuned) if each],
+        "busy": _busy(visit),
+        "is_taken": visit.may_write and RUNS.busy() is not None,
         "quality": _quality(runs[0]["result"], own) if runs else (),
         "compared": _compared(runs, own) if len(runs) > 1 else None,
         "ablation": _ablation(runs[0]["result"]) if runs else (),
         "verdict": tuned.result if tuned and tuned.state == "done" else None,
         "tried": _tried(tuned.result) if tuned and tuned.state == "done" and tuned.result else (),
-        "commands": _commands(visit, folder),
+        "commands": commands,
+        "command": f"{commands['eval']}\n{commands['tune']}",
     }
-    payload = {"judged": {name: as_json(each) for name, each in judged.items()}}
-    return Screen("Judge", values, payload)
+    return Screen("Judge", values, lambda: {"judged": {name: as_json(each) for name, each in judged.items()}})
 
 
-def _is_new(run: Run, runs: Sequence[Mapping[str, Any]]) -> bool:
-    return not any(each.get("made") == run.began for each in runs)
+def _busy(visit: Visit) -> Run | None:
+    """Return the run that is under way, where the visitor may judge and sees its folder."""
+    run = RUNS.busy()
+    return _from_here(run, visit) if run and visit.may_write and run.folder in dict(visit.library.folders) else None
+
+
+def _from_here(run: Run, visit: Visit) -> Run:
+    """Return a run as a visitor may see it: its words name places of the disk."""
+    return run if visit.is_near else replace(run, said="")
 
 
 def _entry(folder: str, judged: Judged) -> Mapping[str, Any]:
@@ -118,13 +125,13 @@ def mark(visit: Visit) -> Done:
     if not path or not folder:
         raise UsageError("Which passage? Its folder or path is missing.")
     kept = visit.library.judge(query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit))
-    return Done(_back(visit, folder), {"query": kept.query, "places": as_json(kept.places), "grade": grade})
+    return Done(_back(visit, folder), {"query": kept.query, "places": as_json(kept.places), "grade": grade, "nothing": kept.nothing})
 
 
 def nothing(visit: Visit) -> Done:
     """Keep that the notes do not hold an answer, in each folder that was asked, or take that back."""
     query, folders = visit.text("query", LONGEST_QUERY), visit.texts("folder") or tuple(name for name, _ in visit.library.folders)
-    holds_nothing = not visit.has("take_back")
+    holds_nothing = visit.choice("grade", ("nothing", "take_back")) == "nothing"
     for folder in folders:
         visit.library.judge_nothing(query, folder=folder, kind=_kind(visit), holds_nothing=holds_nothing)
     return Done(_back(visit, folders[0] if folders else ""), {"query": query, "nothing": holds_nothing})
@@ -165,7 +172,12 @@ def evaluate(visit: Visit) -> Done:
         raise UsageError("No question has an answer yet: judge some first, on Ask.")
     more = ["--off-topic", str(places.judged_nothing)] if places.judged_nothing.exists() and places.judged_nothing.stat().st_size else []
     more += ["--ablate"] if visit.has("ablate") else []
-    RUNS.start("eval", folder, ["eval", str(places.judged_set), "--json", *more, *opening.arguments()])
+    library = visit.library
+
+    def keep(run: Run) -> None:
+        library.keep_judged_run(folder, {"made": run.began, "result": run.result})
+
+    RUNS.start("eval", folder, ["eval", str(places.judged_set), "--json", *more, *opening.arguments()], keep)
     return Done(address("judge", folder=folder), {"started": "eval"})
 
 
@@ -179,8 +191,9 @@ def tune(visit: Visit) -> Done:
 
 
 def stop(visit: Visit) -> Done:
-    """Stop the run that is under way."""
-    RUNS.stop()
+    """Stop the run that is under way, where it is of a folder that the visitor sees."""
+    if _busy(visit):
+        RUNS.stop()
     return Done(address("judge", folder=visit.text("folder")), {"stopped": True})
 
 
@@ -202,7 +215,7 @@ def _by_query(result: Mapping[str, Any]) -> dict[str, float]:
 
 def _quality(result: Mapping[str, Any], judged: Sequence[Judged]) -> list[Mapping[str, Any]]:
     """Return nDCG@10 of all questions and of each kind, with the bounds of 95 of 100 draws."""
-    scores, kinds = _by_query(result), {_id(each): each.kind or "unknown" for each in judged}
+    scores, kinds = _by_query(result), {query_id(each.query): each.kind or "unknown" for each in judged}
     groups: dict[str, list[float]] = {"all": list(scores.values())}
     for id_, score in scores.items():
         groups.setdefault(kinds.get(id_, "taken out since"), []).append(score)
@@ -212,10 +225,6 @@ def _quality(result: Mapping[str, Any], judged: Sequence[Judged]) -> list[Mappin
         drawn = {f"{name}_x": round(200 * value, 1) for name, value in (("mean", mean), ("low", low), ("high", high))}
         rows.append({"kind": kind, "n": len(values), "mean": mean, "low": low, "high": high, **drawn})
     return rows if scores else []
-
-
-def _id(judged: Judged) -> str:
-    return text_digest(" ".join(judged.query.casefold().split()))
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -232,7 +241,7 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
 def _compared(runs: Sequence[Mapping[str, Any]], judged: Sequence[Judged]) -> Mapping[str, Any] | None:
     """Return the questions of two runs as dots, each where it was before and is now."""
     now, before = _by_query(runs[0]["result"]), _by_query(runs[1]["result"])
-    texts = {_id(each): each.query for each in judged}
+    texts = {query_id(each.query): each.query for each in judged}
     both = [id_ for id_ in now if id_ in before]
     dots: list[dict[str, Any]] = [
         {

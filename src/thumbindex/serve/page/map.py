@@ -65,10 +65,14 @@ def show(visit: Visit) -> Screen:
         "data": address("map.json", **here),
         "command": shlex.join(["thumbindex", "map", *(["--folder", folder] if len(names) > 1 else [])]),
     }
-    payload = map_payload(found)
-    for note, each, group in zip(payload["notes"], found.notes, groups, strict=True):
-        note |= {"address": note_address(folder, each.path), "group": group, "lit": each.path in lit}
-    return Screen("Map", values, {"folders": [payload]})
+
+    def twin() -> dict[str, Any]:
+        payload = map_payload(found)
+        for note, each, group in zip(payload["notes"], found.notes, groups, strict=True):
+            note |= {"address": note_address(folder, each.path), "group": group, "lit": each.path in lit}
+        return {"folders": [payload]}
+
+    return Screen("Map", values, twin)
 
 
 def _lit(visit: Visit, folder: str, question: str) -> set[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import BrokenLink, NotePage, day_of, iso_day
 from thumbindex.serve.as_json import as_json, excerpt_payload, outline_payload, related_payload
-from thumbindex.serve.links import obsidian_link, vscode_link
+from thumbindex.serve.links import programs
 from thumbindex.serve.page.visit import NotThereError, Screen, Visit, address, note_address
 from thumbindex.serve.wording import flagged
 from thumbindex.text import line_range
@@ -42,12 +43,12 @@ def show(visit: Visit) -> Screen:
             note_address=lambda other, fragment: _beside(folder, other, fragment),
             tag_address=lambda name: address("ask", q=f"tag:{name}"),
         )
-        cited = _cited(found, lines)
-        excerpt = library.read(found.path, folder=folder, lines=cited, exact=True)
-        whole = library.read(found.path, folder=folder, exact=True) if is_source else excerpt
-        outline = library.outline(found.path, folder=folder)
+        read = partial(library.read, found.path, folder=folder, exact=True)
+        seen = (found.rendered.first_line, found.rendered.last_line)
+        source = read(lines=seen) if is_source else None
     except (UnknownPathError, UnknownFolderError) as error:
         raise NotThereError(str(error)) from error
+    cited = _cited(found, lines)
     document, root = found.document, dict(visit.library.folders)[folder]
     own = note_address(folder, found.path)
     first = cited[0] if cited else 1
@@ -63,32 +64,33 @@ def show(visit: Visit) -> Screen:
         "cited": cited,
         "citation": f"{found.path} ({line_range(*cited)})" if cited else found.path,
         "is_source": is_source,
-        "source": list(enumerate(whole.text.split("\n"), start=whole.start_line)) if is_source else (),
+        "source": list(enumerate(source.text.split("\n"), start=source.start_line)) if source else (),
         "own": own,
         "switched": own + ("" if is_source else "?source=1"),
         "links": _links(folder, found.related.links, found.titles),
+        "links_left": max(0, len(found.related.links) - _LISTED),
         "backlinks": [(note_address(folder, each.path, (each.line, each.line)), each) for each in found.backlinks[:_LISTED]],
-        "backlinks_left": max(0, len(found.backlinks) - _LISTED),
+        "backlinks_left": len(set(found.related.backlinks) - {each.path for each in found.backlinks[:_LISTED]}),
         "broken": [(note_address(folder, found.path, (each.line, each.line)), _written(each), each.line) for each in found.broken[:_LISTED]],
+        "broken_left": max(0, len(found.broken) - _LISTED),
         "unlinked": [(note_address(folder, other), found.titles.get(other) or other, other, cosine) for other, cosine in found.unlinked],
         "has_vectors": visit.library.states().get(folder) is not None and visit.library.states()[folder].vectors > 0,
         "map": _local_map(found),
-        "opens": [
-            (name, link)
-            for name, link in (("Obsidian", obsidian_link(root / found.path, heading)), ("VS Code", vscode_link(root / found.path, first)))
-            if link and visit.is_near
-        ],
+        "opens": programs(root / found.path, heading, first) if visit.is_near else (),
         "command": shlex.join(["thumbindex", "read", found.path, *(["--lines", f"{cited[0]}-{cited[1]}"] if cited else [])]),
     }
-    payload = {
-        "read": excerpt_payload(excerpt),
-        "outline": outline_payload(outline),
-        "related": related_payload(found.related, _LISTED),
-        "backlinks": as_json(found.backlinks),
-        "broken": as_json(found.broken),
-        "unlinked": [{"path": other, "score": cosine} for other, cosine in found.unlinked],
-    }
-    return Screen(document.title or found.path, values, payload)
+
+    def twin() -> dict[str, Any]:
+        return {
+            "read": excerpt_payload(read(lines=cited)),
+            "outline": outline_payload(library.outline(found.path, folder=folder)),
+            "related": related_payload(found.related, _LISTED),
+            "backlinks": as_json(found.backlinks),
+            "broken": as_json(found.broken),
+            "unlinked": [{"path": other, "score": cosine} for other, cosine in found.unlinked],
+        }
+
+    return Screen(document.title or found.path, values, twin)
 
 
 def _beside(folder: str, path: str, heading: str) -> str:

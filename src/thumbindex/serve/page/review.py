@@ -10,7 +10,7 @@ from typing import Any
 from thumbindex.errors import UsageError
 from thumbindex.model import Cluster, DuplicatesFound, Standing, Verdict
 from thumbindex.serve.as_json import cluster_payload, duplicates_payload
-from thumbindex.serve.clusters import MOST_PIECES, differing_pieces, in_order, is_open
+from thumbindex.serve.clusters import differing_pieces, in_order, is_long, is_open
 from thumbindex.serve.page.visit import Done, Download, NotAllowedError, Screen, Visit, address, note_address
 from thumbindex.text import line_range
 
@@ -25,8 +25,8 @@ _PLACES = 30
 _LONGEST_TEXT = 20_000
 """Characters of a text that are shown: the note has the rest."""
 
-LONGEST_IMPORT = 900_000
-"""Characters of decisions that are pasted: less than a request may have."""
+LONGEST_IMPORT = 500_000
+"""Characters of decisions that are pasted: as a form they grow by half, and a request has a limit (`serve.http` of the server)."""
 
 
 def show(visit: Visit) -> Screen:
@@ -63,12 +63,16 @@ def show(visit: Visit) -> Screen:
         "last": last,
         "lapsed": found.lapsed[:_PLACES] if visit.may_write else (),
         "several": len(visit.library.folders) > 1,
+        "narrowed": folder,
         "indexed": visit.library.indexed,
         "command": "thumbindex duplicates --grey",
     }
-    part = every[(page - 1) * _PAGE : page * _PAGE]
-    payload = duplicates_payload(replace(found, clusters=tuple(part), lapsed=found.lapsed if visit.may_write else ()))
-    return Screen("Review", values, payload | {"page": page, "pages": -(-len(every) // _PAGE)})
+
+    def twin() -> dict[str, Any]:
+        part = replace(found, clusters=tuple(every[(page - 1) * _PAGE : page * _PAGE]), lapsed=found.lapsed if visit.may_write else ())
+        return duplicates_payload(part) | {"page": page, "pages": -(-len(every) // _PAGE)}
+
+    return Screen("Review", values, twin)
 
 
 def _found(visit: Visit, folder: Sequence[str]) -> DuplicatesFound:
@@ -98,7 +102,8 @@ def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[di
         {
             "number": 1 if n == 0 else against,
             "pieces": pieces[n],
-            "is_cut": len(each.text) > _LONGEST_TEXT or sum(1 for _ in pieces[n]) > MOST_PIECES,
+            "is_cut": len(each.text) > _LONGEST_TEXT,
+            "is_marked_in_part": len(shown) > 1 and is_long(shown[n]),
             "places": [_place(one) for one in cluster.standings if one.digest == each.digest][:_PLACES],
             "newest": n == 0,
         }

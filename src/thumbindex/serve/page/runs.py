@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import IO, Any, Literal
 
-from thumbindex.errors import UsageError
+from thumbindex.errors import ThumbindexError, UsageError
+from thumbindex.process import end_with_parent
 
 RunState = Literal["running", "done", "failed", "stopped"]
 
@@ -57,8 +58,8 @@ class Runs:
         """Return the run that is under way."""
         return self._last.get(self._busy) if self._busy else None
 
-    def start(self, name: str, folder: str, arguments: Sequence[str]) -> Run:
-        """Begin a run. Raises UsageError while another one is under way."""
+    def start(self, name: str, folder: str, arguments: Sequence[str], keep: Callable[[Run], None] = lambda run: None) -> Run:
+        """Begin a run; `keep` is given it once it has ended well. Raises UsageError while another one is under way."""
         with self._lock:
             if self._busy:
                 raise UsageError("Another run is under way: wait for its end, or stop it.")
@@ -66,7 +67,7 @@ class Runs:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self._busy = (name, folder)
             self._last[name, folder] = run = Run(name, folder, time.time())
-        threading.Thread(target=self._listen, args=(self._process, run), name="a run", daemon=True).start()
+        threading.Thread(target=self._listen, args=(self._process, run, keep), name="a run", daemon=True).start()
         threading.Thread(target=self._hear, args=(self._process.stderr, (name, folder)), name="a run's words", daemon=True).start()
         return run
 
@@ -77,7 +78,7 @@ class Runs:
                 self._last[self._busy] = replace(self._last[self._busy], state="stopped")
                 self._process.kill()
 
-    def _listen(self, process: subprocess.Popen[bytes], run: Run) -> None:
+    def _listen(self, process: subprocess.Popen[bytes], run: Run, keep: Callable[[Run], None]) -> None:
         timer = threading.Timer(_LONGEST_SECONDS, process.kill)
         timer.daemon = True
         timer.start()
@@ -94,10 +95,18 @@ class Runs:
         result = None
         with suppress(ValueError):
             result = json.loads(written)
+        key = (run.name, run.folder)
+        state: RunState = "done" if result is not None and code in {0, 1} else "failed"
+        said = ""
+        if state == "done":
+            try:
+                keep(replace(run, state="done", result=result))
+            except ThumbindexError as error:
+                state, said = "failed", str(error)
         with self._lock:
-            now = self._last[run.name, run.folder]
-            state: RunState = "stopped" if now.state == "stopped" else "done" if result is not None and code in {0, 1} else "failed"
-            self._last[run.name, run.folder] = replace(now, state=state, seconds=time.time() - run.began, result=result)
+            now = self._last[key]
+            state = "stopped" if now.state == "stopped" else state
+            self._last[key] = replace(now, state=state, said=said or now.said, seconds=time.time() - run.began, result=result)
             self._busy = self._process = None
 
     def _hear(self, words: IO[bytes] | None, key: tuple[str, str]) -> None:
@@ -115,12 +124,7 @@ def main(arguments: Sequence[str]) -> None:
     with suppress(OSError, AttributeError):
         os.nice(10)
 
-    def end_with_server() -> None:
-        while os.read(0, 1024):
-            pass
-        os._exit(0)
-
-    threading.Thread(target=end_with_server, daemon=True).start()
+    end_with_parent()
     # Imported here: the server that imports this module does without the commands.
     from thumbindex.serve.cli import app
 

@@ -121,9 +121,6 @@ _FIRST_SECONDS = 2.0
 _BEAT_SECONDS = 15.0
 """Between two lines of a stream in which nothing changed, so that nobody between closes it."""
 
-_CHANGES_NAMED = 50
-"""Notes that one event names."""
-
 _NOT_THERE = "There is nothing here: the note or the page does not exist, or is not yours to see."
 
 _ELSEWHERE = "Another site has led here. Nothing was asked or changed."
@@ -178,7 +175,7 @@ def render(name: str, screen: Screen, visit: Visit | None, **more: Any) -> str:
 
 def _said(title: str, sentence: str, status: int, more: Mapping[str, Any] | None = None) -> Screen:
     """Return a page that says one thing."""
-    return Screen(title, {"sentence": sentence, "link": "", "link_text": "", **(more or {})}, {"error": sentence}, status)
+    return Screen(title, {"sentence": sentence, "link": "", "link_text": "", **(more or {})}, lambda: {"error": sentence}, status)
 
 
 # ------------------------------------------------------------------ who may
@@ -207,7 +204,6 @@ class Asked:
     """A request before the library is open."""
 
     background: Background | BackgroundView
-    address: str
     query: Mapping[str, tuple[str, ...]]
     rest: str
     may_write: bool
@@ -218,7 +214,7 @@ class Asked:
         """Return the visit: its library has words by now, or is about to. Raises what opening it raised."""
         self.background.await_words(_FIRST_SECONDS)
         self.background.await_model()
-        return Visit(self.background, self.background.library(), self.address, self.query, self.rest, self.may_write, self.is_near, self.part)
+        return Visit(self.background, self.background.library(), self.query, self.rest, self.may_write, self.is_near, self.part)
 
 
 class Page:
@@ -285,13 +281,12 @@ class Page:
         sees_all = names == {name for name, _ in self._folders}
         background = self._background if sees_all else BackgroundView(self._background, names)
         may_write = self._doors.may_write(request.scope, self._settings)
-        return Asked(background, _target(request), query, rest, may_write, self._doors.is_near, request.headers.get(PART, ""))
+        return Asked(background, query, rest, may_write, self._doors.is_near, request.headers.get(PART, ""))
 
     def _shown(self, name: str, asked: Asked, is_twin: bool) -> Response:
         visit = asked.open()
         began = time.perf_counter()
-        screen = visit.background.mended(lambda: SCREENS[name](visit))
-        found = self._page(name, screen, is_twin, visit)
+        found = visit.background.mended(lambda: self._page(name, SCREENS[name](visit), is_twin, visit))
         found.headers["Server-Timing"] = f"page;dur={(time.perf_counter() - began) * 1000:.1f}"
         return found
 
@@ -324,7 +319,7 @@ class Page:
 
     def _page(self, name: str, screen: Screen, as_json: bool, visit: Visit | None = None) -> Response:
         if as_json:
-            body = json.dumps(screen.payload, ensure_ascii=False).encode("utf-8", "replace")
+            body = json.dumps(screen.twin(), ensure_ascii=False).encode("utf-8", "replace")
             return Response(body, screen.status, dict(HEADERS), "application/json")
         html = render(name, screen, visit, can_sign_out=visit is not None and self._doors.sessions is not None)
         return Response(html.encode("utf-8", "replace"), screen.status, dict(HEADERS), "text/html")
@@ -353,7 +348,7 @@ class Page:
 
     def _asking(self, target: str, status: int = 200) -> Screen:
         values = {"target": target, "by_key": self._doors.key is not None, "refused": status == 401}
-        return Screen("Sign in", values, {"error": "This page is for those who have signed in."}, status)
+        return Screen("Sign in", values, lambda: {"error": "This page is for those who have signed in."}, status)
 
     def _sign_out(self, request: Request) -> Response:
         has_tls = is_secure(request.scope, self._settings)
@@ -376,7 +371,7 @@ class Page:
         return Response(status_code=204, headers={**HEADERS, "Cache-Control": "public, max-age=86400"})
 
     async def _changes(self, request: Request) -> Response:
-        """Stream what changes in the folders that a visitor sees: the names of notes, and how far indexing is."""
+        """Stream that something has changed in the folders that a visitor sees, or that indexing has gone on."""
         try:
             if came_from_elsewhere(request.scope):
                 raise NotThereError(_NOT_THERE)
@@ -396,15 +391,11 @@ _ONLY_LOOKING = "You may look, but not decide: whoever runs this server adds you
 
 
 async def _events(background: Background | BackgroundView) -> AsyncIterator[str]:
-    """Yield an event for each change, and for each step of indexing and loading that a screen shows."""
+    """Yield an event after notes have changed, and for each step of indexing and loading: a screen is loaded anew then, of what its visitor sees."""
     changed = anyio.Event()
-    found: dict[str, list[str]] = {}
     token = anyio.lowlevel.current_token()
 
     def listen(changes: Mapping[str, Changes]) -> None:
-        for folder, each in changes.items():
-            paths = (*each.added, *each.changed, *each.removed)
-            found.setdefault(folder, []).extend(paths[:_CHANGES_NAMED])
         anyio.from_thread.run_sync(lambda: changed.set(), token=token)
 
     end = background.listen(listen)
@@ -418,11 +409,9 @@ async def _events(background: Background | BackgroundView) -> AsyncIterator[str]
             now = _doing(background)
             if changed.is_set():
                 changed = anyio.Event()
-                folders, found = found, {}
-                named = {folder: paths[:_CHANGES_NAMED] for folder, paths in folders.items()}
-                yield f"event: notes\ndata: {json.dumps(named, ensure_ascii=True)}\n\n"
+                yield "event: notes\ndata:\n\n"
             elif now != before:
-                yield f"event: progress\ndata: {json.dumps(now)}\n\n"
+                yield "event: progress\ndata:\n\n"
             elif quiet >= _BEAT_SECONDS:
                 yield ": still here\n\n"
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from thumbindex.model import FolderStatus, Growth, Problem, Progress
@@ -31,19 +32,18 @@ def show(visit: Visit) -> Screen:
             _folder(each, growth[each.folder], [one for one in progress if one.folder == each.folder], looked.get(each.folder), flagged, visit)
             for each in statuses
         ],
-        "notes": visit.background.notes(),
+        "notes": visit.warnings(),
         "looked": bool(looked),
         "look": address("state", look="1"),
         "busy": bool(progress),
         "command": "thumbindex status",
     }
-    payload = status_payload(statuses) | {"growth": as_json(tuple(growth.values()))}
-    return Screen("State", values, payload)
+    return Screen("State", values, lambda: status_payload(statuses) | {"growth": as_json(tuple(growth.values()))})
 
 
 def _from_afar(status: FolderStatus) -> FolderStatus:
     """Return a status without paths of the disk: whoever asks from afar has no use for them, and they say who owns the machine."""
-    own = tuple(each for each in status.problems if not each.path.startswith(("/", "\\")) and status.root not in each.reason)
+    own = tuple(each for each in status.problems if not is_absolute(each.path) and status.root not in each.reason)
     hidden = tuple(
         replace(each, path="the index", reason="It cannot be read: whoever runs this server finds the reason in its log.")
         for each in status.problems
@@ -51,6 +51,11 @@ def _from_afar(status: FolderStatus) -> FolderStatus:
     )
     kept = replace(status.tuned, reason="") if status.tuned and status.root in status.tuned.reason else status.tuned
     return replace(status, root="", location="", problems=(*own, *hidden), tuned=kept)
+
+
+def is_absolute(path: str) -> bool:
+    """Tell whether a path is one of a disk, whatever system wrote it."""
+    return PurePosixPath(path).is_absolute() or bool(PureWindowsPath(path).anchor)
 
 
 def _folder(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,10 @@ from thumbindex.serve.tools import LONGEST_ARGUMENT, MOST_VALUES, read_lines, re
 if TYPE_CHECKING:
     from thumbindex.library import Library
     from thumbindex.serve.background import Background, BackgroundView
+
+
+NOT_FROM_AFAR = "Something is wrong with the index: whoever runs this server finds the reason in its log."
+"""In place of a sentence that names places of the disk."""
 
 
 class NotThereError(UsageError):
@@ -30,7 +34,6 @@ class Visit:
 
     background: Background | BackgroundView
     library: Library  # open, over the folders that the visitor sees and no others
-    address: str = "/"  # that was asked for, with its query
     query: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the address's, or a form's, values by name
     rest: str = ""  # of the path, behind the screen's name: `notes/Ideas/tea.md`
     may_write: bool = False  # decide of copies and judge answers
@@ -79,6 +82,12 @@ class Visit:
             raise UsageError(f"`{name}` is one of {', '.join(choices)}, not {written!r}.")
         return written
 
+    def warnings(self) -> list[str]:
+        """Return what is wrong behind the answers, without places of the disk for whoever asks from afar."""
+        said = self.background.notes()
+        places = [str(place) for each in self.library.opened for place in (each.root, each.places.folder)]
+        return [each if self.is_near or not any(place in each for place in places) else NOT_FROM_AFAR for each in said]
+
     def has(self, name: str) -> bool:
         """Tell whether a switch is on: given, and not as `0`."""
         return self.text(name) not in {"", "0"}
@@ -86,11 +95,11 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What a screen shows: its title, the values for its template, and the same as JSON, in the command line's schema where it has one."""
+    """What a screen shows: its title, the values for its template, and what makes its twin in JSON, in the command line's schema where it has one."""
 
     title: str
     values: Mapping[str, Any]
-    payload: Any
+    twin: Callable[[], Any]  # made only where it is asked for: an answer's takes as long as the page
     status: int = 200
 
 
@@ -119,11 +128,10 @@ def address(screen: str, **query: Any) -> str:
     return f"{path}?{urlencode(given, errors='surrogateescape')}" if given else path
 
 
-def note_address(folder: str, path: str, lines: tuple[int, int] | None = None, fragment: str = "") -> str:
+def note_address(folder: str, path: str, lines: tuple[int, int] | None = None) -> str:
     """Return a note's address, with the lines that are to be seen first."""
     place = "/".join(quote(each.encode("utf-8", "surrogateescape"), safe="") for each in (folder, *path.split("/")))
-    query = f"?lines={lines[0]}-{lines[1]}" if lines else ""
-    return f"/note/{place}{query}{f'#{quote(fragment)}' if fragment else f'#L{lines[0]}' if lines else ''}"
+    return f"/note/{place}{f'?lines={lines[0]}-{lines[1]}#L{lines[0]}' if lines else ''}"
 
 
 def own_address(target: str) -> str:

@@ -66,7 +66,7 @@ def show(visit: Visit) -> Screen:
         "picture": None,
     }
     if not asked.text:
-        return Screen("Why", values, {"query": "", "results": []})
+        return Screen("Why", values, lambda: {"query": "", "results": []})
     answer = library.query(
         asked.text,
         also=asked.also,
@@ -105,7 +105,7 @@ def show(visit: Visit) -> Screen:
         "cards": [(each, address("why", **asked.values() | {"path": _place(each), "glob": asked.path})) for each in answer.passages],
     }
     title = f"Why {named}" if named else f"Why: {asked.text}"
-    return Screen(title, values, why_payload(found) if found else answer_payload(answer, explain=True))
+    return Screen(title, values, lambda: why_payload(found) if found else answer_payload(answer, explain=True))
 
 
 def _why(visit: Visit, asked: Question, named: str) -> Why:
@@ -153,8 +153,7 @@ def _kept(asked: Question) -> Iterable[tuple[str, str]]:
 def _command(asked: Question, named: str) -> str:
     if not named:
         return f"{asked.command()} --explain"
-    words = shlex.split(asked.command())[3:]
-    return shlex.join(["thumbindex", "why", named, asked.text or "QUESTION", *words])
+    return shlex.join(["thumbindex", "why", named, asked.text or "QUESTION", *asked.options()])
 
 
 # ------------------------------------------------------------------ courses
