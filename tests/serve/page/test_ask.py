@@ -74,3 +74,18 @@ def test_bad_values_are_told_and_nothing_breaks(browser):
     assert browser.get(f"/?q={'a' * 20_000}").status_code == 400
     assert browser.get("/?" + "tag=a&" * 600).status_code == 400
     assert browser.get("/?q=a&folder=nobody").status_code == 404
+
+
+def test_each_line_of_a_passage_stands_once_and_in_order(vault_copy, browse, tags_of):
+    long = (
+        "# Long\n\n"
+        + "".join(f"Row {n} of words.\n" for n in range(20))
+        + "The zebra drinks.\n"
+        + "".join(f"Line {n} of words.\n" for n in range(20))
+    )
+    text = tags_of(browse(vault_copy({"long.md": long})).get("/?q=zebra+drinks").text).text
+    places = [text.index(words) for words in ("Row 0 of", "Row 19 of", "The zebra drinks", "Line 3 of", "Line 19 of")]
+    assert places == sorted(places)
+    assert text.count("Line 7 of words.") == 1
+    assert "lines before" in text
+    assert "lines after" in text

@@ -19,7 +19,7 @@ from thumbindex.serve.links import programs
 from thumbindex.serve.page.visit import NOT_FROM_AFAR, Screen, Visit, address, note_address
 from thumbindex.serve.wording import PASSAGE_FACTS, confidence_words, filter_lines, foot, indexing, passage_flags, without_vectors
 from thumbindex.settings import LONGEST_QUERY
-from thumbindex.text import fold_line, line_range, plural
+from thumbindex.text import fold_line, line_range
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -219,9 +219,9 @@ def _card(passage: Passage, visit: Visit, grades: Mapping[tuple[str, str, str], 
         "passage": passage,
         "href": note_address(passage.folder, passage.path, span),
         "headings": passage.heading_path[1:],
+        "before": lines[: shown.start],
         "lines": lines[shown.start : shown.stop],
-        "rest": lines if len(shown) < len(lines) else (),
-        "more": plural(len(lines) - len(shown), "more line"),
+        "after": lines[shown.stop :],
         "range": line_range(*span),
         "flags": passage_flags(passage),
         "facts": _facts(passage),
