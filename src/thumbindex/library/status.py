@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -87,6 +87,13 @@ _FAILURES = {
 }
 
 
+def _written(store: Path) -> Iterator[float]:
+    """Yield when an SQLite file and its log were written: what is committed stands in the log at first."""
+    for path in (store, store.with_name(f"{store.name}-wal")):
+        with suppress(OSError):
+            yield path.stat().st_mtime
+
+
 def status_of(reader: Reader) -> FolderStatus:
     """Return the state of one folder's index; a damaged one says so and hides none of the others."""
     folder, places = reader.folder, reader.folder.places
@@ -95,8 +102,8 @@ def status_of(reader: Reader) -> FolderStatus:
     flagged: tuple[Problem, ...] = ()
     if reader.indexed:
         size = size_of(places.folder)
-        with suppress(OSError):
-            updated = datetime.fromtimestamp(places.store.stat().st_mtime).astimezone().isoformat(timespec="seconds")
+        with suppress(ValueError):  # gone meanwhile
+            updated = datetime.fromtimestamp(max(_written(places.store))).astimezone().isoformat(timespec="seconds")
         try:
             links = reader.store.link_counts()
             state, problems = folder_state(reader), (*folder.problems, *reader.store.problems())

@@ -89,3 +89,14 @@ def test_each_line_of_a_passage_stands_once_and_in_order(vault_copy, browse, tag
     assert text.count("Line 7 of words.") == 1
     assert "lines before" in text
     assert "lines after" in text
+
+
+def test_an_empty_folder_says_that_it_is_empty(vault_copy, browse):
+    page = browse(vault_copy({"picture.txt": "no note"}))
+    assert "There is no Markdown file" in page.get("/").text
+    assert "There is no note on this map yet" in page.get("/map").text
+
+
+def test_the_newest_notes_are_named_whether_or_not_they_say_their_day(vault_copy, browse):
+    page = browse(vault_copy({"dated.md": "---\ndate: 2020-01-01\n---\n# Dated\n", "undated.md": "# Undated\n\nWords.\n"})).get("/").text
+    assert page.index("Undated") < page.index("Dated<")

@@ -189,6 +189,8 @@ def test_two_runs_are_compared_question_by_question(page, vault):
         vault.keep_judged_run("vault0", {"made": made, "result": result})
     text = page.get("/judge").text
     assert "1 better, 0 worse" in text
+    assert "was asked over vault0 alone" in text
+    assert "Furthest from what you judged" not in text
     assert "factual" in text
     assert 'class="noise"' in text
 
@@ -249,3 +251,18 @@ def test_a_run_of_a_folder_that_one_does_not_see_is_neither_told_nor_stopped(vau
     finally:
         RUNS.stop()
         assert ended(RUNS, "tune", "elsewhere").state == "stopped"
+
+
+def test_the_questions_that_failed_are_named_and_asked_again_as_the_run_did(page, vault, tags_of):
+    mark(page, "2")
+    (id_,) = [json.loads(line)["id"] for line in vault.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()]
+    vault.keep_judged_run("vault0", {"made": 1.0, "result": {"sets": [{"by_query": {id_: 0.25}}]}})
+    found = tags_of(page.get("/judge").text)
+    assert "Which button? (0.25)" in found.text
+    assert "/?q=Which+button%3F&folder=vault0" in found.links()
+    assert page.json("/judge.json")["quality"][0]["mean"] == 0.25
+
+
+def test_one_who_only_looks_is_not_told_to_judge(vault, visit_of, show):
+    text = show("judge", visit_of(vault, may_write=False))[1]
+    assert ("press “Answers”" in text, "serve.http.writers" in text) == (False, True)

@@ -107,3 +107,20 @@ def test_the_source_of_a_very_long_note_is_shown_around_the_cited_lines(vault_co
     ids = [facts.get("id") or "" for _, facts in tags_of(page.get("/note/vault0/long.md?source=1&lines=90000-90000").text).tags]
     assert "L90000" in ids
     assert len(ids) < 60_000
+
+
+def test_its_source_keeps_the_cited_lines(page):
+    text = page.get("/note/vault0/tea.md?lines=10-10").text
+    assert 'data-switch="/note/vault0/tea.md?lines=10-10&amp;source=1#L10"' in text
+    source = page.get("/note/vault0/tea.md?lines=10-10&source=1").text
+    assert 'id="L10" class="cited"' in source
+    assert 'data-switch="/note/vault0/tea.md?lines=10-10#L10"' in source
+
+
+def test_notes_of_one_title_are_told_apart_and_a_sentence_comes_once(vault_copy, browse, tags_of):
+    twins = {"a.md": "# Plan\n\nOf a.\n", "b.md": "# Plan\n\nOf b.\n", "c.md": "# C\n\n[[a]] and [[b]] and [[a]] again.\n"}
+    library = browse(vault_copy(twins))
+    around = tags_of(library.get("/note/vault0/c.md").text).text
+    assert "a.md" in around
+    assert "b.md" in around
+    assert tags_of(library.get("/note/vault0/a.md").text).text.count("and [[a]] again.") == 1

@@ -2,11 +2,15 @@
 
 import json
 import time
+from pathlib import Path
 
+import jsonschema
 import pytest
 
 from thumbindex.serve.clusters import MOST_PIECES, differing_pieces, in_order, is_long, is_open
 from thumbindex.serve.page.review import LONGEST_IMPORT
+
+SCHEMA = Path(__file__).parents[3] / "docs" / "schema" / "duplicates.json"
 
 LONG = "Copy the whole vault to another disk every evening, keep {} copies of it, and try once a month whether the oldest can be read at all."
 NOTES = {
@@ -121,3 +125,24 @@ def test_who_looks_at_one_folder_stays_with_it(page, tags_of):
 def test_the_longest_import_is_taken_as_a_request(page):
     pasted = json.dumps([{"first": "ab12", "second": "cd34", "verdict": "apart"}] * 20_000)[: LONGEST_IMPORT - 2]
     assert "This is no JSON" in page.post("/review/import", {"decisions": pasted}).text
+
+
+def test_the_twin_is_what_duplicates_prints_a_page_at_once(page):
+    found = page.json("/review.json")
+    jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert (found["page"], found["pages"]) == (1, 1)
+
+
+def test_the_newest_is_told_only_where_both_have_a_day(vault_copy, browse):
+    notes = {"backup.md": f"# Backup\n\n{LONG.format(30)}\n", "old.md": NOTES["old.md"]}
+    assert "(the newest)" not in browse(vault_copy(notes)).get("/review").text
+    assert "(the newest)" in browse(vault_copy(NOTES)).get("/review?show=contradictions").text
+
+
+def test_what_was_imported_is_said(page):
+    (cluster, *_) = [each for each in clusters(page) if each["zone"] == "grey"]
+    page.post("/review/decide", {"id": cluster["id"], "verdict": "apart"})
+    done = page.post("/review/import", {"decisions": page.get("/review/export").text})
+    assert "1 decision taken in" in page.get(done.headers["location"]).text
+    refused = page.post("/review/import", {"decisions": "{"})
+    assert (refused.status_code, '<a href="/review">Back</a>' in refused.text) == (400, True)

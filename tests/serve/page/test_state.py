@@ -1,6 +1,7 @@
 """State: how each folder is, in words; nothing of the disk for who is elsewhere; growth by month and day."""
 
 import json
+import os
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -27,9 +28,8 @@ def test_a_folder_says_how_it_is(browser, tags_of):
 
 def test_the_twin_is_what_status_prints_and_growth(browser):
     found = browser.json("/state.json")
-    growth = found.pop("growth")
     jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    assert [each["folder"] for each in growth] == ["vault"]
+    assert [each["folder"] for each in found["growth"]] == ["vault"]
 
 
 def test_comparing_with_the_disk_finds_what_is_not_indexed(vault_copy, browse):
@@ -104,3 +104,13 @@ def test_from_afar_no_warning_names_a_place_of_the_disk(library, visit_of):
 
     assert visit().warnings() == [f"{root}: the disk is full.", "The model is missing."]
     assert visit(is_near=False).warnings() == [NOT_FROM_AFAR, "The model is missing."]
+
+
+def test_what_was_indexed_last_is_told_while_it_stands_in_the_log(vault_copy):
+    library = vault_copy({"a.md": "# A\n\nText.\n"})
+    store = library.opened[0].places.store
+    os.utime(store, (1e9, 1e9))
+    log = store.with_name(f"{store.name}-wal")
+    log.touch()
+    os.utime(log, (1.5e9, 1.5e9))
+    assert library.status()[0].updated.startswith("2017-07-14")

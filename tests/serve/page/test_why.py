@@ -69,3 +69,15 @@ def test_filters_of_the_question_stay_in_the_form(browser, tags_of):
 
 def test_a_course_without_a_rank_has_no_line():
     assert Course("a", "/a", {}, "lost").ranks == {}
+
+
+def test_a_note_that_is_not_there_leaves_the_question_and_names_what_is_near(browser, tags_of):
+    found = browser.get("/why?q=green+button&path=canv")
+    tags = tags_of(found.text)
+    assert (found.status_code, "There is no note “canv” that is yours to see." in tags.text) == (404, True)
+    assert any("path=vault%2Fplugins%2Fcanvas.md" in link for link in tags.links())
+    assert ("input", "green button") in [(tag, facts.get("value")) for tag, facts in tags.tags]
+
+
+def test_a_note_may_be_named_with_its_folder(browser):
+    assert browser.json("/why.json?q=green+button&path=vault/sync.md")["path"] == "sync.md"

@@ -24,7 +24,7 @@ import uvicorn
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.to_thread import current_default_thread_limiter, run_sync
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
-from mcp.server.auth.middleware.bearer_auth import AuthorizationContext, BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext, BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.streamable_http import StreamableHTTPServerTransport
@@ -308,12 +308,18 @@ class Site:
         asked = key or self._admission.verifier
         sessions = None if asked is None else Sessions(asked, self._settings.scopes if key is None else ())
         page = Page(self._background, self._folders, self._settings, Doors(self._admission.rights, sessions, key))
+        by_token = still_taken(self._admission.verifier)
+
+        async def still_known(scope: Scope) -> bool:
+            if by_token is not None and isinstance(scope.get("user"), AuthenticatedUser):
+                return await by_token(scope)
+            return await page.still_signed_in(scope)
 
         def through(app: ASGIApp) -> ASGIApp:
             gate = Gate(
                 app,
                 self._settings,
-                None if sessions is None else page.still_signed_in,
+                None if sessions is None else still_known,
                 is_stream=lambda scope: scope["path"] == CHANGES,
                 error_in=lambda body: None,
             )

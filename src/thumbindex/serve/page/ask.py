@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import StorageError
-from thumbindex.model import Answer, Disagreement, Document, Judged, OutlineEntry, Passage
+from thumbindex.model import Answer, Disagreement, Document, Judged, OutlineEntry, Passage, day_modified, day_of, iso_day
 from thumbindex.serve.as_json import answer_payload, outline_payload
 from thumbindex.serve.budget import matched_lines
 from thumbindex.serve.links import programs
@@ -134,10 +134,11 @@ def show(visit: Visit) -> Screen:
         "problems": visit.warnings(),
     }
     if not asked.text:
-        recent = library.listing().notes[:_RECENT] if library.indexed else ()
-        empty = {"answer": None, "names": (), "recent": recent, "notes": sum(each.documents for each in library.states().values())}
+        recent = _recent(library) if library.indexed else []
+        notes = sum(each.documents for each in library.states().values())
+        empty = {"answer": None, "names": (), "recent": recent, "notes": notes, "holds_none": library.indexed and not notes}
         return Screen("Ask", values | empty, lambda: {"query": "", "results": []})
-    answer = library.marked(asked.ask(library))
+    answer, busy = library.marked(asked.ask(library)), visit.background.progress()
     judged, damage = _judged(visit, asked.text)
     places = {(folder, each.path, each.heading): each.grade for folder, one in judged.items() for each in one.places}
     searched = asked.folder or tuple(name for name, _ in library.folders)
@@ -150,15 +151,27 @@ def show(visit: Visit) -> Screen:
         "notes": answer.index.documents,
         "names": () if visit.part == "answer" else names_like(library, asked.text),
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
-        "lines": [*filter_lines(answer.filters, answer.unmet, answer.undated), *filter(None, [without_vectors(answer.index)])],
+        "lines": [*filter_lines(answer.filters, answer.unmet, answer.undated), *([] if busy else filter(None, [without_vectors(answer.index)]))],
         "chips": _chips(asked),
         "cards": [_card(each, visit, places) for each in answer.passages],
         "here": address("ask", **asked.values()),
-        "foot": foot(answer, visit.background.progress()),
+        "foot": foot(answer, busy),
         # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
         "why": address("why", **asked.values() | {"path": "", "glob": asked.path}),
     }
     return Screen(asked.text, values | said, lambda: answer_payload(answer))
+
+
+def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
+    """Return the newest notes with their days; of a note of which no day is known the time of its file counts."""
+    days: dict[tuple[str, str], date] = {}
+
+    def newest_first(documents: Iterable[Document]) -> list[Document]:
+        every = list(documents)
+        days.update({(each.folder, each.path): day_of(each) or day_modified(each) for each in every})
+        return sorted(every, key=lambda each: (days[each.folder, each.path], each.modified), reverse=True)
+
+    return [(each, iso_day(days[each.folder, each.path])) for each in islice(library.browse(newest_first), _RECENT)]
 
 
 def _judged(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]:

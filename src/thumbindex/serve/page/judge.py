@@ -29,6 +29,9 @@ _PAGE = 100
 
 _DRAWS = 1_000
 
+_WORST = 10
+"""Questions that are named."""
+
 _SIDE = 260
 """Pixels of the picture of two runs."""
 
@@ -60,6 +63,7 @@ def show(visit: Visit) -> Screen:
         "busy": _busy(visit),
         "is_taken": visit.may_write and RUNS.busy() is not None,
         "quality": _quality(runs[0]["result"], own) if runs else (),
+        "worst": _worst(runs[0]["result"], own, folder) if runs else (),
         "compared": _compared(runs, own) if len(runs) > 1 else None,
         "ablation": _ablation(runs[0]["result"]) if runs else (),
         "verdict": tuned.result if tuned and tuned.state == "done" else None,
@@ -67,7 +71,12 @@ def show(visit: Visit) -> Screen:
         "commands": commands,
         "command": f"{commands['eval']}\n{commands['tune']}",
     }
-    return Screen("Judge", values, lambda: {"judged": {name: as_json(each) for name, each in judged.items()}})
+
+    def twin() -> dict[str, Any]:
+        pictures = {name: values[name] for name in ("quality", "worst", "compared", "ablation", "tried")}
+        return {"judged": {name: as_json(each) for name, each in judged.items()}, **pictures}
+
+    return Screen("Judge", values, twin)
 
 
 def _busy(visit: Visit) -> Run | None:
@@ -225,6 +234,13 @@ def _quality(result: Mapping[str, Any], judged: Sequence[Judged]) -> list[Mappin
         drawn = {f"{name}_x": round(200 * value, 1) for name, value in (("mean", mean), ("low", low), ("high", high))}
         rows.append({"kind": kind, "n": len(values), "mean": mean, "low": low, "high": high, **drawn})
     return rows if scores else []
+
+
+def _worst(result: Mapping[str, Any], judged: Sequence[Judged], folder: str) -> list[tuple[str, str, float]]:
+    """Return the questions whose answers were furthest from what was judged, each with the address that asks it as the run did."""
+    scores, texts = _by_query(result), {query_id(each.query): each.query for each in judged}
+    missed = sorted((score, texts[id_]) for id_, score in scores.items() if id_ in texts and score < 1)
+    return [(text, address("ask", q=text, folder=folder), score) for score, text in missed[:_WORST]]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -51,6 +51,7 @@ def show(visit: Visit) -> Screen:
         "colors": COLORS,
         "layers": [(name, name not in off) for name in ("links", "near", "orphans", "labels")],
         "legend": legend,
+        "grouped": sum(each.x is not None and group >= 0 for each, group in zip(found.notes, groups, strict=True)),
         "question": question,
         "lit": len(lit),
         "listed": listed,

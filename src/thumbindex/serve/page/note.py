@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,10 @@ _LONGEST_OUTLINE = 300
 _RADIUS, _WIDTH, _HEIGHT = 118, 420, 320
 
 _LABEL = 24
-"""Characters of a title on the small map."""
+"""Characters of a title on the small map: fewer where its edge is near."""
+
+_CHARACTER = 6.2
+"""Pixels of one, about."""
 
 
 def show(visit: Visit) -> Screen:
@@ -50,7 +54,8 @@ def show(visit: Visit) -> Screen:
         raise NotThereError(str(error)) from error
     cited = _cited(found, lines)
     document, root = found.document, dict(visit.library.folders)[folder]
-    own = note_address(folder, found.path)
+    own, names = note_address(folder, found.path), _names(found)
+    backlinks = list({(each.path, each.line): each for each in found.backlinks}.values())[:_LISTED]
     first = cited[0] if cited else 1
     values = {
         "page": found,
@@ -66,16 +71,16 @@ def show(visit: Visit) -> Screen:
         "is_source": is_source,
         "source": list(enumerate(source.text.split("\n"), start=source.start_line)) if source else (),
         "own": own,
-        "switched": own + ("" if is_source else "?source=1"),
-        "links": _links(folder, found.related.links, found.titles),
+        "switched": _switched(own, lines, is_source=is_source),
+        "links": [(note_address(folder, each), names[each], each) for each in found.related.links[:_LISTED]],
         "links_left": max(0, len(found.related.links) - _LISTED),
-        "backlinks": [(note_address(folder, each.path, (each.line, each.line)), each) for each in found.backlinks[:_LISTED]],
-        "backlinks_left": len(set(found.related.backlinks) - {each.path for each in found.backlinks[:_LISTED]}),
+        "backlinks": [(note_address(folder, each.path, (each.line, each.line)), names[each.path], each.text) for each in backlinks],
+        "backlinks_left": len(set(found.related.backlinks) - {each.path for each in backlinks}),
         "broken": [(note_address(folder, found.path, (each.line, each.line)), _written(each), each.line) for each in found.broken[:_LISTED]],
         "broken_left": max(0, len(found.broken) - _LISTED),
-        "unlinked": [(note_address(folder, other), found.titles.get(other) or other, other, cosine) for other, cosine in found.unlinked],
+        "unlinked": [(note_address(folder, other), names[other], other, cosine) for other, cosine in found.unlinked],
         "has_vectors": visit.library.states().get(folder) is not None and visit.library.states()[folder].vectors > 0,
-        "map": _local_map(found),
+        "map": _local_map(found, names),
         "opens": programs(root / found.path, heading, first) if visit.is_near else (),
         "command": shlex.join(["thumbindex", "read", found.path, *(["--lines", f"{cited[0]}-{cited[1]}"] if cited else [])]),
     }
@@ -106,15 +111,25 @@ def _cited(found: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | 
     return (lines[0], min(lines[1], total)) if lines else None
 
 
-def _links(folder: str, paths: Sequence[str], titles: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    return [(note_address(folder, each), titles.get(each) or each, each) for each in paths[:_LISTED]]
+def _switched(own: str, lines: tuple[int, int] | None, *, is_source: bool) -> str:
+    """Return the address of a note as it is written, or as a page again, with the lines that are cited."""
+    query = "&".join([*([f"lines={lines[0]}-{lines[1]}"] if lines else []), *([] if is_source else ["source=1"])])
+    return own + (f"?{query}" if query else "") + (f"#L{lines[0]}" if lines else "")
+
+
+def _names(found: NotePage) -> Mapping[str, str]:
+    """Return what each note around one is called: its title, or its path where there is none, or several have the same."""
+    titles = {**found.titles, **{each.path: each.title for each in found.backlinks}, found.path: found.document.title}
+    paths = {*titles, *found.related.links, *found.neighbors, *(other for other, _ in found.unlinked)}
+    counts = Counter(titles.values())
+    return {each: title if (title := titles.get(each, "")) and counts[title] == 1 else each for each in paths}
 
 
 def _written(link: BrokenLink) -> str:
     return link.written[:200]
 
 
-def _local_map(found: NotePage) -> Mapping[str, Any] | None:
+def _local_map(found: NotePage, names: Mapping[str, str]) -> Mapping[str, Any] | None:
     """Return the notes around one as circles: it in the middle, those one link away around it, the others around these."""
     if len(found.neighbors) < 2:
         return None
@@ -124,24 +139,27 @@ def _local_map(found: NotePage) -> Mapping[str, Any] | None:
     for distance, ring in enumerate(rings, start=1):
         for n, at in enumerate(ring):
             angle = 2 * math.pi * n / len(ring) + distance * 0.4
-            wide = 1.35 if distance == 1 else 1.65
+            wide = 1.35 if distance == 1 else 1.3
             radius = _RADIUS * (0.62 if distance == 1 else 1.12)
             places[at] = (_WIDTH / 2 + radius * wide * math.cos(angle), _HEIGHT / 2 + radius * math.sin(angle))
     nodes = []
     for at, path in enumerate(found.neighbors):
-        title = found.titles.get(path) or path
+        title = names[path]
         x, y = places[at]
+        anchor = "start" if x > _WIDTH * 0.6 else "end" if x < _WIDTH * 0.4 else "middle"
+        room = {"start": _WIDTH - x - 7, "end": x - 7, "middle": 2 * min(x, _WIDTH - x)}[anchor]
+        longest = max(4, min(_LABEL, int(room / _CHARACTER)))
         nodes.append(
             {
                 "x": round(x, 1),
                 "y": round(y, 1),
                 "href": note_address(found.folder, path),
                 "title": title,
-                "label": title if len(title) <= _LABEL else f"{title[: _LABEL - 1]}…",
+                "label": title if len(title) <= longest else f"{title[: longest - 1]}…",
                 "ring": 0 if at == 0 else 1 if at in tied else 2,
-                "anchor": "start" if x > _WIDTH * 0.6 else "end" if x < _WIDTH * 0.4 else "middle",
-                "dx": 7 if x > _WIDTH * 0.6 else -7 if x < _WIDTH * 0.4 else 0,
-                "dy": 4 if not _WIDTH * 0.4 <= x <= _WIDTH * 0.6 else -8,
+                "anchor": anchor,
+                "dx": {"start": 7, "end": -7, "middle": 0}[anchor],
+                "dy": -8 if anchor == "middle" else 4,
             }
         )
     lines = [tuple(round(each, 1) for each in (*places[here], *places[there])) for here, there in found.edges]

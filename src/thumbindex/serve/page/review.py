@@ -64,12 +64,13 @@ def show(visit: Visit) -> Screen:
         "lapsed": found.lapsed[:_PLACES] if visit.may_write else (),
         "several": len(visit.library.folders) > 1,
         "narrowed": folder,
+        "imported": visit.number("imported", 0, 0, 10**6) if visit.text("imported") else None,
         "indexed": visit.library.indexed,
         "command": "thumbindex duplicates --grey",
     }
 
     def twin() -> dict[str, Any]:
-        part = replace(found, clusters=tuple(every[(page - 1) * _PAGE : page * _PAGE]), lapsed=found.lapsed if visit.may_write else ())
+        part = replace(found, clusters=found.clusters[(page - 1) * _PAGE : page * _PAGE], lapsed=found.lapsed if visit.may_write else ())
         return duplicates_payload(part) | {"page": page, "pages": -(-len(every) // _PAGE)}
 
     return Screen("Review", values, twin)
@@ -97,6 +98,7 @@ def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[di
     """Return the two texts that are compared, each with the places where it stands."""
     chosen = [texts[0], texts[against - 1]] if len(texts) > 1 else [texts[0]]
     shown = [each.text.strip("\n")[:_LONGEST_TEXT] for each in chosen]
+    days = [max(one.date for one in cluster.standings if one.digest == each.digest) for each in chosen]
     pieces = differing_pieces(*shown) if len(shown) > 1 else ([(shown[0], False)],)
     return [
         {
@@ -105,7 +107,7 @@ def _sides(cluster: Cluster, texts: Sequence[Standing], against: int) -> list[di
             "is_cut": len(each.text) > _LONGEST_TEXT,
             "is_marked_in_part": len(shown) > 1 and is_long(shown[n]),
             "places": [_place(one) for one in cluster.standings if one.digest == each.digest][:_PLACES],
-            "newest": n == 0,
+            "is_newest": n == 0 and len(days) > 1 and all(days) and days[0] > max(days[1:]),
         }
         for n, each in enumerate(chosen)
     ]
@@ -170,4 +172,5 @@ def take_in(visit: Visit) -> Done:
         exported = json.loads(pasted)
     except (ValueError, RecursionError) as error:
         raise UsageError("This is no JSON: paste what `thumbindex duplicates export` wrote, all of it.") from error
-    return Done(address("review", show="decided"), {"imported": visit.library.import_decisions(exported)})
+    count = visit.library.import_decisions(exported)
+    return Done(address("review", show="decided", imported=count), {"imported": count})

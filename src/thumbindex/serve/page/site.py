@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -271,7 +271,10 @@ class Page:
                 raise NotThereError(_NOT_THERE)
             return await run_sync(partial(self._shown, name, asked, is_twin), abandon_on_cancel=True)
         except ThumbindexError as error:
-            return self._page("message", self._in_words(error), is_twin or as_json)
+            said = self._in_words(error)
+            if request.method == "POST" and name in SCREENS:  # what was typed is in the form still, one step back
+                said = replace(said, values={**said.values, "link": address(name), "link_text": "Back"})
+            return self._page("message", said, is_twin or as_json)
 
     def _asked(self, request: Request, rest: str, query: Mapping[str, tuple[str, ...]]) -> Asked:
         names = self._doors.rights.seen_by(names_of(request.scope))
@@ -339,6 +342,8 @@ class Page:
             target = own_address(target)
         elif not given or key is None or request.method != "GET":  # a look at the headers opens nothing
             return self._page("sign_in", self._asking(own_address(request.query_params.get("to", "/"))), False)
+        elif await user_of(request.scope, sessions, self._settings):
+            return RedirectResponse("/", status_code=303, headers=dict(HEADERS))
         id_ = await sessions.sign_in(given) if key is None or key.take(given) else None
         if id_ is None:
             return self._page("sign_in", self._asking(target, 401), _wants_json(request))

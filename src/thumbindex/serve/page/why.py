@@ -7,14 +7,19 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import UnknownFolderError, UnknownPathError
 from thumbindex.model import Answer, Passage, Step, Why
 from thumbindex.serve.as_json import answer_payload, why_payload
-from thumbindex.serve.page.ask import Question
+from thumbindex.serve.page.ask import Question, names_like
 from thumbindex.serve.page.visit import NotThereError, Screen, Visit, address, note_address
 from thumbindex.serve.wording import agreements, confidence_words, explanation_rest, fate, links, of_effect, until_lost, why_rest
+from thumbindex.text import fold_line
+
+if TYPE_CHECKING:
+    from thumbindex.library import Library
 
 _WIDTH, _HEIGHT = 960, 420
 
@@ -35,6 +40,10 @@ _DROPPED_LISTED = 20
 _FIELDS = ("title", "aliases", "headings", "tags", "path", "body", "code")
 
 _NAMES_OFFERED = 200
+
+_LIKE_NOTHING = "There is no note “{}” that is yours to see."
+
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,7 @@ def show(visit: Visit) -> Screen:
         "command": _command(asked, named),
         "answer": None,
         "found": None,
+        "missing": "",
         "picture": None,
     }
     if not asked.text:
@@ -80,6 +90,7 @@ def show(visit: Visit) -> Screen:
         explain=True,
     )
     found = _why(visit, asked, named) if named else None
+    is_missing = bool(named) and found is None
     shown = _shown(answer, found)
     courses = [_course(each, is_asked=each is shown) for each in answer.passages]
     if found and not shown:
@@ -89,6 +100,8 @@ def show(visit: Visit) -> Screen:
         "answer": answer,
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
         "found": found,
+        "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
+        "nearest": _nearest(library, asked, named) if is_missing else (),
         "fate": fate(found, len(library.folders) > 1) if found else "",
         "rest": why_rest(found) if found else (),
         "reaches": found.reaches if found else (),
@@ -105,13 +118,27 @@ def show(visit: Visit) -> Screen:
         "cards": [(each, address("why", **asked.values() | {"path": _place(each), "glob": asked.path})) for each in answer.passages],
     }
     title = f"Why {named}" if named else f"Why: {asked.text}"
+    if is_missing:
+        return Screen(title, values, lambda: {"error": values["missing"]}, 404)
     return Screen(title, values, lambda: why_payload(found) if found else answer_payload(answer, explain=True))
 
 
-def _why(visit: Visit, asked: Question, named: str) -> Why:
-    """Ask for one note; one that is private, gone or of another folder is not there, all in one word."""
+def _nearest(library: Library, asked: Question, named: str) -> list[tuple[str, str]]:
+    """Return notes whose names begin as what was typed, each with the address that explains it."""
+    found = names_like(library, PurePosixPath(named.partition("#")[0]).stem)
+    return [(each.path, address("why", **asked.values() | {"path": f"{each.folder}/{each.path}", "glob": asked.path})) for each in found]
+
+
+def _why(visit: Visit, asked: Question, named: str) -> Why | None:
+    """Ask for one note, by its path or as `FOLDER/PATH`; None for one that is private, gone or of another folder: nobody is told which."""
+    folder, _, path = named.partition("/")
+    found = _why_in(visit.library, asked, named)
+    return found or (_why_in(visit.library.only([folder]), asked, path) if path and folder in dict(visit.library.folders) else None)
+
+
+def _why_in(library: Library, asked: Question, named: str) -> Why | None:
     try:
-        found = visit.library.why(
+        found = library.why(
             named,
             asked.text,
             also=asked.also,
@@ -123,11 +150,11 @@ def _why(visit: Visit, asked: Question, named: str) -> Why:
             since=asked.since,
             until=asked.until,
         )
-    except (UnknownPathError, UnknownFolderError) as error:
+    except UnknownPathError:
+        return None
+    except UnknownFolderError as error:
         raise NotThereError(str(error)) from error
-    if not found.folder:  # outside of all folders: what is there is nobody's business
-        raise NotThereError(named)
-    return found
+    return found if found.folder else None  # outside of all folders: what is there is nobody's business
 
 
 def _place(passage: Passage) -> str:

@@ -222,6 +222,7 @@ async function begin() {
   if (!canvas) return;
   const answer = await fetch(canvas.dataset.address);
   if (!answer.ok) return;
+  document.getElementById("frame").hidden = false; // without this script it would be an empty box
   map = new NoteMap(canvas, (await answer.json()).folders[0], map);
   document.getElementById("layers").hidden = false;
   document.getElementById("zoom").hidden = false;

@@ -41,7 +41,8 @@ let here = location.pathname + location.search; // of the page that is shown
 
 /** Change the address of the page that is shown. */
 export function move(address, push = false) {
-  if (push) history.pushState(null, "", address); else history.replaceState(null, "", address);
+  const isAnother = new URL(address, location.href).href !== location.href;
+  if (push && isAnother) history.pushState(null, "", address); else history.replaceState(null, "", address);
   here = location.pathname + location.search;
 }
 
@@ -116,7 +117,8 @@ export function keys(actions, id) {
   document.addEventListener("keydown", (event) => {
     if (!keysAreOn() || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const inside = document.getElementById(id);
-    if (!inside?.contains(event.target) || event.target.closest("input, textarea, select")) return;
+    const isInside = inside?.contains(event.target) || (inside && id === "main" && event.target === document.body); // nothing has the focus yet
+    if (!isInside || event.target.closest("input, textarea, select")) return;
     const act = actions[event.key];
     if (act && act(event) !== false) event.preventDefault();
   });
@@ -210,11 +212,18 @@ function palette() {
       if (turn !== asked) return;
       notes.push(entry(`Ask: ${field.value.trim()}`, `/?q=${encodeURIComponent(field.value.trim())}`));
     }
-    list.replaceChildren(...notes, ...found, ...settings);
+    const ask = notes.splice(-1);
+    list.replaceChildren(...found, ...notes, ...(typed ? settings : []), ...ask, ...(typed ? [] : settings));
     announce(`${list.children.length} entries`);
   };
-  field.addEventListener("input", fill);
-  field.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); list.querySelector("a, button")?.click(); } });
+  let filled = Promise.resolve();
+  field.addEventListener("input", () => { filled = fill(); });
+  field.addEventListener("keydown", async (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    await filled; // what was typed fast is looked up first
+    list.querySelector("a, button")?.click();
+  });
   dialog.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;

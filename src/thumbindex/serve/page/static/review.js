@@ -29,6 +29,7 @@ async function decide(form, button) {
 
 const press = (id) => () => {
   const target = document.getElementById(id);
+  if (!target && id === "undo") announce("Nothing to undo here: what was decided is listed under “decided”.");
   if (!target) return false;
   if (target.form) send(target.form, target);
   else load(target.getAttribute("href")).then(settle);
@@ -39,7 +40,8 @@ same.says = "Review: the same, show it once";
 apart.says = "Review: apart, keep both";
 keep.says = "Review: later";
 undo.says = "Review: undo the last decision";
-keys({ s: same, a: apart, k: keep, u: undo }, "main");
+keys({ s: same, a: apart, k: keep }, "cluster");
+keys({ u: undo }, "main");
 
 document.addEventListener("submit", (event) => {
   if (!event.target.matches(".decide, .done")) return;

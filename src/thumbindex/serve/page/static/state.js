@@ -24,6 +24,7 @@ function draw(place) {
   new globalThis.uPlot({
     width: Math.max(200, place.clientWidth),
     height: 180,
+    legend: { live: false },
     axes: [axis, { ...axis, size: 56 }],
     series: [{}, ...kept.map((at, n) => ({ label: names[at], stroke: inks[n], width: 2, dash: n ? [6, 4] : undefined, points: { show: rows.length < 40 } }))],
   }, [times, ...kept.map((at) => rows.map((row) => Number(row[at])))], place);
