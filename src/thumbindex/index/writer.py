@@ -18,8 +18,6 @@ from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
 from thumbindex.index.files import Places, writing
-from thumbindex.index.judged import forget_judged
-from thumbindex.index.layout import forget_on_map
 from thumbindex.index.locks import locked
 from thumbindex.index.stamp import clear
 from thumbindex.index.store import Store, document_from_row
@@ -89,6 +87,10 @@ def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None
     held = store.manifest(paths)
     if not held and (withheld is None or withheld.files.keys() <= read_withheld(store).files.keys()):
         return
+    # Imported here: rarely needed, and a server that only reads does without them.
+    from thumbindex.index.judged import forget_judged
+    from thumbindex.index.layout import forget_on_map
+
     places = Places(store.decisions_file.parent)
     for forget in (partial(_forget_decisions, store), partial(forget_judged, places), partial(forget_on_map, places)):
         try:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from thumbindex.config import load_config, real_folder
 from thumbindex.encode.embed import open_embedder, token_counter
@@ -18,7 +18,6 @@ from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.editions import delete_index, mend
-from thumbindex.index.judged import keep_run, read_runs, set_lines
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import Turns, answer, checked, checked_filters, folder_state, marked
@@ -28,8 +27,6 @@ from thumbindex.library.embedding import RememberedQueries, RememberedScores, em
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, index_folders, is_up_to_date, open_directories
-from thumbindex.library.judged import judge, judge_nothing, judged_in, judged_of, take_out
-from thumbindex.library.map import lay_out, note_map
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
     Note,
@@ -47,8 +44,7 @@ from thumbindex.library.reading import (
     related_to,
     without_hidden_texts,
 )
-from thumbindex.library.rendering import note_page
-from thumbindex.library.status import growth_of, keep_growth, status_of
+from thumbindex.library.status import status_of
 from thumbindex.library.why import why
 from thumbindex.model import (
     Answer,
@@ -62,7 +58,6 @@ from thumbindex.model import (
     Growth,
     IndexReport,
     IndexState,
-    Judged,
     Judgement,
     NoteList,
     NoteMap,
@@ -81,6 +76,9 @@ from thumbindex.model import (
 from thumbindex.ports import Embedder, Reranker
 from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
+
+if TYPE_CHECKING:
+    from thumbindex.library.judged import Judgements
 
 __all__ = ["LOOK_SECONDS", "Folder", "Library", "Note", "Sizes"]
 
@@ -381,6 +379,8 @@ class Library:
 
         `path` is exact. `note_address(path, heading)` and `tag_address(name)` say where links lead.
         """
+        from thumbindex.library.rendering import note_page  # with a parser and an escaper of HTML, that nobody else needs
+
         found = find_document(path, self._within(folder))
         if heading:
             excerpt = read_excerpt(found, heading, None)
@@ -434,21 +434,29 @@ class Library:
 
     def map(self, folder: str) -> NoteMap:
         """Return the map of a folder: where its notes lie, how they are linked, and what is near and not linked."""
+        from thumbindex.library.map import note_map  # only where one is asked for
+
         self._known([folder])
         return next(note_map(reader) for reader in self._within(folder))
 
     def lay_out(self, folder: Sequence[str] = (), *, interrupted: Callable[[], bool] = lambda: False, is_asked: bool = False) -> bool:
         """Lay maps out where much has changed since; tell whether one was. Raises UsageError where it `is_asked` for and cannot be done."""
+        from thumbindex.library.map import lay_out  # as above
+
         self._known(folder)
         chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         return sum(lay_out(reader, interrupted, is_asked=is_asked) for reader in chosen) > 0
 
     def growth(self) -> tuple[Growth, ...]:
         """Return of each folder what its notes are by month and language, and how its index grew."""
+        from thumbindex.library.growth import growth_of  # as above
+
         return tuple(growth_of(reader) for reader in self._readers)
 
     def keep_growth(self, folder: Sequence[str] = ()) -> None:
         """Keep today's size of the indexes, once a day."""
+        from thumbindex.library.growth import keep_growth  # as above
+
         self._known(folder)
         for reader in self._readers:
             if not folder or reader.folder.name in folder:
@@ -514,41 +522,12 @@ class Library:
 
     # -------------------------------------------------------------- what the owner judges of answers
 
-    def judge(self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = "") -> Judged:
-        """Keep what a passage is to a question (2 answers, 1 helps, 0 does not), or with None take that back; return what is judged of it then."""
-        (reader,) = self._with_index([folder])
-        return judge(reader, query, kind, path, heading, grade)
+    def judgements(self) -> Judgements:
+        """Return what the owner judges of the answers of these folders."""
+        # Imported here, as what else the page alone asks for: a server without it loads nothing of that.
+        from thumbindex.library.judged import Judgements
 
-    def judge_nothing(self, query: str, *, folder: str, kind: str = "", holds_nothing: bool = True) -> Judged:
-        """Keep that no note answers a question, or take that back."""
-        (reader,) = self._with_index([folder])
-        return judge_nothing(reader, query, kind, holds_nothing=holds_nothing)
-
-    def unjudge(self, query: str, *, folder: str) -> None:
-        """Take a question out, with all that was judged of it."""
-        (reader,) = self._with_index([folder])
-        take_out(reader, query)
-
-    def judged(self) -> Mapping[str, tuple[Judged, ...]]:
-        """Return by folder what was judged, the oldest first; of notes that are gone or private now nothing."""
-        return {reader.folder.name: judged_in(reader) for reader in self._readers}
-
-    def judged_set(self, folder: str) -> str:
-        """Return the questions of a folder that some note answers, as `eval` and `tune` read them: an object a line."""
-        return "".join(f"{line}\n" for reader in self._within(folder) for line in set_lines(judged_in(reader)))
-
-    def judged_runs(self, folder: str) -> tuple[dict[str, Any], ...]:
-        """Return the last results of `eval` for that set that were kept, the newest first."""
-        return tuple(each for reader in self._within(folder) for each in read_runs(reader.folder.places))
-
-    def keep_judged_run(self, folder: str, result: dict[str, Any]) -> None:
-        """Keep a result of `eval` for that set beside the one before it."""
-        for reader in self._within(folder):
-            keep_run(reader.folder.places, result)
-
-    def judged_of(self, query: str) -> Mapping[str, Judged]:
-        """Return what was judged of a question, by folder. Raises StorageError where that cannot be read."""
-        return judged_of(self._readers, query)
+        return Judgements(self._readers)
 
     # -------------------------------------------------------------- keeping the indexes up to the disk
 

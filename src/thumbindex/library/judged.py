@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
-from thumbindex.errors import UsageError
-from thumbindex.index.judged import change_judged, read_judged
+from thumbindex.errors import UnknownFolderError, UsageError
+from thumbindex.index.judged import change_judged, keep_run, read_judged, read_runs, set_lines
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import find_document, hidden_now
 from thumbindex.model import Judged, JudgedPlace
@@ -17,50 +18,73 @@ GRADES = (0, 1, 2)
 """Does not answer, helps, answers."""
 
 
-def judge(reader: Reader, query: str, kind: str, path: str, heading: str, grade: int | None) -> Judged:
-    """Keep what a passage is to a question, or with None take that back; return all that is judged of the question.
+class Judgements:
+    """What the owner judges of the answers of some folders. It is kept beside their indexes."""
 
-    Raises UnknownPathError for a note that is not there, or may not be shown.
-    """
-    if grade is not None and grade not in GRADES:
-        raise UsageError(f"A grade is 0, 1 or 2, not {grade}.")
-    if grade is not None:
-        find_document(path, [reader])
-    place = JudgedPlace(path, heading, grade or 0)
+    def __init__(self, readers: Sequence[Reader]) -> None:
+        self._readers = {reader.folder.name: reader for reader in readers}
 
-    def change(judged: list[Judged]) -> list[Judged]:
-        before, others = _parted(judged, query, kind)
-        rest = tuple(each for each in before.places if (each.path, each.heading) != (path, heading))
-        now = replace(before, places=rest if grade is None else (*rest, place), nothing=before.nothing and not grade, made=_now())
-        return [*others, now]
+    def all(self) -> Mapping[str, tuple[Judged, ...]]:
+        """Return by folder what was judged, the oldest first; of notes that are gone or private now nothing."""
+        return {name: _shown(reader) for name, reader in self._readers.items()}
 
-    return _of(change_judged(reader.folder.places, change), query, kind)
+    def of(self, query: str) -> Mapping[str, Judged]:
+        """Return what was judged of a question, by folder; folders where nobody has judged it are left out. Raises StorageError."""
+        id_ = query_id(query)
+        return {name: each for name, reader in self._readers.items() for each in read_judged(reader.folder.places) if query_id(each.query) == id_}
+
+    def judge(self, query: str, path: str, heading: str, grade: int | None, *, folder: str, kind: str = "") -> Judged:
+        """Keep what a passage is to a question (2 answers, 1 helps, 0 does not), or with None take that back; return what is judged of it then.
+
+        Raises UnknownPathError for a note that is not there, or may not be shown.
+        """
+        reader = self._in(folder)
+        if grade is not None and grade not in GRADES:
+            raise UsageError(f"A grade is 0, 1 or 2, not {grade}.")
+        if grade is not None:
+            find_document(path, [reader])
+        place = JudgedPlace(path, heading, grade or 0)
+
+        def change(judged: list[Judged]) -> list[Judged]:
+            before, others = _parted(judged, query, kind)
+            rest = tuple(each for each in before.places if (each.path, each.heading) != (path, heading))
+            now = replace(before, places=rest if grade is None else (*rest, place), nothing=before.nothing and not grade, made=_now())
+            return [*others, now]
+
+        return _of(change_judged(reader.folder.places, change), query, kind)
+
+    def judge_nothing(self, query: str, *, folder: str, kind: str = "", holds_nothing: bool = True) -> Judged:
+        """Keep that no note answers a question, over what was judged of its passages, or take that back: then they count again."""
+
+        def change(judged: list[Judged]) -> list[Judged]:
+            before, others = _parted(judged, query, kind)
+            return [*others, replace(before, nothing=holds_nothing, made=_now())]
+
+        return _of(change_judged(self._in(folder).folder.places, change), query, kind)
+
+    def take_out(self, query: str, *, folder: str) -> None:
+        """Take a question out, with all that was judged of it."""
+        change_judged(self._in(folder).folder.places, lambda judged: _parted(judged, query, "")[1])
+
+    def set_of(self, folder: str) -> str:
+        """Return the questions of a folder that some note answers, as `eval` and `tune` read them: an object a line."""
+        return "".join(f"{line}\n" for line in set_lines(_shown(self._in(folder))))
+
+    def runs(self, folder: str) -> tuple[dict[str, Any], ...]:
+        """Return the last results of `eval` for that set that were kept, the newest first."""
+        return read_runs(self._in(folder).folder.places)
+
+    def keep_run(self, folder: str, result: dict[str, Any]) -> None:
+        """Keep a result of `eval` for that set beside the one before it. Raises StorageError."""
+        keep_run(self._in(folder).folder.places, result)
+
+    def _in(self, folder: str) -> Reader:
+        if folder not in self._readers:
+            raise UnknownFolderError(f"There is no folder {folder!r} here.")
+        return self._readers[folder]
 
 
-def judge_nothing(reader: Reader, query: str, kind: str, *, holds_nothing: bool) -> Judged:
-    """Keep that no note answers a question, over what was judged of its passages, or take that back: then they count again."""
-
-    def change(judged: list[Judged]) -> list[Judged]:
-        before, others = _parted(judged, query, kind)
-        return [*others, replace(before, nothing=holds_nothing, made=_now())]
-
-    return _of(change_judged(reader.folder.places, change), query, kind)
-
-
-def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, list[Judged]]:
-    """Return what was judged of a question, and of the others. Raises UsageError for an empty one."""
-    if not query.strip():
-        raise UsageError("The question is empty: there is nothing to judge.")
-    own, id_ = _of(judged, query.strip(), kind), query_id(query)
-    return own, [each for each in judged if query_id(each.query) != id_]
-
-
-def take_out(reader: Reader, query: str) -> None:
-    """Take a question out, with all that was judged of it."""
-    change_judged(reader.folder.places, lambda judged: _parted(judged, query, "")[1])
-
-
-def judged_in(reader: Reader) -> tuple[Judged, ...]:
+def _shown(reader: Reader) -> tuple[Judged, ...]:
     """Return what was judged in a folder, without notes that are gone or may not be shown now."""
     found = read_judged(reader.folder.places)
     paths = {place.path for each in found for place in each.places}
@@ -70,10 +94,12 @@ def judged_in(reader: Reader) -> tuple[Judged, ...]:
     return tuple(each for each in shown if each.places or each.nothing)
 
 
-def judged_of(readers: Sequence[Reader], query: str) -> Mapping[str, Judged]:
-    """Return what was judged of a question, by folder; folders where nobody has judged it are left out."""
-    id_ = query_id(query)
-    return {reader.folder.name: each for reader in readers for each in read_judged(reader.folder.places) if query_id(each.query) == id_}
+def _parted(judged: Sequence[Judged], query: str, kind: str) -> tuple[Judged, list[Judged]]:
+    """Return what was judged of a question, and of the others. Raises UsageError for an empty one."""
+    if not query.strip():
+        raise UsageError("The question is empty: there is nothing to judge.")
+    own, id_ = _of(judged, query.strip(), kind), query_id(query)
+    return own, [each for each in judged if query_id(each.query) != id_]
 
 
 def _of(judged: Sequence[Judged], query: str, kind: str) -> Judged:

@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 import time
-import webbrowser
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -438,6 +437,8 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
             sys.stderr.write("This address opens the page once, in a browser on this machine. Ctrl-C ends it.\n")
             sys.stderr.flush()
         if opens_browser:
+            import webbrowser  # for this alone
+
             threading.Thread(target=webbrowser.open, args=(once,), daemon=True).start()
 
     key = OneTimeKey(announce)
