@@ -67,7 +67,6 @@ def test_all_of_it_goes_by_the_keyboard(open_page):
     page.wait_for_url("**/note/**")
     page.keyboard.press("Control+k")
     page.keyboard.type("revi")
-    until(page, "[...document.querySelectorAll('#palette a')].some((each) => each.textContent === 'Review')")
     page.keyboard.press("Escape")
     assert page.locator("#palette").evaluate("each => each.open") is False
 
@@ -89,6 +88,20 @@ def test_the_palette_leads_to_a_note_by_its_name(open_page):
     page.locator("#palette a", has_text="Canvas").first.wait_for()
     page.keyboard.press("Enter")
     page.wait_for_url("**/note/vault/plugins/canvas.md")
+
+
+def test_the_palette_leads_to_a_screen_however_fast_its_name_is_typed(open_page):
+    page = open_page("/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("revi")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/review")
+
+
+def test_a_map_without_javascript_is_its_lists(open_page):
+    page = open_page("/map", java_script_enabled=False)
+    assert page.locator("canvas").first.is_hidden()
+    assert page.locator("a[href='/note/vault/sync.md']").first.is_visible()
 
 
 def test_it_works_without_javascript(open_page):

@@ -17,6 +17,7 @@ from thumbindex.config import load_config
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.http.app import Listening, Site
+from thumbindex.serve.http.limits import CHECK_SECONDS
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config, HttpSettings
@@ -127,10 +128,10 @@ class Running:
 
 
 @contextmanager
-def listening(background: Background, library: Library, config: Config, place: Path) -> Iterator[Running]:
+def listening(background: Background, library: Library, config: Config, place: Path, **more: Any) -> Iterator[Running]:
     """Listen at a free port of this machine until this is left."""
     urls: list[str] = []
-    site = Site(background, library.folders, config)
+    site = Site(background, library.folders, config, **more)
     server = Listening(site.app, config.serve.http, urls.append, site.drain)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -149,12 +150,12 @@ def listening(background: Background, library: Library, config: Config, place: P
 def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
     """Serve with some settings of HTTP changed."""
 
-    def serve_it(library: Library = library, **given: Any) -> Any:
+    def serve_it(library: Library = library, check_seconds: float = CHECK_SECONDS, **given: Any) -> Any:
         changed = with_http(config, **given)
         if not changed.serve.http.issuer:  # what an issuer tells of a token's holder is named only where there is one
             granted = {name: tuple(each for each in tokens if ":" not in each) for name, tokens in config.granted.items()}
             changed = replace(changed, granted=granted)
-        return listening(Background(Opening(), lambda opening: library, command=[]), library, changed, place)
+        return listening(Background(Opening(), lambda opening: library, command=[]), library, changed, place, check_seconds=check_seconds)
 
     return serve_it
 

@@ -174,6 +174,26 @@ def test_a_session_belongs_to_one_subject(guarded: Any, issuer: Issuer) -> None:
     assert post("u-2", **{"Mcp-Session-Id": session}).status_code == 404
 
 
+def test_the_page_is_for_whom_the_issuer_vouches(serve: Callable[..., Any], issuer: Issuer) -> None:
+    with serve(issuer=issuer.url, url=URL, scopes=("notes",), page=True, rate=0.0) as running:
+
+        def asks(token: str) -> Any:
+            return running.ask("/ask.json?q=zirconium+band", headers={"Authorization": f"Bearer {token}"})
+
+        def signs_in(token: str) -> Any:
+            answer = running.ask("/sign-in", "POST", {"Sec-Fetch-Site": "same-origin"}, data={"token": token, "to": "/"})
+            cookie = answer.headers.get("set-cookie", "").partition(";")[0]
+            assert token not in cookie
+            return running.ask("/ask.json?q=zirconium+band", headers={"Cookie": cookie}) if cookie else answer
+
+        for way in (asks, signs_in):
+            found = [way(issuer.sign(groups=[group])).text for group in ("finance", "sales")]
+            assert ["zirconium band earns" in each for each in found] == [True, False]
+            refused = [way(token).status_code for token in (issuer.sign(scope="mail"), *hostile(issuer).values())]
+            assert set(refused) <= {400, 401, 403}
+        assert running.ask("/ask.json?q=zirconium").status_code == 401
+
+
 # ------------------------------------------------------------------ keys
 
 

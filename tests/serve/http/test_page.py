@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx2
 import pytest
 
 from thumbindex.library import Library
@@ -132,5 +134,13 @@ def test_a_folder_without_an_index_is_told_of_without_its_place(serve: Callable[
             assert str(place) not in running.ask(address, headers=running.token("alice")).text
 
 
-def test_the_streams_of_the_page_end_with_their_token(both: Any) -> None:
-    assert both.ask("/changes").status_code == 401
+def test_a_stream_of_the_page_ends_when_its_token_is_revoked(serve: Callable[..., Any], place: Path, tmp_path: Path) -> None:
+    tokens, lines = tmp_path / "tokens", (place / "tokens").read_text(encoding="utf-8").splitlines(keepends=True)
+    tokens.write_text("".join(lines), encoding="utf-8")
+    with serve(page=True, rate=0.0, token_file=str(tokens), check_seconds=0.05) as running, httpx2.Client(timeout=20) as http:
+        assert running.ask("/changes").status_code == 401
+        with http.stream("GET", f"{running.base}/changes", headers=running.token("alice")) as stream:
+            assert (stream.status_code, running.site.streams) == (200, 1)
+            tokens.write_text("".join(each for each in lines if not each.startswith("alice")), encoding="utf-8")
+            assert sum(1 for _ in stream.iter_bytes()) < 5  # without the end it would never be over
+        assert running.site.streams == 0

@@ -43,7 +43,7 @@ from thumbindex.errors import UsageError
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
-from thumbindex.serve.http.limits import CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal, still_taken
+from thumbindex.serve.http.limits import CHECK_SECONDS, CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal, still_taken
 from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
@@ -231,6 +231,7 @@ class Site:
         config: Config,
         may_name: MayName | None = None,
         key: OneTimeKey | None = None,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
         """Put a site together; with a key it is the page alone, for whoever opens it by that."""
         self._background, self._folders, self._may_name = background, folders, may_name
@@ -239,7 +240,8 @@ class Site:
         self._admission = admission(config, folders)
         self._sessions = ByScope(self._admission.rights, self._sessions_over)
         self.metrics = Metrics()
-        self.gates = [Gate(self._sessions, self._settings, still_taken(self._admission.verifier))]
+        self._check_seconds = check_seconds
+        self.gates = [Gate(self._sessions, self._settings, still_taken(self._admission.verifier), check_seconds)]
         self.app = self._layers(key)
 
     @property
@@ -301,12 +303,12 @@ class Site:
 
     def _page(self, key: OneTimeKey | None) -> list[Route]:
         # Imported here: a server without the page loads nothing of it.
-        from thumbindex.serve.page.session import Sessions
+        from thumbindex.serve.page.session import Visitors
         from thumbindex.serve.page.site import CHANGES, Doors, Page
 
         asked = key or self._admission.verifier
-        sessions = None if asked is None else Sessions(asked, self._settings.scopes if key is None else ())
-        page = Page(self._background, self._folders, self._settings, Doors(self._admission.rights, sessions, key))
+        visitors = None if asked is None else Visitors(asked, self._settings.scopes if key is None else ())
+        page = Page(self._background, self._folders, self._settings, Doors(self._admission.rights, visitors, key))
         by_token = still_taken(self._admission.verifier)
 
         async def still_known(scope: Scope) -> bool:
@@ -318,7 +320,8 @@ class Site:
             gate = Gate(
                 app,
                 self._settings,
-                None if sessions is None else still_known,
+                None if visitors is None else still_known,
+                self._check_seconds,
                 is_stream=lambda scope: scope["path"] == CHANGES,
                 error_in=lambda body: None,
             )

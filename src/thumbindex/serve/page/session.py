@@ -15,20 +15,17 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
+from thumbindex.serve.http.access import LONGEST_TOKEN
+from thumbindex.serve.http.limits import CHECK_SECONDS
+
 MOST_SESSIONS = 1_000
 """Of all visitors together: the one that was away for longest is signed out."""
 
 LONGEST_SECONDS = 12 * 3600.0
 """Without a request, after which a session ends."""
 
-CHECK_SECONDS = 15.0
-"""Between two looks whether a session's token is still taken: it may be revoked, or run out."""
-
 _BYTES = 32
 """Of randomness in a session's id and in a key: nobody finds one by trying."""
-
-LONGEST_TOKEN = 16_384
-"""Characters of a token that are worked on."""
 
 
 @dataclass(slots=True)
@@ -41,7 +38,7 @@ class Session:
     checked: float
 
 
-class Sessions:
+class Visitors:
     """The visitors who have signed in with a token that the server takes, for all that it must allow."""
 
     def __init__(self, verifier: TokenVerifier, scopes: Collection[str] = (), clock: Callable[[], float] = time.monotonic) -> None:

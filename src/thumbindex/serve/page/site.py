@@ -32,7 +32,7 @@ from thumbindex.serve.page import ask, judge, note, review, state, why
 from thumbindex.serve.page import map as map_
 from thumbindex.serve.page.session import (
     OneTimeKey,
-    Sessions,
+    Visitors,
     came_from_elsewhere,
     cookie_name,
     cookie_of,
@@ -186,13 +186,13 @@ class Doors:
     """Who gets in: without sessions whoever can reach the server; with a key, who started it; else the holders of tokens."""
 
     rights: Rights
-    sessions: Sessions | None
+    visitors: Visitors | None
     key: OneTimeKey | None = None
 
     @property
     def is_near(self) -> bool:
         """Tell whether visitors are on this machine: paths of its disk are theirs anyway."""
-        return self.sessions is None or self.key is not None
+        return self.visitors is None or self.key is not None
 
     def may_write(self, scope: Scope, settings: HttpSettings) -> bool:
         """Tell whether a visitor decides of copies and judges answers, or only looks."""
@@ -222,8 +222,8 @@ class Page:
 
     def __init__(self, background: Background, folders: Folders, settings: HttpSettings, doors: Doors) -> None:
         self._background, self._folders, self._settings, self._doors = background, folders, settings, doors
-        self._screens = SignedIn(_compressed(self._response), doors.sessions, settings)
-        self._stream = SignedIn(_endpoint(self._changes), doors.sessions, settings)
+        self._screens = SignedIn(_compressed(self._response), doors.visitors, settings)
+        self._stream = SignedIn(_endpoint(self._changes), doors.visitors, settings)
 
     def routes(self, through: Callable[[ASGIApp], ASGIApp]) -> list[Route]:
         """Return the page's routes; `through` is what requests pass that cost something."""
@@ -235,11 +235,11 @@ class Page:
 
     async def still_signed_in(self, scope: Scope) -> bool:
         """Tell whether the sender of a request is still known."""
-        return await user_of(scope, self._doors.sessions, self._settings) is not None
+        return await user_of(scope, self._doors.visitors, self._settings) is not None
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        if self._doors.sessions is not None and path.startswith(SIGN_IN) and path[len(SIGN_IN) :][:1] in {"", "/"}:
+        if self._doors.visitors is not None and path.startswith(SIGN_IN) and path[len(SIGN_IN) :][:1] in {"", "/"}:
             await _endpoint(self._sign_in)(scope, receive, send)
         elif path == CHANGES:
             await self._stream(scope, receive, send)
@@ -324,15 +324,15 @@ class Page:
         if as_json:
             body = json.dumps(screen.twin(), ensure_ascii=False).encode("utf-8", "replace")
             return Response(body, screen.status, dict(HEADERS), "application/json")
-        html = render(name, screen, visit, can_sign_out=visit is not None and self._doors.sessions is not None)
+        html = render(name, screen, visit, can_sign_out=visit is not None and self._doors.visitors is not None)
         return Response(html.encode("utf-8", "replace"), screen.status, dict(HEADERS), "text/html")
 
     # -------------------------------------------------------------- getting in and out
 
     async def _sign_in(self, request: Request) -> Response:
         """Take a token from a form, or the key of an address that opens the page once."""
-        sessions, key = self._doors.sessions, self._doors.key
-        assert sessions is not None, "the address is there with sessions only"
+        visitors, key = self._doors.visitors, self._doors.key
+        assert visitors is not None, "the address is there with sessions only"
         given, target = _path(request).removeprefix(SIGN_IN).removeprefix("/"), "/"
         if request.method == "POST":
             if not is_own_form(request.scope):
@@ -342,9 +342,9 @@ class Page:
             target = own_address(target)
         elif not given or key is None or request.method != "GET":  # a look at the headers opens nothing
             return self._page("sign_in", self._asking(own_address(request.query_params.get("to", "/"))), False)
-        elif await user_of(request.scope, sessions, self._settings):
+        elif await user_of(request.scope, visitors, self._settings):
             return RedirectResponse("/", status_code=303, headers=dict(HEADERS))
-        id_ = await sessions.sign_in(given) if key is None or key.take(given) else None
+        id_ = await visitors.sign_in(given) if key is None or key.take(given) else None
         if id_ is None:
             return self._page("sign_in", self._asking(target, 401), _wants_json(request))
         has_tls = is_secure(request.scope, self._settings)
@@ -358,8 +358,8 @@ class Page:
     def _sign_out(self, request: Request) -> Response:
         has_tls = is_secure(request.scope, self._settings)
         name = cookie_name(request.scope, is_secure=has_tls)
-        if self._doors.sessions is not None:
-            self._doors.sessions.sign_out(cookie_of(request.scope, name))
+        if self._doors.visitors is not None:
+            self._doors.visitors.sign_out(cookie_of(request.scope, name))
         return RedirectResponse(SIGN_IN, status_code=303, headers={**HEADERS, "Set-Cookie": set_cookie(name, "", is_secure=has_tls)})
 
     # -------------------------------------------------------------- what pages load, and what changed
@@ -437,26 +437,26 @@ def _doing(background: Background | BackgroundView) -> list[Any]:
 class SignedIn:
     """Lets visitors through whose session, or whose token, the server knows; the others are led to where one signs in."""
 
-    def __init__(self, app: ASGIApp, sessions: Sessions | None, settings: HttpSettings) -> None:
-        self._app, self._sessions, self._settings = app, sessions, settings
+    def __init__(self, app: ASGIApp, visitors: Visitors | None, settings: HttpSettings) -> None:
+        self._app, self._visitors, self._settings = app, visitors, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if self._sessions is None:
+        if self._visitors is None:
             await self._app(scope, receive, send)
-        elif user := await user_of(scope, self._sessions, self._settings):
+        elif user := await user_of(scope, self._visitors, self._settings):
             await self._app({**scope, "user": user}, receive, send)
         else:
             await _to_sign_in(scope)(scope, receive, send)
 
 
-async def user_of(scope: Scope, sessions: Sessions | None, settings: HttpSettings) -> AuthenticatedUser | None:
+async def user_of(scope: Scope, visitors: Visitors | None, settings: HttpSettings) -> AuthenticatedUser | None:
     """Return the sender of a request, by its token or its session; a token must allow all that the protocol asks for."""
     user: Any = scope.get("user")
     if isinstance(user, AuthenticatedUser) and set(settings.scopes) <= set(user.scopes):
         return user
     id_ = cookie_of(scope, cookie_name(scope, is_secure=is_secure(scope, settings)))
-    return await sessions.user(id_) if id_ and sessions is not None else None
+    return await visitors.user(id_) if id_ and visitors is not None else None
 
 
 def is_secure(scope: Scope, settings: HttpSettings) -> bool:
