@@ -208,14 +208,14 @@ def test_an_answer_is_painted_as_one_types(open_page, record_property):
                 });
                 await new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
                 const server = performance.getEntriesByType("resource").filter((each) => each.name.includes("/?q=")).at(-1);
-                found.push([performance.now() - began, server?.serverTiming?.[0]?.duration ?? 0]);
+                found.push([performance.now() - began, server.serverTiming.find((each) => each.name === 'library').duration]);
             }
             return found;
         }""",
         (QUESTION + " and boil water slowly").split(),
     )
-    over = sorted(whole - server for whole, server in times)
-    record_property("typed to painted over the server's own time, ms", (statistics.median(over), over[int(0.95 * len(over))]))
+    over = sorted(whole - library for whole, library in times)
+    record_property("typed to painted over the library's own time, ms", (statistics.median(over), over[int(0.95 * len(over))]))
     assert statistics.median(over) < 500
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import date
@@ -138,7 +139,10 @@ def show(visit: Visit) -> Screen:
         notes = sum(each.documents for each in library.states().values())
         empty = {"answer": None, "names": (), "recent": recent, "notes": notes, "holds_none": library.indexed and not notes}
         return Screen("Ask", values | empty, lambda: {"query": "", "results": []})
-    answer, busy = library.marked(asked.ask(library)), visit.background.progress()
+    began = time.perf_counter()
+    found = asked.ask(library)
+    took = time.perf_counter() - began
+    answer, busy = library.marked(found), visit.background.progress()
     judged, damage = _judged(visit, asked.text)
     places = {(folder, each.path, each.heading): each.grade for folder, one in judged.items() for each in one.places}
     searched = asked.folder or tuple(name for name, _ in library.folders)
@@ -159,7 +163,7 @@ def show(visit: Visit) -> Screen:
         # The screen Why calls a note `path`, and what narrows a question by paths `glob`.
         "why": address("why", **asked.values() | {"path": "", "glob": asked.path}),
     }
-    return Screen(asked.text, values | said, lambda: answer_payload(answer))
+    return Screen(asked.text, values | said, lambda: answer_payload(answer), took={"library": took})
 
 
 def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:

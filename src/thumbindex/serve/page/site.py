@@ -289,8 +289,14 @@ class Page:
     def _shown(self, name: str, asked: Asked, is_twin: bool) -> Response:
         visit = asked.open()
         began = time.perf_counter()
-        found = visit.background.mended(lambda: self._page(name, SCREENS[name](visit), is_twin, visit))
-        found.headers["Server-Timing"] = f"page;dur={(time.perf_counter() - began) * 1000:.1f}"
+
+        def show() -> tuple[Screen, Response]:
+            screen = SCREENS[name](visit)
+            return screen, self._page(name, screen, is_twin, visit)
+
+        screen, found = visit.background.mended(show)
+        took = {"page": time.perf_counter() - began, **screen.took}
+        found.headers["Server-Timing"] = ", ".join(f"{name};dur={1000 * seconds:.1f}" for name, seconds in took.items())
         return found
 
     async def _post(self, request: Request, name: str, form: str) -> Response:

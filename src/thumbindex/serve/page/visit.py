@@ -101,6 +101,8 @@ class Screen:
     values: Mapping[str, Any]
     twin: Callable[[], Any]  # made only where it is asked for: an answer's takes as long as the page
     status: int = 200
+    took: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of its parts, which the answer's `Server-Timing` tells."""
 
 
 @dataclass(frozen=True, slots=True)
