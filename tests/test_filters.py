@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from thumbindex.errors import UnknownPathError
+from thumbindex.index.filters import FilterIndex
 from thumbindex.library import Library
-from thumbindex.model import Condition, Unmet
-from thumbindex.query import filters
+from thumbindex.model import Condition, Document, Unmet
 from thumbindex.query.filters import read_filters
 from thumbindex.serve.replies import reply_outline, reply_query
 from thumbindex.serve.wording import filter_lines, foot
@@ -150,14 +150,21 @@ def test_a_filter_is_read_once_and_of_many_the_first_sixteen() -> None:
     assert read_filters("tag:t30 tag:t30", snapshot).unmet == read_filters("tag:t30", snapshot).unmet
 
 
-def test_filters_fold_the_names_of_a_catalog_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot, folded = memory_snapshot([document(f"d{n}/{n}.md", f"# N{n}") for n in range(50)]), list[str]()
-    fold = filters.fold_line
-    monkeypatch.setattr(filters, "fold_line", lambda text: (folded.append(text), fold(text))[1])
-    read_filters("words path:nowhere file:0 path:d1", snapshot)
-    first = len(folded)
-    read_filters(" ".join(["words", *(f"path:nowhere{n}" for n in range(100))]), snapshot)
-    assert len(folded) - first < 100
+def test_filters_read_the_names_of_a_catalog_once() -> None:
+    class Counted(list[Document]):
+        read = 0
+
+        def __iter__(self) -> Iterator[Document]:
+            self.read += 1
+            return super().__iter__()
+
+    documents = Counted(document(f"d{n}/{n}.md", f"# N{n}").document for n in range(50))
+    index = FilterIndex(documents)
+    asked = [Condition("path", f"nowhere{n}") for n in range(100)]
+    assert not any(index.is_met(each) for each in asked)
+    once = documents.read
+    assert [index.near(each.field, each.value) for each in asked] == [()] * 100
+    assert (once, documents.read - once) == (1, 1)
 
 
 def test_an_argument_that_lets_nothing_through_is_no_word_about_the_model(library: Library) -> None:

@@ -38,7 +38,7 @@ DOORS = {
     "jwt": {"serve/http/access.py"},
     "prometheus_client": {"serve/http/limits.py"},
     "sklearn": {"library/plane.py"},
-    "rapidfuzz": {"query/filters.py", "query/understand.py", "compare/differences.py", "compare/quotations.py"},
+    "rapidfuzz": {"index/filters.py", "query/understand.py", "compare/differences.py", "compare/quotations.py"},
 }
 ROOM_DOORS = {
     "torch": "encode",

@@ -2,23 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import date
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
+from thumbindex.model import (
+    Abbreviation,
+    Chunk,
+    ChunkId,
+    Condition,
+    Document,
+    DocumentId,
+    FilterField,
+    Filters,
+    Hit,
+    Place,
+    RankedList,
+    Section,
+    Term,
+    Verdict,
+)
 
 Vector = npt.NDArray[np.float32]
 """Shape (dimensions,), length 1."""
+
+Cosines = npt.NDArray[np.float32]
+"""Shape (chunks asked for,): -1 to 1; NaN for a chunk that has no vector yet."""
 
 Matrix = npt.NDArray[np.float32]
 """Shape (rows, dimensions), each row of length 1; a row of NaN stands for a vector that is not there yet."""
 
 Mask = npt.NDArray[np.bool_]
-"""Shape (chunks,): True where a chunk of the snapshot may be found."""
+"""Shape (chunks asked for,): True for those of which it is true."""
+
+CHUNK_BITS, DOCUMENT_BITS = 52, 34
+"""A ChunkId and a DocumentId of one folder have no more bits: several folders are united by the bits above."""
+
+
+class Selection(Protocol):
+    """Some of the chunks of one snapshot: what filters let through, or what holds a word. An index turns it into what it searches by."""
+
+    def __len__(self) -> int:
+        """Count the chunks."""
+
+    def among(self, chunks: Sequence[ChunkId]) -> Mask:
+        """Tell which of these chunks it has."""
+
+    def first(self, most: int) -> Sequence[ChunkId]:
+        """Return the first chunks, ascending, at most so many."""
+
+    def of_documents(self) -> Selection:
+        """Return all chunks of each document of which it has one."""
+
+    def __and__(self, other: Selection) -> Selection:
+        """Return what both have; the other is of the same snapshot, as below."""
+
+    def __or__(self, other: Selection) -> Selection:
+        """Return what either has."""
+
+    def __sub__(self, other: Selection) -> Selection:
+        """Return what the other has not."""
 
 
 class Embedder(Protocol):
@@ -87,14 +134,14 @@ class KeywordIndex(Protocol):
     def languages(self) -> frozenset[str]:
         """The languages beside English that some of the texts are in, of those whose endings are taken off."""
 
-    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
-        """Return the best `limit` chunks for any of the terms (phrases must match), and every matching document's score."""
+    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
+        """Return the best `limit` chunks for any of the terms (phrases must match), and the best documents' own scores."""
 
-    def holding(self, text: str, fields: Collection[str]) -> Mask:
-        """Tell which chunks hold all words of a text, themselves or by their document, in any of the fields, as `search` would find them."""
+    def holding(self, text: str, fields: Collection[str]) -> Selection:
+        """Return the chunks that hold all words of a text, themselves or by their document, in any of the fields, as `search` would find them."""
 
-    def holding_phrase(self, text: str) -> Mask:
-        """Tell which chunks hold the words of a text one after the other, or whose document does in its title or an alias."""
+    def holding_phrase(self, text: str) -> Selection:
+        """Return the chunks that hold the words of a text one after the other, or whose document does in its title or an alias."""
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word in its surface form (lower-cased)."""
@@ -102,18 +149,21 @@ class KeywordIndex(Protocol):
     def adjacent(self, text: str) -> int:
         """Count the chunks in whose text words stand one after the other, endings aside."""
 
-    def words(self) -> Mapping[str, int]:
-        """Return every surface form (lower-cased) with the number of chunks that hold it, or held it not long ago; `frequency` is exact."""
+    def words(self, lengths: range) -> Collection[str]:
+        """Return the surface forms (lower-cased, letters alone) of these lengths that some chunk holds, or held not long ago."""
 
 
 class VectorIndex(Protocol):
-    """Finds chunks by their vectors: cosine, exact."""
+    """Finds chunks by their vectors: cosine."""
 
     def __len__(self) -> int:
         """Count the chunks that have a vector."""
 
-    def search(self, query: Vector, limit: int, mask: Mask | None = None) -> tuple[Hit, ...]:
+    def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best `limit` chunks by cosine."""
+
+    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
+        """Return the cosine of each chunk with a query, in the chunks' order; NaN for those that have no vector yet."""
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return the stored vectors in the chunks' order; NaN rows for those that have none yet."""
@@ -129,29 +179,51 @@ class LinkGraph(Protocol):
         """Return the documents that link to this one, each once, in ascending order."""
 
 
+class Documents(Protocol):
+    """The documents of a snapshot, each by its id."""
+
+    def __getitem__(self, document: DocumentId, /) -> Document:
+        """Return a document."""
+
+
+class Days(NamedTuple):
+    """Between which days documents lie; None where there are none."""
+
+    first: date | None  # the earliest day on which one is known to have been updated
+    written: date | None  # the latest day on which a file was modified
+
+
 class Catalog(Protocol):
-    """Knows each document and chunk of the snapshot by its id."""
+    """Knows each document and chunk of the snapshot by its id, and which ones filters, names and days mean."""
 
     def __len__(self) -> int:
         """Count the chunks."""
 
     @property
-    def folders(self) -> Sequence[Catalog]:
-        """The catalogs of the folders that it is made of, in the order of its documents: itself where it is of one folder."""
+    def documents(self) -> Documents:
+        """The documents by id; ids ascend by folder, then path."""
 
     @property
-    def documents(self) -> Sequence[Document]:
-        """All documents; a DocumentId is a position in this sequence."""
+    def languages(self) -> Mapping[str, int]:
+        """How many documents are in each language."""
 
-    @property
-    def abbreviations(self) -> Mapping[Abbreviation, int]:
-        """How many documents define each abbreviation."""
+    def at(self, path: str) -> DocumentId | None:
+        """Return the document at a path of a folder; None where there is none."""
+
+    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
+        """Yield the id and the path of every document, ascending: for lists and for names as people write them, never for a question."""
+
+    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
+        """Yield every document with its id, ascending: for lists, never for a question."""
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
 
     def chunk_ids(self, document: DocumentId) -> range:
         """Return the ids of a document's chunks, in the order of its lines."""
+
+    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
+        """Return the documents of its folder that stand next to one by their paths, so many before and so many behind it, ascending."""
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         """Load chunks; one that is gone meanwhile is missing from the result."""
@@ -165,8 +237,54 @@ class Catalog(Protocol):
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
         """Say where chunks stand."""
 
-    def select(self, filters: Filters) -> Mask | None:
-        """Return which chunks the filters let through; None when that is all of them."""
+    def select(self, filters: Filters) -> Selection | None:
+        """Return the chunks that filters let through; None when that is all of them."""
+
+    def everything(self) -> Selection:
+        """Return all chunks."""
+
+    def only(self, chunks: Sequence[ChunkId]) -> Selection:
+        """Return some chunks as a selection."""
+
+    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
+        """Return every so manieth chunk of a selection (of all where None) in the order of ids, from the one at position `start` on."""
+
+    def meeting(self, condition: Condition) -> Selection:
+        """Return the chunks of the documents that meet what is asked of their tags, path, file or title; whether it excludes them is not asked."""
+
+    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
+        """Tell whether a document meets that which is none of the hidden ones (folder and path), with chunks or without."""
+
+    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+        """Return the tags, or the directories and paths, that are most like a value, the nearest first."""
+
+    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
+        """Yield the documents that a name which `near` gave was taken from: their tag, directory or path."""
+
+    def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+        """Return the documents with a file name (without suffix), a title or an alias of these letters (`text.bare_name`), ascending.
+
+        A name in ASCII has no more than `longest` characters.
+        """
+
+    def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
+        """Return the abbreviations with one of these short forms, or a long one with one of these keys (`text.form_key`).
+
+        The number is that of the documents that define it.
+        """
+
+    @property
+    def days(self) -> Days:
+        """Between which days the documents lie."""
+
+    def newest_day(self, last: date | None) -> date | None:
+        """Return the latest day of a document, not later than `last`; None where there is none."""
+
+    def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
+        """Return the first chunk in a selection of each of its newest documents, those without a day last, and how many documents it has."""
+
+    def undated(self, within: Selection | None) -> int:
+        """Count the documents of a selection (of all where None) of which no day is known."""
 
 
 Salience = npt.NDArray[np.float64]
@@ -176,8 +294,8 @@ Salience = npt.NDArray[np.float64]
 class Duplicates(Protocol):
     """Knows which chunks say the same, found when the index was written or decided by its owner."""
 
-    def repeated(self) -> Mask | None:
-        """Return which chunks repeat another one of their document and are no search units of their own; None where there are none."""
+    def repeated(self) -> Selection | None:
+        """Return the chunks that repeat another one of their document and are no search units of their own; None where there are none."""
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         """Return how much chunks matter in their documents, raised by what repeats them."""

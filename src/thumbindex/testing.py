@@ -5,23 +5,29 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from fnmatch import fnmatchcase
 from math import log
 from typing import Any
 
 import numpy as np
 from pathspec import GitIgnoreSpec
 
+from thumbindex.index.filters import by_form, nearest, newest_first
+from thumbindex.index.names import name_rows
+from thumbindex.index.selection import MaskSelection
 from thumbindex.language import SUFFIXED
 from thumbindex.model import (
     Abbreviation,
     BlockKind,
     Chunk,
     ChunkId,
+    Condition,
     Document,
     DocumentId,
+    FilterField,
     Filters,
     Hit,
     Link,
@@ -31,10 +37,11 @@ from thumbindex.model import (
     RankedList,
     Section,
     Term,
+    day_modified,
     day_of,
 )
-from thumbindex.ports import Catalog, Embedder, KeywordWeights, Mask, Matrix, Snapshot, Vector
-from thumbindex.text import STOP_WORDS, embedded_text, fold, has_cjk, identifiers, placed_words, visible, words
+from thumbindex.ports import Cosines, Days, Embedder, KeywordWeights, Matrix, Selection, Snapshot, Vector
+from thumbindex.text import STOP_WORDS, embedded_text, fold, fold_line, form_key, has_cjk, identifiers, placed_words, visible, words
 
 
 class FakeEmbedder:
@@ -116,14 +123,25 @@ class MemoryCatalog:
         return len(self._all)
 
     @property
-    def folders(self) -> Sequence[Catalog]:
-        """Itself: what is in memory is one folder."""
-        return (self,)
+    def languages(self) -> Mapping[str, int]:
+        """How many documents are in each language."""
+        return Counter(document.language for document in self.documents)
 
-    @property
-    def abbreviations(self) -> Mapping[Abbreviation, int]:
-        """How many documents define each abbreviation."""
-        return Counter(each for document in self.documents for each in document.abbreviations)
+    def at(self, path: str) -> DocumentId | None:
+        """Return the document at a path."""
+        return next((n for n, each in self.every_path() if each == path), None)
+
+    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
+        """Yield the id and the path of every document."""
+        return ((n, document.path) for n, document in self.every_document())
+
+    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
+        """Yield every document with its id."""
+        return ((DocumentId(n), document) for n, document in enumerate(self.documents))
+
+    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
+        """Return the documents next to one."""
+        return [n for n, _ in self.every_document() if 0 < abs(n - document) <= count]
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
@@ -152,11 +170,76 @@ class MemoryCatalog:
         found = [(self.documents[self.document_of(n)], chunk) for n, chunk in self.chunks(ids).items()]
         return tuple(Place(document.folder, document.path, chunk.start_line, chunk.end_line) for document, chunk in found)
 
-    def select(self, filters: Filters) -> Mask | None:
-        """Return which chunks the filters let through; None when that is all of them."""
-        if filters == Filters():
-            return None
-        return np.array([_passes(self.documents[document], filters) for document, _ in self._all], dtype=np.bool_)
+    def select(self, filters: Filters) -> Selection | None:
+        """Return the chunks that the filters let through; None when that is all of them."""
+        return None if filters == Filters() else self._of(lambda document: _passes(document, filters))
+
+    def _of(self, is_meant: Callable[[Document], bool]) -> Selection:
+        return self.selection([is_meant(self.documents[document]) for document, _ in self._all])
+
+    def selection(self, held: Sequence[bool]) -> Selection:
+        """Return a selection, given for each chunk whether it is in it."""
+        return MaskSelection(np.array(held, dtype=np.bool_), np.array([document for document, _ in self._all], dtype=np.int64))
+
+    def everything(self) -> Selection:
+        """Return all chunks."""
+        return self._of(lambda document: True)
+
+    def only(self, chunks: Sequence[ChunkId]) -> Selection:
+        """Return some chunks as a selection."""
+        return self.selection([n in set(chunks) for n in range(len(self))])
+
+    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
+        """Return every so manieth chunk of a selection."""
+        every = self.everything() if within is None else within
+        return every.first(len(self))[start::step]
+
+    def meeting(self, condition: Condition) -> Selection:
+        """Return the chunks of the documents that meet a condition."""
+        return self._of(lambda document: _meets(document, condition))
+
+    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
+        """Tell whether a document meets a condition that is none of the hidden ones."""
+        return any(_meets(each, condition) and (each.folder, each.path) not in hidden for each in self.documents)
+
+    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+        """Return the tags, or paths and directories, that are most like a value."""
+        places = [f"{'/'.join(parts[:end])}/" for each in self.documents for parts in (each.path.split("/"),) for end in range(1, len(parts))]
+        names = [tag for each in self.documents for tag in each.tags] if field == "tag" else [*places, *(each.path for each in self.documents)]
+        return nearest(field, value, by_form(field, names)) if field != "title" else ()
+
+    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
+        """Yield the documents with a tag, in a directory or at a path."""
+        return (each for each in self.documents if (name in each.tags if field == "tag" else each.path.startswith(name)))
+
+    def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+        """Return the documents with a name of these letters."""
+        return [n for n, each in self.every_document() if any(own == letters and length <= longest for own, length in name_rows(each))]
+
+    def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
+        """Return the abbreviations with one of these forms, and how many documents define each."""
+        every = Counter(each for document in self.documents for each in document.abbreviations)
+        return {each: count for each, count in every.items() if each.short in forms or form_key(each.long) in forms}
+
+    @property
+    def days(self) -> Days:
+        """Between which days the documents lie."""
+        return Days(min(filter(None, map(day_of, self.documents)), default=None), max(map(day_modified, self.documents), default=None))
+
+    def newest_day(self, last: date | None) -> date | None:
+        """Return the latest day of a document, not later than `last`."""
+        return max((day for day in map(day_of, self.documents) if day and (last is None or day <= last)), default=None)
+
+    def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
+        """Return the first chunk in a selection of each of its newest documents, and how many documents it has."""
+        first: dict[DocumentId, ChunkId] = {}
+        for n in self.every(1, within):
+            first.setdefault(self.document_of(n), n)
+        return [first[n] for n in newest_first(self.documents, first)[:limit]], len(first)
+
+    def undated(self, within: Selection | None) -> int:
+        """Count the documents of a selection of which no day is known."""
+        return sum(day_of(self.documents[n]) is None for n in set(map(self.document_of, self.every(1, within))))
 
 
 class MemoryVectorIndex:
@@ -169,12 +252,17 @@ class MemoryVectorIndex:
     def __len__(self) -> int:
         return int((~np.isnan(self._matrix).any(axis=1)).sum())
 
-    def search(self, query: Vector, limit: int, mask: Mask | None = None) -> tuple[Hit, ...]:
+    def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best chunks by cosine, ties by id."""
         cosines = self._matrix @ query
-        found = [n for n in range(len(cosines)) if not np.isnan(cosines[n]) and (mask is None or mask[n])]
+        found = [n for n in self._catalog.every(1, within) if not np.isnan(cosines[n])]
         best = sorted(found, key=lambda n: (-cosines[n], n))[:limit]
         return tuple(Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, float(cosines[n])) for rank, n in enumerate(best, 1))
+
+    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
+        """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
+        found: Cosines = self.vectors(chunks) @ query
+        return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return the stored vectors in the chunks' order."""
@@ -207,9 +295,9 @@ class MemoryKeywordIndex:
         self._chunks = [_fields(each.document, (chunk,)) for each in catalog.parsed for chunk in each.chunks]
         self._documents = [_fields(each.document, each.chunks) for each in catalog.parsed]
 
-    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
+    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
         """Return the best chunks for any of the terms (phrases must match), and every matching document's score."""
-        allowed = [n for n, fields in enumerate(self._chunks) if (mask is None or mask[n]) and _holds_phrases(fields, terms)]
+        allowed = [n for n in self._catalog.every(1, within) if _holds_phrases(self._chunks[n], terms)]
         hits = []
         for n, (score, matched, share) in _scores(self._chunks, terms, weights).items():
             if n in allowed and score > 0:
@@ -220,15 +308,15 @@ class MemoryKeywordIndex:
         scores = {DocumentId(n): score for n, (score, _, _) in _scores(self._documents, terms, weights).items() if n in of and score > 0}
         return RankedList(tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1)), scores)
 
-    def holding(self, text: str, fields: Collection[str]) -> Mask:
-        """Tell which chunks hold all words of a text in any of the fields."""
+    def holding(self, text: str, fields: Collection[str]) -> Selection:
+        """Return the chunks that hold all words of a text in any of the fields."""
         wanted = [text] if "code" in fields else [_singular(word) for word in words(text)]
         holds = [bool(wanted) and all(any(word in own[name] for name in fields) for word in wanted) for own in self._chunks]
-        return np.array(holds, dtype=np.bool_)
+        return self._catalog.selection(holds)
 
-    def holding_phrase(self, text: str) -> Mask:
-        """Tell which chunks hold a phrase."""
-        return np.array([_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks], dtype=np.bool_)
+    def holding_phrase(self, text: str) -> Selection:
+        """Return the chunks that hold a phrase."""
+        return self._catalog.selection([_holds_phrases(fields, [Term(text, phrase=True)]) for fields in self._chunks])
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written."""
@@ -239,9 +327,9 @@ class MemoryKeywordIndex:
         form = [_singular(each) for each in words(text)]
         return sum(_occurrences(form, fields["body"]) > 0 for fields in self._chunks)
 
-    def words(self) -> Mapping[str, int]:
-        """Return every word form with the number of chunks that hold it."""
-        return Counter(word for fields in self._chunks for word in set(fields["code"]) if word.isalpha())
+    def words(self, lengths: range) -> Collection[str]:
+        """Return the word forms of these lengths."""
+        return {word for fields in self._chunks for word in fields["code"] if word.isalpha() and len(word) in lengths}
 
 
 def memory_snapshot(
@@ -304,6 +392,16 @@ def _passes(document: Document, filters: Filters) -> bool:
         and all(any(f"{fold(tag)}/".startswith(f"{fold(wanted)}/") for tag in document.tags) for wanted in tags)
         and (filters == replace(filters, since=None, until=None) or _is_between(day_of(document), filters))
     )
+
+
+def _meets(document: Document, condition: Condition) -> bool:
+    wanted, path = fold_line(condition.value), fold_line(document.path)
+    if condition.field == "tag":
+        return any(f"{fold(tag)}/".startswith(f"{wanted}/") for tag in document.tags)
+    if condition.field == "title":
+        return any(f" {' '.join(words(condition.value))} " in f" {' '.join(words(name))} " for name in (document.title, *document.aliases))
+    path = path.rpartition("/")[2] if condition.field == "file" else path
+    return fnmatchcase(path, wanted) if "*" in wanted else wanted.removeprefix("./") in path
 
 
 def _is_between(day: date | None, filters: Filters) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from thumbindex.index.duplicate_tables import DuplicateFindings
@@ -16,8 +15,8 @@ from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.union import unite
 from thumbindex.index.writer import Batch, Writer
-from thumbindex.model import Decision, FileState
-from thumbindex.ports import Duplicates, NoDuplicates, Snapshot
+from thumbindex.model import ChunkId, Decision, FileState, Verdict
+from thumbindex.ports import NoDuplicates, Snapshot
 from thumbindex.testing import document, memory_snapshot
 from thumbindex.text import text_key
 
@@ -56,33 +55,46 @@ MAKERS: dict[str, Callable[[Path], Snapshot]] = {"disk": on_disk, "united": unit
 
 
 @pytest.fixture(params=sorted(MAKERS))
-def known(request: pytest.FixtureRequest, tmp_path: Path) -> Duplicates:
-    return MAKERS[request.param](tmp_path / "index").duplicates
+def known(request: pytest.FixtureRequest, tmp_path: Path) -> Known:
+    return Known(MAKERS[request.param](tmp_path / "index"))
+
+
+class Known:
+    """What a snapshot knows of duplicates, by positions of chunks: an index gives what numbers it likes."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.duplicates, self.chunks = snapshot.duplicates, list(snapshot.catalog.every(1, None))
+
+    def positions(self, chunks: Iterable[ChunkId]) -> list[int]:
+        return [self.chunks.index(n) for n in chunks]
+
+    def verdict(self, first: int, second: int) -> Verdict | None:
+        return self.duplicates.verdict(self.chunks[first], self.chunks[second])
 
 
 class TestDuplicates:
-    def test_repeats_are_masked(self, known: Duplicates) -> None:
-        mask = known.repeated()
-        assert mask is not None
-        assert np.flatnonzero(mask).tolist() == [1]
+    def test_repeats_are_no_search_units(self, known: Known) -> None:
+        repeated = known.duplicates.repeated()
+        assert repeated is not None
+        assert known.positions(repeated.first(9)) == [1]
 
-    def test_salience_is_raised_by_repeats_and_comes_in_the_order_that_is_asked_for(self, known: Duplicates) -> None:
-        assert known.salience([3, 0]).tolist() == [0.5, 0.65]  # type: ignore[list-item]
+    def test_salience_is_raised_by_repeats_and_comes_in_the_order_that_is_asked_for(self, known: Known) -> None:
+        assert known.duplicates.salience([known.chunks[3], known.chunks[0]]).tolist() == [0.5, 0.65]
 
-    @pytest.mark.parametrize(("chunk", "copies"), [(0, (1, 3, 5)), (1, (0, 3, 5)), (3, (0, 5)), (5, (0, 3)), (2, ()), (4, (6,)), (6, (4,))])
-    def test_copies_are_repeats_and_the_whole_cluster(self, known: Duplicates, chunk: int, copies: tuple[int, ...]) -> None:
-        found = known.copies(chunk)  # type: ignore[arg-type]
+    @pytest.mark.parametrize(("chunk", "copies"), [(0, [1, 3, 5]), (1, [0, 3, 5]), (3, [0, 5]), (5, [0, 3]), (2, []), (4, [6]), (6, [4])])
+    def test_copies_are_repeats_and_the_whole_cluster(self, known: Known, chunk: int, copies: list[int]) -> None:
         # the fake is told of what its keeper stands for; a repeat has its keeper's copies too
-        assert found == copies
+        assert known.positions(known.duplicates.copies(known.chunks[chunk])) == copies
 
-    def test_a_decision_is_known_in_either_order(self, known: Duplicates) -> None:
+    def test_a_decision_is_known_in_either_order(self, known: Known) -> None:
         asked = [(4, 6), (6, 4), (2, 4), (4, 2), (0, 3)]
-        assert [known.verdict(a, b) for a, b in asked] == ["same", "same", "apart", "apart", None]  # type: ignore[arg-type]
+        assert [known.verdict(a, b) for a, b in asked] == ["same", "same", "apart", "apart", None]
 
 
 def test_a_folder_that_knows_of_none_comes_after_one_that_does(tmp_path):
-    known = united(tmp_path / "index").duplicates
-    assert (known.salience([7, 0]).tolist(), known.copies(7), known.verdict(4, 11)) == ([0.5, 0.65], (), None)  # type: ignore[list-item, arg-type]
+    known = Known(united(tmp_path / "index"))
+    first, last = known.chunks[0], known.chunks[7]
+    assert (known.duplicates.salience([last, first]).tolist(), known.duplicates.copies(last), known.verdict(4, 11)) == ([0.5, 0.65], (), None)
 
 
 def test_an_index_without_duplicates_masks_nothing(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from thumbindex.index.files import Places
 from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Batch, Writer
-from thumbindex.model import FileState, Filters, ParsedDocument, Place, Term
-from thumbindex.ports import Embedder, KeywordWeights, Snapshot
+from thumbindex.model import Abbreviation, ChunkId, Condition, DocumentId, FileState, Filters, ParsedDocument, Place, Term
+from thumbindex.ports import Embedder, KeywordWeights, Selection, Snapshot
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 from thumbindex.text import embedded_text
 
@@ -57,20 +57,47 @@ INDEX, MOSS, TREES = 0, 1, 2
 
 
 @pytest.fixture(params=sorted(MAKERS))
-def snapshot(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshot:
-    return MAKERS[request.param](DOCUMENTS, FakeEmbedder(), tmp_path)
+def maker(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-def found(snapshot: Snapshot, *terms: Term, weights: KeywordWeights = BODY, limit: int = 10, mask: Sequence[bool] | None = None) -> list[int]:
-    allowed = None if mask is None else np.array(mask, dtype=np.bool_)
-    return [hit.chunk for hit in snapshot.keyword.search(terms, weights, limit, allowed).hits]
+@pytest.fixture
+def snapshot(maker: str, tmp_path: Path) -> Snapshot:
+    return MAKERS[maker](DOCUMENTS, FakeEmbedder(), tmp_path)
+
+
+def chunks_of(snapshot: Snapshot) -> list[ChunkId]:
+    """Return the ids of all chunks, in order: an index gives what numbers it likes."""
+    return list(snapshot.catalog.every(1, None))
+
+
+def documents_of(snapshot: Snapshot) -> list[DocumentId]:
+    return [n for n, _ in snapshot.catalog.every_path()]
+
+
+def positions(snapshot: Snapshot, chunks: Iterable[ChunkId]) -> list[int]:
+    """Return where chunks stand among all."""
+    every = chunks_of(snapshot)
+    return [every.index(n) for n in chunks]
+
+
+def held(snapshot: Snapshot, selection: Selection) -> list[int]:
+    return positions(snapshot, selection.first(len(selection)))
+
+
+def only(snapshot: Snapshot, *at: int) -> Selection:
+    return snapshot.catalog.only([chunks_of(snapshot)[n] for n in at])
+
+
+def found(snapshot: Snapshot, *terms: Term, weights: KeywordWeights = BODY, limit: int = 10) -> list[int]:
+    return positions(snapshot, [hit.chunk for hit in snapshot.keyword.search(terms, weights, limit).hits])
 
 
 class TestKeywordIndex:
     def test_terms_are_ored_and_more_of_them_score_higher(self, snapshot: Snapshot) -> None:
         hits = snapshot.keyword.search([Term("moss"), Term("tree"), Term("spring")], BODY, 10).hits
-        assert hits[0].chunk == 2
-        assert {hit.chunk for hit in hits} == {2, 3, 4}
+        assert positions(snapshot, [hit.chunk for hit in hits[:1]]) == [2]
+        assert sorted(positions(snapshot, [hit.chunk for hit in hits])) == [2, 3, 4]
 
     def test_ranks_start_at_one_and_scores_fall(self, snapshot: Snapshot) -> None:
         hits = snapshot.keyword.search([Term("tree"), Term("spring")], BODY, 10).hits
@@ -83,7 +110,8 @@ class TestKeywordIndex:
     def test_another_form_counts_as_the_word_at_its_weight_and_a_phrase_only_as_one(self, snapshot: Snapshot) -> None:
         word, phrase = Term("plants", others=(Term("moss", 0.5),)), Term("zebra", others=(Term("in spring", 0.5, True), Term("tree a", 0.5, True)))
         hits = snapshot.keyword.search([word], KeywordWeights({"body": 1.0}, b=0.0), 10).hits
-        assert ({hit.chunk for hit in hits[:-1]}, hits[-1].chunk, hits[-1].coverage) == ({0, 1, 3}, 2, 1.0)
+        *others, last = positions(snapshot, [hit.chunk for hit in hits])
+        assert (sorted(others), last, hits[-1].coverage) == ([0, 1, 3], 2, 1.0)
         assert sorted(found(snapshot, phrase)) == [2, 3]
 
     def test_words_that_stand_one_after_the_other_are_counted(self, snapshot: Snapshot) -> None:
@@ -112,16 +140,17 @@ class TestKeywordIndex:
     def test_code_is_not_stemmed(self, snapshot: Snapshot) -> None:
         assert (found(snapshot, Term("plants"), weights=CODE), found(snapshot, Term("plant"), weights=CODE)) == ([0, 1], [3])
 
-    def test_a_mask_bounds_chunks_and_documents(self, snapshot: Snapshot) -> None:
-        ranked = snapshot.keyword.search([Term("spring")], BODY, 10, np.array([1, 1, 0, 1, 1], dtype=np.bool_))
-        assert ([hit.chunk for hit in ranked.hits], set(ranked.documents)) == ([3], {TREES})
+    def test_a_selection_bounds_chunks_and_documents(self, snapshot: Snapshot) -> None:
+        ranked = snapshot.keyword.search([Term("spring")], BODY, 10, only(snapshot, 0, 1, 3, 4))
+        assert positions(snapshot, [hit.chunk for hit in ranked.hits]) == [3]
+        assert set(ranked.documents) == {documents_of(snapshot)[TREES]}
 
     def test_every_matching_document_has_a_score_whatever_the_limit(self, snapshot: Snapshot) -> None:
         ranked = snapshot.keyword.search([Term("spring")], BODY, 1)
-        assert (len(ranked.hits), set(ranked.documents)) == (1, {MOSS, TREES})
+        assert (len(ranked.hits), set(ranked.documents)) == (1, {documents_of(snapshot)[n] for n in (MOSS, TREES)})
 
     def test_a_hit_names_its_terms_and_the_share_that_they_carry(self, snapshot: Snapshot) -> None:
-        hits = {hit.chunk: hit for hit in snapshot.keyword.search([Term("moss"), Term("spring")], BODY, 10).hits}
+        hits = {positions(snapshot, [hit.chunk])[0]: hit for hit in snapshot.keyword.search([Term("moss"), Term("spring")], BODY, 10).hits}
         assert (set(hits[2].matched), hits[2].coverage) == ({"moss", "spring"}, pytest.approx(1.0))
         assert (hits[3].matched, 0.0 < hits[3].coverage < 0.5) == (("spring",), True)
 
@@ -131,19 +160,19 @@ class TestKeywordIndex:
         assert covered[-1].score == pytest.approx(plain[-1].score * plain[-1].coverage, rel=1e-5)
 
     def test_the_chunks_that_hold_a_word_are_known_whatever_the_field(self, snapshot: Snapshot) -> None:
-        held = {
-            text: np.flatnonzero(snapshot.keyword.holding(text, tuple(BODY.fields))).tolist() for text in ("trees", "spring moss", "overview", "zz")
-        }
-        assert held == {"trees": [2, 3, 4], "spring moss": [2], "overview": [0, 1], "zz": []}
+        known = {text: held(snapshot, snapshot.keyword.holding(text, tuple(BODY.fields))) for text in ("trees", "spring moss", "overview", "zz")}
+        assert known == {"trees": [2, 3, 4], "spring moss": [2], "overview": [0, 1], "zz": []}
 
     def test_the_chunks_that_hold_a_whole_identifier_are_known(self, snapshot: Snapshot) -> None:
-        assert [np.flatnonzero(snapshot.keyword.holding(text, ("code",))).tolist() for text in ("parse_json", "parse_xml")] == [[1], []]
+        assert [held(snapshot, snapshot.keyword.holding(text, ("code",))) for text in ("parse_json", "parse_xml")] == [[1], []]
 
     def test_words_are_counted_by_the_chunks_that_hold_them(self, snapshot: Snapshot) -> None:
-        words = snapshot.keyword.words()
-        assert (words["spring"], words["plants"], snapshot.keyword.frequency("spring"), snapshot.keyword.frequency("springs")) == (2, 2, 2, 0)
+        assert [snapshot.keyword.frequency(word) for word in ("spring", "plants", "springs")] == [2, 2, 0]
 
-    @pytest.mark.parametrize("maker", sorted(MAKERS))
+    def test_words_are_known_by_their_lengths(self, snapshot: Snapshot) -> None:
+        words = [set(snapshot.keyword.words(lengths)) for lengths in (range(6, 7), range(5), range(30, 40))]
+        assert ({"spring", "plants"} <= words[0], "tree" in words[1], "spring" in words[1], words[2]) == (True, True, False, set())
+
     @pytest.mark.parametrize("language", ["de", "en", "ja", ""])
     def test_the_languages_of_the_texts_are_known_beside_english(self, maker: str, language: str, tmp_path: Path) -> None:
         made = MAKERS[maker]([document("a.md", "# Apfel\n\nBaum.", language=language)], FakeEmbedder(), tmp_path)
@@ -153,7 +182,6 @@ class TestKeywordIndex:
         assert (found(snapshot, Term("zzz")), found(snapshot)) == ([], [])
 
 
-@pytest.mark.parametrize("maker", sorted(MAKERS))
 @pytest.mark.parametrize(
     ("term", "chunks"),
     [
@@ -176,12 +204,12 @@ HALF = 2**-12
 
 class TestVectorIndex:
     def test_a_vector_is_nearest_to_itself_at_one(self, snapshot: Snapshot) -> None:
-        own = snapshot.vector.vectors([3])[0]  # type: ignore[list-item]
-        hit = snapshot.vector.search(own, 1)[0]
-        assert (hit.chunk, hit.document, hit.rank, hit.score) == (3, TREES, 1, pytest.approx(1.0, abs=2 * HALF))
+        chunk = chunks_of(snapshot)[3]
+        hit = snapshot.vector.search(snapshot.vector.vectors([chunk])[0], 1)[0]
+        assert (hit.chunk, hit.document, hit.rank, hit.score) == (chunk, documents_of(snapshot)[TREES], 1, pytest.approx(1.0, abs=2 * HALF))
 
     def test_every_chunk_has_one_vector_of_length_one(self, snapshot: Snapshot) -> None:
-        rows = snapshot.vector.vectors(range(len(snapshot.catalog)))  # type: ignore[arg-type]
+        rows = snapshot.vector.vectors(chunks_of(snapshot))
         assert (len(snapshot.vector), np.linalg.norm(rows, axis=1).tolist()) == (5, pytest.approx([1.0] * 5, abs=HALF))
 
     def test_scores_are_cosines_best_first(self, snapshot: Snapshot) -> None:
@@ -191,34 +219,51 @@ class TestVectorIndex:
         assert [hit.score for hit in hits] == pytest.approx((rows @ query).tolist(), abs=1e-5)
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
-    def test_a_mask_applies_before_the_limit(self, snapshot: Snapshot) -> None:
-        query = snapshot.vector.vectors([3])[0]  # type: ignore[list-item]
-        hits = snapshot.vector.search(query, 2, np.array([0, 1, 1, 0, 0], dtype=np.bool_))
-        assert {hit.chunk for hit in hits} == {1, 2}
+    def test_a_selection_applies_before_the_limit(self, snapshot: Snapshot) -> None:
+        query = snapshot.vector.vectors([chunks_of(snapshot)[3]])[0]
+        hits = snapshot.vector.search(query, 2, only(snapshot, 1, 2))
+        assert sorted(positions(snapshot, [hit.chunk for hit in hits])) == [1, 2]
+
+    def test_a_chunk_s_cosine_with_a_query_is_that_of_its_hit(self, snapshot: Snapshot) -> None:
+        query = FakeEmbedder().embed_query("tree in spring")
+        hits = snapshot.vector.search(query, 3)
+        assert snapshot.vector.similarities([hit.chunk for hit in hits], query).tolist() == pytest.approx([hit.score for hit in hits], abs=1e-5)
 
 
 class TestLinkGraph:
     def test_links_are_known_both_ways_each_once(self, snapshot: Snapshot) -> None:
-        assert (snapshot.graph.linked(INDEX), snapshot.graph.linking(INDEX)) == ((TREES,), (TREES,))
+        index, _, trees = documents_of(snapshot)
+        assert (snapshot.graph.linked(index), snapshot.graph.linking(index)) == ((trees,), (trees,))
 
     def test_a_document_without_links_has_no_neighbors(self, snapshot: Snapshot) -> None:
-        assert (snapshot.graph.linked(MOSS), snapshot.graph.linking(MOSS)) == ((), ())
+        moss = documents_of(snapshot)[MOSS]
+        assert (snapshot.graph.linked(moss), snapshot.graph.linking(moss)) == ((), ())
 
 
 class TestCatalog:
     def test_documents_stand_in_the_order_of_their_paths(self, snapshot: Snapshot) -> None:
-        assert [each.path for each in snapshot.catalog.documents] == ["index.md", "notes/sub/moss.md", "notes/trees.md"]
+        assert [path for _, path in snapshot.catalog.every_path()] == ["index.md", "notes/sub/moss.md", "notes/trees.md"]
 
     def test_a_document_s_chunks_are_a_range_and_point_back(self, snapshot: Snapshot) -> None:
-        ranges = [snapshot.catalog.chunk_ids(n) for n in (INDEX, MOSS, TREES)]  # type: ignore[arg-type]
-        assert (ranges, len(snapshot.catalog)) == ([range(0, 2), range(2, 3), range(3, 5)], 5)
-        assert [snapshot.catalog.document_of(n) for n in range(5)] == [0, 0, 1, 2, 2]  # type: ignore[arg-type]
+        documents = documents_of(snapshot)
+        parts = [positions(snapshot, map(ChunkId, snapshot.catalog.chunk_ids(n))) for n in documents]
+        assert (parts, len(snapshot.catalog)) == ([[0, 1], [2], [3, 4]], 5)
+        assert [documents.index(snapshot.catalog.document_of(n)) for n in chunks_of(snapshot)] == [0, 0, 1, 2, 2]
+        assert chunks_of(snapshot) == sorted(chunks_of(snapshot))
 
     def test_a_chunk_comes_with_its_text_section_and_place(self, snapshot: Snapshot) -> None:
-        catalog = snapshot.catalog
-        assert catalog.chunks([4])[4].text == "Water it for 30 days."  # type: ignore[list-item, index]
-        assert catalog.sections([1])[1].text == "## Code\n\nCall `parse_json` for plants."  # type: ignore[list-item, index]
-        assert list(catalog.places([4, 0])) == [Place("", "notes/trees.md", 5, 5), Place("", "index.md", 3, 3)]  # type: ignore[list-item]
+        catalog, every = snapshot.catalog, chunks_of(snapshot)
+        assert catalog.chunks(every[4:])[every[4]].text == "Water it for 30 days."
+        assert catalog.sections(every[1:2])[every[1]].text == "## Code\n\nCall `parse_json` for plants."
+        assert catalog.headings(every[1:2])[every[1]] == ("Index", "Code")
+        assert list(catalog.places([every[4], every[0]])) == [Place("", "notes/trees.md", 5, 5), Place("", "index.md", 3, 3)]
+
+    def test_a_document_is_found_by_its_path_and_stands_beside_others(self, snapshot: Snapshot) -> None:
+        index, moss, trees = documents_of(snapshot)
+        assert [snapshot.catalog.at(path) for path in ("notes/trees.md", "notes/none.md")] == [trees, None]
+        assert [list(snapshot.catalog.beside(n, 1)) for n in (index, moss, trees)] == [[moss], [index, trees], [moss]]
+        assert [(n, each.path) for n, each in snapshot.catalog.every_document()] == list(snapshot.catalog.every_path())
+        assert snapshot.catalog.documents[trees].tags == ("garden/wood",)
 
     @pytest.mark.parametrize(
         ("filters", "allowed"),
@@ -238,9 +283,97 @@ class TestCatalog:
         ],
     )
     def test_filters_say_which_chunks_may_be_found(self, snapshot: Snapshot, filters: Filters, allowed: list[int]) -> None:
-        mask = snapshot.catalog.select(filters)
-        assert mask is not None
-        assert np.flatnonzero(mask).tolist() == allowed
+        found = snapshot.catalog.select(filters)
+        assert found is not None
+        assert held(snapshot, found) == allowed
 
     def test_no_filters_let_everything_through(self, snapshot: Snapshot) -> None:
         assert snapshot.catalog.select(Filters()) is None
+
+    @pytest.mark.parametrize(
+        ("condition", "chunks"),
+        [
+            (Condition("tag", "Garden"), [2, 3, 4]),
+            (Condition("tag", "garden/wood"), [3, 4]),
+            (Condition("tag", "wood"), []),
+            (Condition("path", "notes/s"), [2]),
+            (Condition("path", "./NOTES"), [2, 3, 4]),
+            (Condition("path", "n*/*moss*"), [2]),
+            (Condition("file", "tre"), [3, 4]),
+            (Condition("file", "notes"), []),
+            (Condition("title", "overview"), [0, 1]),
+            (Condition("title", "over"), []),
+        ],
+    )
+    def test_what_is_asked_of_notes_is_met_by_their_chunks(self, snapshot: Snapshot, condition: Condition, chunks: list[int]) -> None:
+        assert held(snapshot, snapshot.catalog.meeting(condition)) == chunks
+        assert snapshot.catalog.is_met(condition) is bool(chunks)
+
+    def test_a_hidden_note_meets_nothing(self, snapshot: Snapshot) -> None:
+        asked = Condition("tag", "garden")
+        hidden = [("", "notes/trees.md"), ("", "notes/sub/moss.md")]
+        assert (snapshot.catalog.is_met(asked, hidden), snapshot.catalog.is_met(asked, hidden[:1])) == (False, True)
+
+    def test_names_that_come_near_are_told_and_lead_to_their_notes(self, snapshot: Snapshot) -> None:
+        catalog = snapshot.catalog
+        assert (catalog.near("tag", "gardn"), catalog.near("path", "note/tree"), catalog.near("title", "tre")) == (
+            ("garden", "garden/wood"),
+            ("notes/trees.md",),
+            (),
+        )
+        assert [each.path for each in catalog.bearing("tag", "garden/wood")] == ["notes/trees.md"]
+        assert [each.path for each in catalog.bearing("path", "notes/sub/")] == ["notes/sub/moss.md"]
+
+    def test_notes_are_found_by_the_letters_of_their_names(self, snapshot: Snapshot) -> None:
+        index, moss, _ = documents_of(snapshot)
+        assert [list(snapshot.catalog.named(letters, 8)) for letters in ("overview", "moss", "mo")] == [[index], [moss], []]
+
+    def test_the_days_of_notes_are_known(self, snapshot: Snapshot) -> None:
+        catalog = snapshot.catalog
+        assert (catalog.days.first, catalog.newest_day(None), catalog.newest_day(date(2025, 6, 1)), catalog.newest_day(date(2020, 1, 1))) == (
+            date(2025, 1, 1),
+            date(2026, 3, 1),
+            date(2025, 1, 1),
+            None,
+        )
+        assert (catalog.undated(None), catalog.undated(only(snapshot, 2, 3))) == (1, 0)
+
+    def test_the_newest_notes_come_first_and_those_without_a_day_last(self, snapshot: Snapshot) -> None:
+        every = [snapshot.catalog.newest(within, 2) for within in (None, only(snapshot, 1, 2, 4), only(snapshot))]
+        assert [(positions(snapshot, chunks), count) for chunks, count in every] == [([3, 2], 3), ([4, 2], 3), ([], 0)]
+
+    def test_abbreviations_are_found_by_either_form_and_counted_by_documents(self, maker: str, tmp_path: Path) -> None:
+        sso, k8s = Abbreviation("sso", "single sign on"), Abbreviation("k8s", "kubernetes")
+        notes = [document(f"{n}.md", "x", abbreviations=own) for n, own in enumerate([(sso,), (sso, k8s)])]
+        catalog = MAKERS[maker](notes, FakeEmbedder(), tmp_path).catalog
+        assert [dict(catalog.defined({form})) for form in ("sso", "single sign on", "kubernete", "on")] == [{sso: 2}, {sso: 2}, {k8s: 1}, {}]
+
+    def test_documents_are_counted_by_language(self, maker: str, tmp_path: Path) -> None:
+        notes = [document(f"{n}.md", "x", language=language) for n, language in enumerate(("de", "", "de"))]
+        assert MAKERS[maker](notes, FakeEmbedder(), tmp_path).catalog.languages == {"de": 2, "": 1}
+
+
+class TestSelection:
+    def test_selections_are_combined_as_sets(self, snapshot: Snapshot) -> None:
+        first, second = only(snapshot, 0, 2, 3), snapshot.keyword.holding("spring", tuple(BODY.fields))
+        assert [held(snapshot, each) for each in (second, first & second, first | second, first - second, second - first)] == [
+            [2, 3],
+            [2, 3],
+            [0, 2, 3],
+            [0],
+            [],
+        ]
+        everything = snapshot.catalog.everything()
+        assert [held(snapshot, each) for each in (everything - first, (everything - first) & second, everything & first)] == [[1, 4], [], [0, 2, 3]]
+
+    def test_a_selection_counts_tells_and_widens(self, snapshot: Snapshot) -> None:
+        chosen, every = only(snapshot, 1, 3), chunks_of(snapshot)
+        assert (len(chosen), bool(chosen), bool(only(snapshot))) == (2, True, False)
+        assert (chosen.among([every[3], every[0]]).tolist(), positions(snapshot, chosen.first(1))) == ([True, False], [1])
+        assert held(snapshot, chosen.of_documents()) == [0, 1, 3, 4]
+        assert held(snapshot, snapshot.catalog.everything().of_documents()) == [0, 1, 2, 3, 4]
+
+    def test_every_so_manieth_chunk_is_taken_in_order(self, snapshot: Snapshot) -> None:
+        catalog = snapshot.catalog
+        taken = [catalog.every(2, None), catalog.every(2, None, 1), catalog.every(2, only(snapshot, 0, 1, 4)), catalog.every(3, only(snapshot), 2)]
+        assert [positions(snapshot, each) for each in taken] == [[0, 2, 4], [1, 3], [0, 4], []]

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
-from thumbindex.index.catalog import meets
+from thumbindex.index.filters import meets
 
 PARTS = st.lists(st.sampled_from(["a", "b", "ab", "*", "**", "?", "a*", "*b", "[ab]", "[!a]", "a?b*"]), min_size=1, max_size=4).map("/".join)
 GLOBS = st.builds(lambda glob, slash: glob + slash, PARTS, st.sampled_from(["", "", "/"]))

@@ -80,13 +80,13 @@ def answers(opened):
     weights = [KeywordWeights(dict.fromkeys(FIELDS, 1.0)), KeywordWeights({"code": 1.0})]
     terms = [[Term(word)] for word in WORDS] + [[Term("apples"), Term("grow")], [Term("apples grow", phrase=True)]]
     vector, size = snapshot.vector, len(snapshot.catalog)
-    masks = [None, np.arange(size) % 2 == 0]
+    masks = [None, snapshot.catalog.only(range(0, size, 2))]
     return (
         list(snapshot.catalog.documents),
         [snapshot.catalog.chunk_ids(n) for n in range(len(snapshot.catalog.documents))],
         snapshot.catalog.chunks(range(size)),
         [snapshot.keyword.search(term, each, 5, mask) for term in terms for each in weights for mask in masks],
-        dict(snapshot.keyword.words()),
+        sorted(snapshot.keyword.words(range(30))),
         [snapshot.keyword.frequency(word) for word in WORDS],
         [vector.search(np.array([1, 0], dtype=np.float32), limit, mask) for limit in (1, 3, 20) for mask in masks],
         np.nan_to_num(vector.vectors(range(size)), nan=9).tolist(),

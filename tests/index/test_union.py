@@ -1,13 +1,17 @@
 """Several folders are asked as one, whatever state each of them is in."""
 
+from datetime import date
+
 import numpy as np
 
 from thumbindex.index.union import unite
 from thumbindex.model import Abbreviation, ChunkId, DocumentId, Term
-from thumbindex.ports import KeywordWeights
+from thumbindex.ports import CHUNK_BITS, DOCUMENT_BITS, KeywordWeights
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 BODY = KeywordWeights({"body": 1.0})
+SECOND = ChunkId(1 << CHUNK_BITS)
+"""The first chunk of the second folder."""
 
 
 def two(second_embedder=None):
@@ -25,35 +29,58 @@ def test_one_folder_is_its_own_union():
 def test_hits_of_all_folders_are_ranked_together():
     _, united = two()
     hits = united.keyword.search([Term("apples")], BODY, 10).hits
-    assert (sorted(hit.chunk for hit in hits), [hit.rank for hit in hits]) == ([0, 2], [1, 2])
+    assert (sorted(hit.chunk for hit in hits), [hit.rank for hit in hits]) == ([0, SECOND], [1, 2])
     assert [united.catalog.documents[hit.document].path for hit in sorted(hits, key=lambda h: h.chunk)] == ["a.md", "c.md"]
 
 
 def test_the_chunks_that_hold_a_word_are_those_of_all_folders():
     _, united = two()
-    assert [united.keyword.holding(word, ("body",)).tolist() for word in ("apples", "pears")] == [[True, False, True], [False, True, False]]
+    held = [united.keyword.holding(word, ("body",)) for word in ("apples", "pears")]
+    assert [each.first(9) for each in held] == [[0, SECOND], [1]]
+    assert [[*(held[0] | held[1]).first(9)], [*(held[0] & held[1]).first(9)], [*(held[0] - held[1]).first(1)]] == [[0, 1, SECOND], [], [0]]
+    assert (len(held[0]), held[0].among([SECOND, ChunkId(1)]).tolist()) == (2, [True, False])
 
 
 def test_what_one_folder_defines_counts_in_all_of_them():
     parts = [[("sso", "single sign on")], [("sso", "single sign on"), ("k8s", "kubernetes")]]
     notes = [document(f"{n}.md", "text in spring", abbreviations=tuple(Abbreviation(*each) for each in part)) for n, part in enumerate(parts)]
     united = unite([memory_snapshot([note]) for note in notes])
-    assert (united.catalog.abbreviations, united.keyword.adjacent("in spring")) == ({("sso", "single sign on"): 2, ("k8s", "kubernetes"): 1}, 2)
+    assert (united.catalog.defined({"sso", "kubernete"}), united.keyword.adjacent("in spring")) == (
+        {("sso", "single sign on"): 2, ("k8s", "kubernetes"): 1},
+        2,
+    )
 
 
 def test_a_folder_without_vectors_beside_one_with_them_gives_missing_rows():
     embedder, united = two()
-    rows = united.vector.vectors([ChunkId(2), ChunkId(0)])
+    rows = united.vector.vectors([SECOND, ChunkId(0)])
     assert (rows.shape, np.isnan(rows).all(axis=1).tolist()) == ((2, embedder.dimensions), [True, False])
-    assert united.vector.vectors([ChunkId(2)]).shape == (1, embedder.dimensions)
+    assert united.vector.vectors([SECOND]).shape == (1, embedder.dimensions)
 
 
 def test_vectors_of_both_folders_are_searched():
     _, united = two(FakeEmbedder())
     hits = united.vector.search(FakeEmbedder().embed_query("apples"), 10)
-    assert (len(united.vector), {hit.chunk for hit in hits}) == (3, {0, 1, 2})
+    assert (len(united.vector), {hit.chunk for hit in hits}) == (3, {0, 1, SECOND})
 
 
 def test_links_stay_in_their_folder():
     _, united = two()
-    assert (united.graph.linked(DocumentId(0)), united.graph.linking(DocumentId(1)), united.graph.linked(DocumentId(2))) == ((1,), (0,), ())
+    assert (united.graph.linked(DocumentId(0)), united.graph.linking(DocumentId(1)), united.graph.linked(DocumentId(1 << DOCUMENT_BITS))) == (
+        (1,),
+        (0,),
+        (),
+    )
+
+
+def test_every_so_manieth_chunk_is_counted_through_all_folders():
+    _, united = two()
+    assert [united.catalog.every(2, within) for within in (None, united.catalog.everything())] == [[0, SECOND]] * 2
+    assert united.catalog.every(2, united.catalog.only([ChunkId(1), SECOND])) == [1]
+
+
+def test_the_newest_documents_of_all_folders_come_first():
+    parts = [[document("a.md", "x", date="2020-01-01"), document("b.md", "x")], [document("c.md", "x", date="2021-01-01")]]
+    united = unite([memory_snapshot(each) for each in parts])
+    assert united.catalog.newest(None, 2) == ([SECOND, 0], 3)
+    assert (united.catalog.undated(None), united.catalog.newest_day(None), united.catalog.days.first) == (1, date(2021, 1, 1), date(2020, 1, 1))

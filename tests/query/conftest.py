@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from thumbindex.index.selection import MaskSelection
 from thumbindex.model import Candidate, ChunkId, ParsedDocument, Query, Step, Verdict
-from thumbindex.ports import Embedder, Mask, NoDuplicates, Reranker, Salience, Snapshot
+from thumbindex.ports import Embedder, NoDuplicates, Reranker, Salience, Selection, Snapshot
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import QuerySettings
@@ -37,11 +38,11 @@ class Known(NoDuplicates):
         saliences: Mapping[int, float] | None = None,
         verdicts: Mapping[tuple[int, int], Verdict] | None = None,
     ) -> None:
-        self._repeated = np.isin(np.arange(size), repeats)
+        self._repeated = MaskSelection(np.isin(np.arange(size), repeats), np.arange(size))
         self._copies, self._saliences, self._verdicts = copies or {}, saliences or {}, verdicts or {}
 
-    def repeated(self) -> Mask | None:  # type: ignore[override]
-        return self._repeated if self._repeated.any() else None
+    def repeated(self) -> Selection | None:  # type: ignore[override]
+        return self._repeated or None
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         return np.array([self._saliences.get(n, 0.5) for n in chunks], dtype=np.float64)
@@ -92,7 +93,7 @@ def candidates() -> Callable[..., tuple[Candidate, ...]]:
     """Return a function that makes a candidate of every chunk, with the given scores, best first."""
 
     def make(snapshot: Snapshot, *scores: float) -> tuple[Candidate, ...]:
-        ids = [ChunkId(n) for n in range(len(snapshot.catalog))]
+        ids = list(snapshot.catalog.every(1, None))
         chunks = snapshot.catalog.chunks(ids)
         given = scores or [1.0 - 0.001 * n for n in ids]
         made = [Candidate(n, snapshot.catalog.document_of(n), chunks[n], score) for n, score in zip(ids, given, strict=True)]

@@ -7,7 +7,8 @@ import pytest
 
 from thumbindex.language import telling_words
 from thumbindex.model import Query
-from thumbindex.query.confidence import COMMON, OUTSTANDING, WORDS_ALONE, QueryTerm, deviations, grounding, query_terms, ramp
+from thumbindex.ports import Mask
+from thumbindex.query.confidence import COMMON, OUTSTANDING, WORDS_ALONE, deviations, grounding, query_terms, ramp
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -15,8 +16,8 @@ from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 PAGE = np.array([0.8, 0.4, 0.2], dtype=np.float32)
 
 
-def asked(idf: float, *holding: int) -> QueryTerm:
-    return QueryTerm("word", idf, np.isin(np.arange(len(PAGE)), holding))
+def asked(idf: float, *holding: int) -> tuple[float, Mask]:
+    return idf, np.isin(np.arange(len(PAGE)), holding)
 
 
 @pytest.mark.parametrize(("outstanding", "meaning"), [(6.5, 1.0), (9.0, 1.0), (3.0, 0.0), (-1.0, 0.0), (4.75, 0.5)])
@@ -60,7 +61,7 @@ def test_a_chunk_that_has_no_vector_yet_grounds_what_it_holds():
 
 def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
     tools = Tools(memory_snapshot([document("a.md", "# A\n\nCall get_user in MailMerge for a user.")]))
-    held = [bool(each.holding.any()) for each in query_terms(begin(Query("get_users MailMerge"), tools).ways[0], tools)]
+    held = [bool(each.holding) for each in query_terms(begin(Query("get_users MailMerge"), tools).ways[0], tools)]
     assert held == [True, True, True, False]  # get, mailmerge, users; get_users
 
 

@@ -13,8 +13,13 @@ from thumbindex.testing import FakeEmbedder, MemoryKeywordIndex, document, memor
 LEXICON: Mapping[str, int] = {"subscription": 9, "account": 20, "accounts": 3, "preview": 7, "live": 30, "plugin": 40, "lumen": 1, "sync": 50}
 
 
+def nearest(word: str, lexicon: Mapping[str, int], now: Mapping[str, int] | None = None) -> str | None:
+    held = lexicon if now is None else now
+    return closest(word, lambda lengths: [each for each in lexicon if len(each) in lengths], lambda known: held.get(known, 0))
+
+
 def corrected(text: str) -> str:
-    return correct_text(text, lambda word: None if word in LEXICON else closest(word, LEXICON))
+    return correct_text(text, lambda word: None if word in LEXICON else nearest(word, LEXICON))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +69,7 @@ def test_quoted_code_like_and_short_words_are_left_alone(text: str) -> None:
 )
 def test_accents_elisions_hyphens_and_marks_of_other_languages_hide_no_misspelt_word(asked: str, searched: str) -> None:
     lexicon = dict.fromkeys("ecran noir application configuracion datei exportieren zwei faktor anmeldung закладка".split(), 5)
-    assert correct_text(asked, lambda word: None if word in lexicon else closest(word, lexicon)) == searched
+    assert correct_text(asked, lambda word: None if word in lexicon else nearest(word, lexicon)) == searched
 
 
 def test_a_known_word_is_never_touched() -> None:
@@ -72,13 +77,13 @@ def test_a_known_word_is_never_touched() -> None:
 
 
 def test_two_edits_need_a_long_word() -> None:
-    assert (closest("sbscripton", LEXICON), closest("acont", LEXICON)) == ("subscription", None)
+    assert (nearest("sbscripton", LEXICON), nearest("acont", LEXICON)) == ("subscription", None)
 
 
 def test_distance_decides_before_first_letter_frequency_and_alphabet() -> None:
-    assert closest("tabel", {"label": 90, "table": 5, "tabes": 9}) == "tabes"
-    assert closest("cable", {"fable": 90, "cables": 1}) == "cables"
-    assert closest("marker", {"barker": 2, "darker": 2}) == "barker"
+    assert nearest("tabel", {"label": 90, "table": 5, "tabes": 9}) == "tabes"
+    assert nearest("cable", {"fable": 90, "cables": 1}) == "cables"
+    assert nearest("marker", {"barker": 2, "darker": 2}) == "barker"
 
 
 def test_a_word_of_a_text_heading_title_or_alias_is_right_in_its_plural_too() -> None:
@@ -102,17 +107,17 @@ def test_a_hundred_thousand_words_are_searched_in_a_blink() -> None:
         f"{a}{b}{c}{d}{e}": 1 for a in "bcdfghklmn" for b in "aeiouaeiou" for c in "stvwxzprlm" for d in "aeiou" for e in ("n", "nd", "nde", "nder")
     }
     began = time.perf_counter()
-    assert closest("basamder", lexicon | {"basander": 1}) == "basander"
+    assert nearest("basamder", lexicon | {"basander": 1}) == "basander"
     assert time.perf_counter() - began < 1.0
 
 
 def test_endings_are_no_mistakes_and_suffixes_no_words() -> None:
     lexicon = {"strange": 9, "stranded": 1, "less": 50, "end": 50, "sends": 9}
-    assert [closest(word, lexicon) for word in ("strangers", "endless")] == [None, None]
+    assert [nearest(word, lexicon) for word in ("strangers", "endless")] == [None, None]
 
 
 def test_a_short_word_keeps_its_first_letter() -> None:
-    assert (closest("memo", {"demo": 9}), closest("meno", {"demo": 9, "menu": 1})) == (None, "menu")
+    assert (nearest("memo", {"demo": 9}), nearest("meno", {"demo": 9, "menu": 1})) == (None, "menu")
 
 
 def test_no_more_than_twenty_unknown_words_are_corrected() -> None:
@@ -126,7 +131,7 @@ def test_no_more_than_twenty_unknown_words_are_corrected() -> None:
 def test_words_that_are_counted_and_that_nothing_holds_any_more_are_no_corrections() -> None:
     now = {"tables": 2, "plugin": 4, "settings": 9}
     lexicon = {**now, "table": 90, "label": 90, "plugin": 90}
-    assert [closest(word, lexicon, lambda known: now.get(known, 0)) for word in ("tablee", "labell", "pluginsettings")] == ["tables", None, None]
+    assert [nearest(word, lexicon, now) for word in ("tablee", "labell", "pluginsettings")] == ["tables", None, None]
 
 
 def test_a_word_that_the_model_knows_is_spelled_right_though_no_text_holds_it() -> None:

@@ -34,8 +34,8 @@ def test_the_newest_text_is_shown_even_where_only_an_older_one_was_found(candida
 
 def test_a_text_that_the_filters_leave_out_is_named_but_not_shown(candidates, knowing) -> None:
     snapshot = knowing(memory_snapshot(NOTES), copies={0: (2,)})
-    mask = begin(Query("x", filters=Filters(path=("a.md",))), Tools(snapshot)).mask
-    assert shown(merged(snapshot, candidates(snapshot)[:1], mask=mask)) == [(0, (2,), 2)]
+    within = begin(Query("x", filters=Filters(path=("a.md",))), Tools(snapshot)).within
+    assert shown(merged(snapshot, candidates(snapshot)[:1], within=within)) == [(0, (2,), 2)]
 
 
 def test_another_version_of_the_page_is_no_newer_text(candidates, knowing) -> None:
@@ -59,9 +59,9 @@ def test_a_repeat_inside_a_document_is_no_search_unit_and_is_named_by_the_kept_o
 
 def test_filters_and_repeats_narrow_together(knowing) -> None:
     snapshot = knowing(memory_snapshot(NOTES), repeats=[1])
-    masks = [begin(Query("x", filters=filters), Tools(snapshot)).mask for filters in (Filters(), Filters(path=("[ab].md",)))]
-    assert [mask.tolist() for mask in masks] == [[True, False, True], [True, False, False]]
+    found = [begin(Query("x", filters=filters), Tools(snapshot)).within for filters in (Filters(), Filters(path=("[ab].md",)))]
+    assert [each.first(9) for each in found if each] == [[0, 2], [0]]
 
 
 def test_where_nothing_is_repeated_or_filtered_nothing_is_masked() -> None:
-    assert begin(Query("x"), Tools(memory_snapshot(NOTES))).mask is None
+    assert begin(Query("x"), Tools(memory_snapshot(NOTES))).within is None

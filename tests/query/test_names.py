@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thumbindex.index.names import DocumentNames
 from thumbindex.index.union import unite
 from thumbindex.model import Filters, NameKind, Query
-from thumbindex.query import names as query_names
-from thumbindex.query.names import DocumentNames, documents_called, references, spelled
+from thumbindex.query.names import documents_called, references, spelled
 from thumbindex.testing import FakeEmbedder, FakeReranker, MemoryCatalog, document, memory_snapshot
 from thumbindex.text import bare_name, bare_names
 
@@ -237,12 +237,16 @@ def test_a_name_is_not_corrected_into_another_word(ask) -> None:
     assert (search.text, paths((search,))[0]) == ("deploymant", "deploymant.md")
 
 
-def test_the_names_of_several_folders_are_read_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    folders, read = [memory_snapshot([document("a.md", "x")]), memory_snapshot([document("Über b.md", "x")])], list[int]()
-    monkeypatch.setattr(query_names, "DocumentNames", lambda documents: (read.append(len(documents)), DocumentNames(documents))[1])
-    for _ in range(2):  # each question sees the folders as one anew
-        assert documents_called("uber b", unite(folders).catalog).keys() == {1}
-    assert read == [1, 1]
+def test_a_name_is_found_in_each_of_several_folders(ask) -> None:
+    folders = [memory_snapshot([document("a.md", "x")]), memory_snapshot([document("Über b.md", "x")])]
+    catalog = unite(folders).catalog
+    assert [catalog.documents[n].path for n in documents_called("uber b", catalog)] == ["Über b.md"]
+
+
+@pytest.mark.parametrize(("letters", "longest", "found"), [("settings", 20, [1]), ("settings", 7, []), ("uberuns", 0, [0]), ("nothing", 20, [])])
+def test_names_are_found_by_their_letters_one_in_ascii_only_up_to_a_length(letters, longest, found) -> None:
+    documents = [each.document for each in sorted(NOTES, key=lambda each: each.document.path)]
+    assert DocumentNames(documents).named(letters, longest) == MemoryCatalog(NOTES).named(letters, longest) == found
 
 
 @given(st.lists(st.text(max_size=12), max_size=6))

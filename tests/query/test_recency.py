@@ -2,10 +2,18 @@ from datetime import date
 
 import pytest
 
-from thumbindex.model import Candidate, Document, day_of
-from thumbindex.query.rank import ages, best_first, days, raise_score
+from thumbindex.model import Candidate, Document, ParsedDocument, day_of
+from thumbindex.query.rank import best_first, raise_score, span_of
 from thumbindex.settings import RecencySettings
-from thumbindex.testing import document, memory_snapshot
+from thumbindex.testing import MemoryCatalog, document, memory_snapshot
+
+
+def catalog(documents: list[Document]) -> MemoryCatalog:
+    return MemoryCatalog([ParsedDocument(each, (), (), ()) for each in documents])
+
+
+def ages(documents: list[Document]) -> list[int]:
+    return [span_of(catalog(documents)).age(each) for each in documents]
 
 
 @pytest.mark.parametrize(("age", "score"), [(0.0, 1.1), (180.0, 1.05), (360.0, 1.025)])
@@ -37,18 +45,18 @@ def test_the_time_of_a_file_is_no_date(written: str) -> None:
 def test_a_day_far_after_every_modified_time_does_not_count() -> None:
     facts = (("9999-01-01", 86_400.0), ("1970-03-03", 86_400 * 5.0), ("", 86_400 * 4.0))
     made = [Document(f"{n}.md", "A", date=written, modified=modified) for n, (written, modified) in enumerate(facts)]
-    assert days(made) == [None, date(1970, 3, 3), None]
+    assert (ages(made), span_of(catalog(made)).newest) == ([0, 0, 0], date(1970, 3, 3))
 
 
-@pytest.mark.parametrize(("written", "day"), [("1971-01-02", date(1971, 1, 2)), ("1971-01-03", None)])
-def test_a_day_up_to_a_year_after_every_modified_time_counts(written: str, day: date | None) -> None:
+@pytest.mark.parametrize(("written", "day"), [("1971-01-02", date(1971, 1, 2)), ("1971-01-03", date(1969, 5, 5))])
+def test_a_day_up_to_a_year_after_every_modified_time_counts(written: str, day: date) -> None:
     made = [Document("plan.md", "A", date=written, modified=1.0), Document("b.md", "B", date="1969-05-05", modified=1.0)]
-    assert days(made) == [day, date(1969, 5, 5)]
+    assert (span_of(catalog(made)).newest, ages(made)[0]) == (day, 0)
 
 
 def test_where_modified_times_are_not_kept_dates_count_as_written() -> None:
     made = [Document(f"{written}.md", "A", date=written, modified=1.0) for written in ("2020-01-01", "2026-01-01")]
-    assert days(made) == [date(2020, 1, 1), date(2026, 1, 1)]
+    assert ages(made) == [(date(2026, 1, 1) - date(2020, 1, 1)).days, 0]
 
 
 def test_a_document_without_a_date_does_not_age() -> None:

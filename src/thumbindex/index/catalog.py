@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import translate
-from functools import cached_property, lru_cache
+from datetime import date
+from functools import cached_property
 from typing import TypeVar
-from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
 
+from thumbindex.index.filters import FilterIndex, newest_first, passes
+from thumbindex.index.names import DocumentNames
+from thumbindex.index.selection import MaskSelection, mask_of
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Place, Section, day_of
-from thumbindex.ports import Catalog, Mask, Salience
-from thumbindex.text import fold
+from thumbindex.model import (
+    Abbreviation,
+    Chunk,
+    ChunkId,
+    Condition,
+    Document,
+    DocumentId,
+    FilterField,
+    Filters,
+    Place,
+    Section,
+    day_modified,
+    day_of,
+)
+from thumbindex.ports import Days, Mask, Salience, Selection
+from thumbindex.text import form_key
 
 Positions = npt.NDArray[np.int64]
 
@@ -26,11 +41,6 @@ KEY = np.dtype("V16")
 
 LOOKS = 3
 """How often the rows of a note that is read again and again are looked for."""
-
-_ESCAPED = re.compile(r"\\(.)")
-
-_SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
-"""A backslash that takes no meaning from the character behind it: it stands between folders, as on Windows."""
 
 _Record = TypeVar("_Record", Chunk, Section)
 
@@ -64,11 +74,6 @@ class StoreCatalog:
         """Count the chunks."""
         return len(self.chunk_rows)
 
-    @property
-    def folders(self) -> Sequence[Catalog]:
-        """Itself, of one folder."""
-        return (self,)
-
     @cached_property
     def paths(self) -> Sequence[str]:
         """Each document's path."""
@@ -78,10 +83,18 @@ class StoreCatalog:
     def _by_row(self) -> Positions:
         return np.argsort(self.chunk_rows, kind="stable")
 
-    @cached_property
-    def abbreviations(self) -> Mapping[Abbreviation, int]:
-        """How many documents define each abbreviation."""
-        return Counter(each for document in self.documents for each in document.abbreviations)
+    def at(self, path: str) -> DocumentId | None:
+        """Return the document at a path."""
+        at = bisect_left(self.paths, path)
+        return DocumentId(at) if at < len(self.paths) and self.paths[at] == path else None
+
+    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
+        """Yield the id and the path of every document."""
+        return ((DocumentId(n), path) for n, path in enumerate(self.paths))
+
+    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
+        """Yield every document with its id."""
+        return ((DocumentId(n), each) for n, each in enumerate(self.documents))
 
     def chunk_positions(self, rows: Positions) -> Positions:
         """Return where the chunks with these row ids stand, -1 for those that are not here."""
@@ -135,14 +148,112 @@ class StoreCatalog:
         found = self.chunks(ids)
         return tuple(Place(self._folder, self.paths[self.document_of(n)], found[n].start_line, found[n].end_line) for n in ids if n in found)
 
-    def select(self, filters: Filters) -> Mask | None:
-        """Return which chunks the filters let through; None when that is all of them."""
+    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
+        """Return the documents next to one by their paths."""
+        return [DocumentId(n) for n in range(max(0, document - count), min(len(self.documents), document + count + 1)) if n != document]
+
+    # -------------------------------------------------------------- which chunks and documents
+
+    def select(self, filters: Filters) -> Selection | None:
+        """Return the chunks that filters let through; None when that is all of them."""
         if filters == Filters():
             return None
         if filters.folder and self._folder not in filters.folder:
-            return np.zeros(len(self), dtype=np.bool_)
+            return self._selection(np.zeros(len(self), dtype=np.bool_))
         kept = np.array([passes(document, filters) for document in self.documents], dtype=np.bool_)
-        return np.asarray(kept[self.document_ids], dtype=np.bool_)
+        return self._selection(np.asarray(kept[self.document_ids], dtype=np.bool_))
+
+    def _selection(self, mask: Mask) -> MaskSelection:
+        return MaskSelection(mask, self.document_ids)
+
+    def everything(self) -> Selection:
+        """Return all chunks."""
+        return self._selection(np.ones(len(self), dtype=np.bool_))
+
+    def only(self, chunks: Sequence[ChunkId]) -> Selection:
+        """Return some chunks as a selection."""
+        mask = np.zeros(len(self), dtype=np.bool_)
+        mask[np.array(chunks, dtype=np.int64)] = True
+        return self._selection(mask)
+
+    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
+        """Return every so manieth chunk of a selection."""
+        if within is None:
+            return [ChunkId(n) for n in range(start, len(self), step)]
+        return [ChunkId(n) for n in np.flatnonzero(mask_of(within))[start::step].tolist()]
+
+    @cached_property
+    def _filters(self) -> FilterIndex:
+        return FilterIndex(self.documents)
+
+    def meeting(self, condition: Condition) -> Selection:
+        """Return the chunks of the documents that meet a condition."""
+        return self._selection(self._filters.meeting(condition)[self.document_ids])
+
+    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
+        """Tell whether a document meets a condition that is none of the hidden ones."""
+        return self._filters.is_met(condition, hidden)
+
+    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+        """Return the tags, or the directories and paths, that are most like a value."""
+        return self._filters.near(field, value)
+
+    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
+        """Yield the documents that a name which comes near was taken from."""
+        return self._filters.bearing(field, name)
+
+    @cached_property
+    def _names(self) -> DocumentNames:
+        return DocumentNames(self.documents)
+
+    def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+        """Return the documents with a name of these letters."""
+        return self._names.named(letters, longest)
+
+    @cached_property
+    def _defined(self) -> Mapping[str, Mapping[Abbreviation, int]]:
+        """Abbreviations by their short forms, and by the keys of their long ones."""
+        found: defaultdict[str, dict[Abbreviation, int]] = defaultdict(dict)
+        for each, count in Counter(each for document in self.documents for each in document.abbreviations).items():
+            for form in (each.short, form_key(each.long)):
+                found[form][each] = count
+        return found
+
+    def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
+        """Return the abbreviations with one of these forms, and how many documents define each."""
+        return {each: count for form in forms if form in self._defined for each, count in self._defined[form].items()}
+
+    @cached_property
+    def languages(self) -> Mapping[str, int]:
+        """How many documents are in each language."""
+        return Counter(document.language for document in self.documents)
+
+    # -------------------------------------------------------------- days
+
+    @cached_property
+    def _days(self) -> Sequence[date | None]:
+        return list(map(day_of, self.documents))
+
+    @cached_property
+    def days(self) -> Days:
+        """Between which days the documents lie."""
+        return Days(min(filter(None, self._days), default=None), max(map(day_modified, self.documents), default=None))
+
+    def newest_day(self, last: date | None) -> date | None:
+        """Return the latest day of a document, not later than `last`."""
+        return max((day for day in self._days if day and (last is None or day <= last)), default=None)
+
+    def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
+        """Return the first chunk in a selection of each of its newest documents, and how many documents it has."""
+        chunks = np.arange(len(self)) if within is None else np.flatnonzero(mask_of(within))
+        numbers, first = np.unique(self.document_ids[chunks], return_index=True)
+        at = dict(zip(numbers.tolist(), chunks[first].tolist(), strict=True))
+        return [ChunkId(at[n]) for n in newest_first(self.documents, at)[:limit]], len(at)
+
+    def undated(self, within: Selection | None) -> int:
+        """Count the documents of a selection of which no day is known."""
+        of = self.document_ids if within is None else self.document_ids[mask_of(within)]
+        return sum(self._days[n] is None for n in np.unique(of).tolist())
 
 
 def _documents(folder: str, now: Store, last: StoreCatalog | None) -> Iterator[tuple[int, Document]]:
@@ -181,56 +292,3 @@ def positions_of(rows: Positions, wanted: Positions, order: Positions | None = N
     order = np.argsort(rows, kind="stable") if order is None else order
     at = np.minimum(np.searchsorted(rows, wanted, sorter=order), len(rows) - 1)
     return np.where(rows[order[at]] == wanted, order[at], -1)
-
-
-def passes(document: Document, filters: Filters) -> bool:
-    """Tell whether a document may be shown and passes path globs (any), tags (all, nested ones too) and the dates."""
-    if document.path in filters.without or (filters.hidden and (document.folder, document.path) in filters.hidden):
-        return False
-    if filters.path and not any(meets(glob, document.path) for glob in filters.path):
-        return False
-    tags = {fold(tag) for tag in document.tags} if filters.tag else ()
-    for wanted in (fold(tag.lstrip("#")) for tag in filters.tag):
-        if not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in tags):
-            return False
-    if filters.since is None and filters.until is None:
-        return True
-    day = day_of(document)
-    return day is not None and (filters.since is None or day >= filters.since) and (filters.until is None or day <= filters.until)
-
-
-@lru_cache(maxsize=256)
-def _read_glob(glob: str) -> tuple[list[list[re.Pattern[str]]], bool]:
-    """Read a glob as git does: the names between one `**` and the next, and whether only what lies below them is meant.
-
-    One that begins with a star and has no slash is met at any depth, any other one from the folder's root.
-    """
-    glob = _SEPARATOR.sub("/", normalize("NFC", glob))
-    anywhere = glob.startswith("*") and "/" not in glob.rstrip("/")
-    names = [name for name in glob.split("/") if name]
-    runs: list[list[re.Pattern[str]]] = [[], []] if anywhere else [[]]
-    for name in names:
-        if name == "**":
-            runs.append([])
-        else:  # fnmatch knows `[*]` and `[!`, not `\*` and `[^`
-            runs[-1].append(re.compile(translate(_ESCAPED.sub(r"[\1]", name).replace("[^", "[!"))))
-    return runs, glob.endswith("/") or (any(runs) and names[-1] == "**")
-
-
-def meets(glob: str, path: str) -> bool:
-    """Tell whether a glob meets a path, or a folder that it is in, in time that grows with the path: anybody may send one.
-
-    `pathspec` would tell as well; seven characters make its expressions take a fifth of a second a path.
-    """
-    runs, is_below = _read_glob(glob)
-    names, at = normalize("NFC", path).split("/"), 0  # macOS may keep letters and accents apart
-    for number, run in enumerate(runs):  # the first stands at the root, each other one as early as it can
-        last = len(names) - len(run) if number else min(0, len(names) - len(run))
-        starts = (
-            start for start in range(at, last + 1) if all(part.match(name) for part, name in zip(run, names[start : start + len(run)], strict=True))
-        )
-        start = next(starts, None)
-        if start is None:
-            return False
-        at = start + len(run)
-    return not is_below or max(at, 1) < len(names)

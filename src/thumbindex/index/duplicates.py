@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from thumbindex.errors import StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.store import Store
 from thumbindex.model import ChunkId, Decision, Verdict
-from thumbindex.ports import Duplicates, Mask, Salience
+from thumbindex.ports import Duplicates, Salience, Selection
 
 _LOG = logging.getLogger(__name__)
 
@@ -202,13 +203,13 @@ class StoreDuplicates(Duplicates):
             if verdict == "same" and all(found):
                 yield from ((found[0][0], n) for n in (*found[0][1:], *found[1]) if n != found[0][0])
 
-    def repeated(self) -> Mask | None:
-        """Return which chunks repeat another one of their document; None where there are none."""
-        if not len(self._repeats):
-            return None
-        mask = np.zeros(len(self.catalog), dtype=np.bool_)
-        mask[self._repeats[:, 0]] = True
-        return mask
+    def repeated(self) -> Selection | None:
+        """Return the chunks that repeat another one of their document; None where there are none."""
+        return self._repeated
+
+    @cached_property
+    def _repeated(self) -> Selection | None:
+        return self.catalog.only(self._repeats[:, 0].tolist()) if len(self._repeats) else None
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         """Return how much chunks matter in their documents, boosts included."""

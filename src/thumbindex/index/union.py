@@ -1,20 +1,39 @@
-"""Several folders' snapshots seen as one: positions are shifted, hits merged by score, so that no folder drowns another by its size."""
+"""Several folders' snapshots seen as one: ids begin with the folder's number, hits are merged by score, so that no folder drowns another by size."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import cached_property
-from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
 
-from thumbindex.model import Abbreviation, Chunk, ChunkId, Document, DocumentId, Filters, Hit, Place, RankedList, Section, Term, Verdict
+from thumbindex.index.filters import by_form, nearest, newest_first
+from thumbindex.model import (
+    Abbreviation,
+    Chunk,
+    ChunkId,
+    Condition,
+    Document,
+    DocumentId,
+    FilterField,
+    Filters,
+    Hit,
+    Place,
+    RankedList,
+    Section,
+    Term,
+    Verdict,
+)
 from thumbindex.ports import (
+    CHUNK_BITS,
+    DOCUMENT_BITS,
     Catalog,
+    Cosines,
+    Days,
     Duplicates,
     KeywordIndex,
     KeywordWeights,
@@ -22,6 +41,7 @@ from thumbindex.ports import (
     Mask,
     Matrix,
     Salience,
+    Selection,
     Snapshot,
     Vector,
     VectorIndex,
@@ -34,84 +54,162 @@ def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
     """Return one snapshot over all of them; one alone is returned as it is."""
     if len(snapshots) == 1:
         return snapshots[0]
-    offsets = Offsets([s.catalog for s in snapshots])
     return Snapshot(
         sum(s.generation for s in snapshots),
-        UnionCatalog([s.catalog for s in snapshots], offsets),
-        UnionKeywordIndex([s.keyword for s in snapshots], offsets),
-        UnionVectorIndex([s.vector for s in snapshots], offsets),
-        UnionLinkGraph([s.graph for s in snapshots], offsets),
+        UnionCatalog([s.catalog for s in snapshots]),
+        UnionKeywordIndex([s.keyword for s in snapshots]),
+        UnionVectorIndex([s.vector for s in snapshots]),
+        UnionLinkGraph([s.graph for s in snapshots]),
         next((s.vocabulary for s in snapshots if s.vocabulary), None),
-        UnionDuplicates([s.duplicates for s in snapshots], offsets),
+        UnionDuplicates([s.duplicates for s in snapshots], [s.catalog for s in snapshots]),
     )
 
 
-class Offsets:
-    """Where each folder's positions begin in the union."""
+_CHUNK, _DOCUMENT = (1 << CHUNK_BITS) - 1, (1 << DOCUMENT_BITS) - 1
 
-    def __init__(self, catalogs: Sequence[Catalog]) -> None:
-        self.chunks = (0, *accumulate(map(len, catalogs)))
-        self.documents = (0, *accumulate(len(catalog.documents) for catalog in catalogs))
 
-    def split(self, ids: Sequence[ChunkId]) -> Iterator[tuple[int, list[int], list[ChunkId]]]:
-        """Yield each folder that chunks are of: its number, where in `ids` its chunks stand, and their ids in it."""
-        parts: dict[int, list[int]] = {}
-        for at, n in enumerate(ids):
-            parts.setdefault(bisect_right(self.chunks, n) - 1, []).append(at)
-        for part, own in parts.items():
-            yield part, own, [ChunkId(ids[n] - self.chunks[part]) for n in own]
+def _split(ids: Sequence[ChunkId]) -> Iterator[tuple[int, list[int], list[ChunkId]]]:
+    """Yield each folder that chunks are of: its number, where in `ids` its chunks stand, and their ids in it."""
+    parts: dict[int, list[int]] = {}
+    for at, n in enumerate(ids):
+        parts.setdefault(n >> CHUNK_BITS, []).append(at)
+    for part, own in parts.items():
+        yield part, own, [ChunkId(ids[n] & _CHUNK) for n in own]
 
-    def document(self, document: DocumentId) -> tuple[int, DocumentId]:
-        """Return the folder of a document, by number, and its id in it."""
-        part = bisect_right(self.documents, document) - 1
-        return part, DocumentId(document - self.documents[part])
 
-    def mask(self, mask: Mask | None, part: int) -> Mask | None:
-        """Return one folder's piece of a mask."""
-        return None if mask is None else mask[self.chunks[part] : self.chunks[part + 1]]
+def _chunk(part: int, own: int) -> ChunkId:
+    return ChunkId(part << CHUNK_BITS | own)
 
-    def shifted(self, hits: Iterable[Hit], part: int) -> list[Hit]:
-        """Shift one folder's hits into the union."""
-        chunks, documents = self.chunks[part], self.documents[part]
-        return [replace(hit, chunk=ChunkId(hit.chunk + chunks), document=DocumentId(hit.document + documents)) for hit in hits]
+
+def _document(part: int, own: int) -> DocumentId:
+    return DocumentId(part << DOCUMENT_BITS | own)
+
+
+def _own(document: DocumentId) -> tuple[int, DocumentId]:
+    """Return the folder of a document, by number, and its id in it."""
+    return document >> DOCUMENT_BITS, DocumentId(document & _DOCUMENT)
+
+
+def _in_union(hits: Iterable[Hit], part: int) -> list[Hit]:
+    """Give one folder's hits their ids in the union."""
+    return [replace(hit, chunk=_chunk(part, hit.chunk), document=_document(part, hit.document)) for hit in hits]
 
 
 def _merged(hits: Iterable[Hit], limit: int) -> tuple[Hit, ...]:
-    """Return the best hits of all folders, ranked anew; ties by position."""
+    """Return the best hits of all folders, ranked anew; ties by folder and position."""
     best = sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:limit]
     return tuple(replace(hit, rank=rank) for rank, hit in enumerate(best, 1))
+
+
+class UnionSelection(Selection):
+    """Selection over several folders, one of each."""
+
+    def __init__(self, parts: Sequence[Selection]) -> None:
+        self.parts = tuple(parts)
+
+    def __len__(self) -> int:
+        """Count the chunks."""
+        return sum(map(len, self.parts))
+
+    def among(self, chunks: Sequence[ChunkId]) -> Mask:
+        """Tell which of these chunks it has."""
+        found = np.zeros(len(chunks), dtype=np.bool_)
+        for part, at, own in _split(chunks):
+            found[at] = self.parts[part].among(own)
+        return found
+
+    def first(self, most: int) -> Sequence[ChunkId]:
+        """Return the first chunks, by folder, then ascending."""
+        found: list[ChunkId] = []
+        for number, part in enumerate(self.parts):
+            found += [_chunk(number, n) for n in part.first(most - len(found))]
+        return found
+
+    def of_documents(self) -> Selection:
+        """Return all chunks of each document of which it has one."""
+        return UnionSelection([part.of_documents() for part in self.parts])
+
+    def __and__(self, other: Selection) -> Selection:
+        """Return what both have."""
+        return UnionSelection([mine & yours for mine, yours in self._beside(other)])
+
+    def __or__(self, other: Selection) -> Selection:
+        """Return what either has."""
+        return UnionSelection([mine | yours for mine, yours in self._beside(other)])
+
+    def __sub__(self, other: Selection) -> Selection:
+        """Return what the other has not."""
+        return UnionSelection([mine - yours for mine, yours in self._beside(other)])
+
+    def _beside(self, other: Selection) -> Iterator[tuple[Selection, Selection]]:
+        return zip(self.parts, _parts_of(other, len(self.parts)), strict=True)  # type: ignore[arg-type]  # none of a selection's parts is None
+
+
+def _parts_of(within: Selection | None, count: int) -> Sequence[Selection | None]:
+    """Return each folder's piece of a selection of a union."""
+    if within is None:
+        return [None] * count
+    if not isinstance(within, UnionSelection):
+        raise TypeError(f"{within!r} is no selection of a union.")
+    return within.parts
+
+
+class UnionDocuments:
+    """The documents of several folders."""
+
+    def __init__(self, parts: Sequence[Catalog]) -> None:
+        self._parts = parts
+
+    def __getitem__(self, document: DocumentId, /) -> Document:
+        """Return a document."""
+        part, own = _own(document)
+        return self._parts[part].documents[own]
 
 
 class UnionCatalog:
     """Catalog over several."""
 
-    def __init__(self, parts: Sequence[Catalog], offsets: Offsets) -> None:
-        self.folders, self._offsets = parts, offsets
+    def __init__(self, parts: Sequence[Catalog]) -> None:
+        self._parts = parts
+        self.documents = UnionDocuments(parts)
 
     def __len__(self) -> int:
         """Count the chunks."""
-        return self._offsets.chunks[-1]
+        return sum(map(len, self._parts))
 
-    @cached_property
-    def documents(self) -> Sequence[Document]:
-        """All documents, by folder, then path."""
-        return tuple(document for part in self.folders for document in part.documents)
+    @property
+    def languages(self) -> Mapping[str, int]:
+        """How many documents are in each language."""
+        return sum((Counter(part.languages) for part in self._parts), Counter[str]())
 
-    @cached_property
-    def abbreviations(self) -> Mapping[Abbreviation, int]:
-        """How many documents of all folders define each abbreviation."""
-        return sum((Counter(part.abbreviations) for part in self.folders), Counter[Abbreviation]())
+    def at(self, path: str) -> DocumentId | None:
+        """Return the first folder's document at a path."""
+        found = ((number, part.at(path)) for number, part in enumerate(self._parts))
+        return next((_document(number, n) for number, n in found if n is not None), None)
+
+    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
+        """Yield the id and the path of every document."""
+        return ((_document(number, n), path) for number, part in enumerate(self._parts) for n, path in part.every_path())
+
+    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
+        """Yield every document with its id."""
+        return ((_document(number, n), each) for number, part in enumerate(self._parts) for n, each in part.every_document())
 
     def document_of(self, chunk: ChunkId) -> DocumentId:
         """Return the document that a chunk is part of."""
-        part = bisect_right(self._offsets.chunks, chunk) - 1
-        return DocumentId(self.folders[part].document_of(ChunkId(chunk - self._offsets.chunks[part])) + self._offsets.documents[part])
+        part = chunk >> CHUNK_BITS
+        return _document(part, self._parts[part].document_of(ChunkId(chunk & _CHUNK)))
 
     def chunk_ids(self, document: DocumentId) -> range:
         """Return the ids of a document's chunks."""
-        part, own = self._offsets.document(document)
-        ids = self.folders[part].chunk_ids(own)
-        return range(ids.start + self._offsets.chunks[part], ids.stop + self._offsets.chunks[part])
+        part, own = _own(document)
+        ids = self._parts[part].chunk_ids(own)
+        return range(_chunk(part, ids.start), _chunk(part, ids.stop))
+
+    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
+        """Return the documents of its folder that stand next to one."""
+        part, own = _own(document)
+        return [_document(part, n) for n in self._parts[part].beside(own, count)]
 
     def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
         """Load chunks; those that are gone are missing."""
@@ -126,43 +224,111 @@ class UnionCatalog:
         return self._loaded(ids, lambda part: part.sections)
 
     def _loaded(self, ids: Sequence[ChunkId], load: Callable[[Catalog], Callable[[Sequence[ChunkId]], Mapping[ChunkId, _T]]]) -> dict[ChunkId, _T]:
-        found = ((part, load(self.folders[part])(own)) for part, _, own in self._offsets.split(ids))
-        return {ChunkId(n + self._offsets.chunks[part]): record for part, records in found for n, record in records.items()}
+        found = ((part, load(self._parts[part])(own)) for part, _, own in _split(ids))
+        return {_chunk(part, n): record for part, records in found for n, record in records.items()}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
         """Say where chunks stand."""
-        return tuple(place for part, _, own in sorted(self._offsets.split(ids)) for place in self.folders[part].places(own))
+        return tuple(place for part, _, own in sorted(_split(ids)) for place in self._parts[part].places(own))
 
-    def select(self, filters: Filters) -> Mask | None:
-        """Return which chunks the filters let through."""
-        masks = [part.select(filters) for part in self.folders]
-        if all(mask is None for mask in masks):
+    # -------------------------------------------------------------- which chunks and documents
+
+    def select(self, filters: Filters) -> Selection | None:
+        """Return the chunks that the filters let through."""
+        found = [part.select(filters) for part in self._parts]
+        if all(each is None for each in found):
             return None
-        filled = [np.ones(len(part), dtype=np.bool_) if mask is None else mask for mask, part in zip(masks, self.folders, strict=True)]
-        return np.concatenate(filled)
+        return UnionSelection([part.everything() if each is None else each for each, part in zip(found, self._parts, strict=True)])
+
+    def everything(self) -> Selection:
+        """Return all chunks."""
+        return UnionSelection([part.everything() for part in self._parts])
+
+    def only(self, chunks: Sequence[ChunkId]) -> Selection:
+        """Return some chunks as a selection."""
+        own = {part: ids for part, _, ids in _split(chunks)}
+        return UnionSelection([part.only(own.get(number, ())) for number, part in enumerate(self._parts)])
+
+    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
+        """Return every so manieth chunk of a selection: the counting goes on from folder to folder."""
+        found: list[ChunkId] = []
+        for number, (part, own) in enumerate(zip(self._parts, _parts_of(within, len(self._parts)), strict=True)):
+            found += [_chunk(number, n) for n in part.every(step, own, start)]
+            start = (start - (len(part) if own is None else len(own))) % step
+        return found
+
+    def meeting(self, condition: Condition) -> Selection:
+        """Return the chunks of the documents that meet a condition."""
+        return UnionSelection([part.meeting(condition) for part in self._parts])
+
+    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
+        """Tell whether a document of any folder meets a condition that is none of the hidden ones."""
+        return any(part.is_met(condition, hidden) for part in self._parts)
+
+    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+        """Return the tags, or the directories and paths, that are most like a value."""
+        names = [name for part in self._parts for name in part.near(field, value)]
+        return nearest(field, value, by_form(field, names)) if names else ()
+
+    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
+        """Yield the documents that a name which comes near was taken from."""
+        return (each for part in self._parts for each in part.bearing(field, name))
+
+    def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+        """Return the documents with a name of these letters."""
+        return [_document(number, n) for number, part in enumerate(self._parts) for n in part.named(letters, longest)]
+
+    def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
+        """Return the abbreviations with one of these forms, and how many documents of all folders define each."""
+        return sum((Counter(part.defined(forms)) for part in self._parts), Counter[Abbreviation]())
+
+    # -------------------------------------------------------------- days
+
+    @cached_property
+    def days(self) -> Days:
+        """Between which days the documents lie."""
+        found = [part.days for part in self._parts]
+        first, written = ([each[at] for each in found if each[at]] for at in (0, 1))
+        return Days(min(filter(None, first), default=None), max(filter(None, written), default=None))
+
+    def newest_day(self, last: date | None) -> date | None:
+        """Return the latest day of a document, not later than `last`."""
+        return max(filter(None, (part.newest_day(last) for part in self._parts)), default=None)
+
+    def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
+        """Return the first chunk in a selection of each of its newest documents, and how many documents it has."""
+        found = [part.newest(own, limit) for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True)]
+        chunks = {self.document_of(n): n for number, (own, _) in enumerate(found) for n in (_chunk(number, each) for each in own)}
+        ordered = newest_first(self.documents, chunks)
+        return [chunks[n] for n in ordered[:limit]], sum(count for _, count in found)
+
+    def undated(self, within: Selection | None) -> int:
+        """Count the documents of a selection of which no day is known."""
+        return sum(part.undated(own) for part, own in zip(self._parts, _parts_of(within, len(self._parts)), strict=True))
 
 
 class UnionKeywordIndex:
     """KeywordIndex over several; each folder's own word statistics count in it."""
 
-    def __init__(self, parts: Sequence[KeywordIndex], offsets: Offsets) -> None:
-        self._parts, self._offsets = parts, offsets
+    def __init__(self, parts: Sequence[KeywordIndex]) -> None:
+        self._parts = parts
         self.languages = frozenset[str]().union(*(part.languages for part in parts))
 
-    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
+    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
         """Search each folder and merge by score."""
-        found = [part.search(terms, weights, limit, self._offsets.mask(mask, n)) for n, part in enumerate(self._parts)]
-        hits = [hit for n, own in enumerate(found) for hit in self._offsets.shifted(own.hits, n)]
-        documents = {DocumentId(d + self._offsets.documents[n]): score for n, own in enumerate(found) for d, score in own.documents.items()}
+        asked = zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
+        found = [part.search(terms, weights, limit, own) for part, own in asked]
+        hits = [hit for n, own in enumerate(found) for hit in _in_union(own.hits, n)]
+        documents = {_document(n, d): score for n, own in enumerate(found) for d, score in own.documents.items()}
         return RankedList(_merged(hits, limit), documents)
 
-    def holding(self, text: str, fields: Collection[str]) -> Mask:
-        """Tell which chunks hold all words of a text in any of the fields."""
-        return np.concatenate([part.holding(text, fields) for part in self._parts])
+    def holding(self, text: str, fields: Collection[str]) -> Selection:
+        """Return the chunks that hold all words of a text in any of the fields."""
+        return UnionSelection([part.holding(text, fields) for part in self._parts])
 
-    def holding_phrase(self, text: str) -> Mask:
-        """Tell which chunks hold a phrase."""
-        return np.concatenate([part.holding_phrase(text) for part in self._parts])
+    def holding_phrase(self, text: str) -> Selection:
+        """Return the chunks that hold a phrase."""
+        return UnionSelection([part.holding_phrase(text) for part in self._parts])
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word."""
@@ -172,34 +338,39 @@ class UnionKeywordIndex:
         """Count the chunks in whose text words stand one after the other."""
         return sum(part.adjacent(text) for part in self._parts)
 
-    def words(self) -> Mapping[str, int]:
-        """Return every word form with the number of chunks that hold it."""
-        total: Counter[str] = Counter()
-        for part in self._parts:
-            total.update(part.words())
-        return total
+    def words(self, lengths: range) -> Collection[str]:
+        """Return the word forms of these lengths."""
+        return {word for part in self._parts for word in part.words(lengths)}
 
 
 class UnionVectorIndex:
     """VectorIndex over several of one model, some of which may have no vectors yet."""
 
-    def __init__(self, parts: Sequence[VectorIndex], offsets: Offsets) -> None:
-        self._parts, self._offsets = parts, offsets
-        self._dimensions = max((part.vectors([ChunkId(0)]).shape[1] for part in parts if len(part)), default=1)
+    def __init__(self, parts: Sequence[VectorIndex]) -> None:
+        self._parts = parts
+        self._dimensions = max((part.vectors(()).shape[1] for part in parts if len(part)), default=1)
 
     def __len__(self) -> int:
         """Count the chunks that have a vector."""
-        return sum(len(part) for part in self._parts)
+        return sum(map(len, self._parts))
 
-    def search(self, query: Vector, limit: int, mask: Mask | None = None) -> tuple[Hit, ...]:
+    def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Search each folder and merge by cosine."""
-        found = [self._offsets.shifted(part.search(query, limit, self._offsets.mask(mask, n)), n) for n, part in enumerate(self._parts) if len(part)]
-        return _merged((hit for own in found for hit in own), limit)
+        asked = enumerate(zip(self._parts, _parts_of(within, len(self._parts)), strict=True))
+        return _merged((hit for n, (part, own) in asked if len(part) for hit in _in_union(part.search(query, limit, own), n)), limit)
+
+    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
+        """Ask each folder for its own; NaN for chunks that have no vector."""
+        found = np.full(len(chunks), np.nan, dtype=np.float32)
+        for part, at, own in _split(chunks):
+            if len(self._parts[part]):
+                found[at] = self._parts[part].similarities(own, query)
+        return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return stored vectors; NaN rows for chunks that have none."""
         found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
-        for part, at, own in self._offsets.split(chunks):
+        for part, at, own in _split(chunks):
             if len(self._parts[part]):
                 found[at] = self._parts[part].vectors(own)
         return found
@@ -208,47 +379,46 @@ class UnionVectorIndex:
 class UnionLinkGraph:
     """LinkGraph over several; no link leads from one folder to another."""
 
-    def __init__(self, parts: Sequence[LinkGraph], offsets: Offsets) -> None:
-        self._parts, self._offsets = parts, offsets
+    def __init__(self, parts: Sequence[LinkGraph]) -> None:
+        self._parts = parts
 
     def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that this one links to."""
-        part, own = self._offsets.document(document)
-        return tuple(DocumentId(n + self._offsets.documents[part]) for n in self._parts[part].linked(own))
+        part, own = _own(document)
+        return tuple(_document(part, n) for n in self._parts[part].linked(own))
 
     def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that link to this one."""
-        part, own = self._offsets.document(document)
-        return tuple(DocumentId(n + self._offsets.documents[part]) for n in self._parts[part].linking(own))
+        part, own = _own(document)
+        return tuple(_document(part, n) for n in self._parts[part].linking(own))
 
 
 class UnionDuplicates(Duplicates):
     """Duplicates over several: what one folder says again of another is found when it is asked for, not before."""
 
-    def __init__(self, parts: Sequence[Duplicates], offsets: Offsets) -> None:
-        self._parts, self._offsets = parts, offsets
+    def __init__(self, parts: Sequence[Duplicates], catalogs: Sequence[Catalog]) -> None:
+        self._parts, self._catalogs = parts, catalogs
 
-    def repeated(self) -> Mask | None:
-        """Return which chunks repeat another one of their document; None where there are none."""
-        masks = [part.repeated() for part in self._parts]
-        if all(mask is None for mask in masks):
+    def repeated(self) -> Selection | None:
+        """Return the chunks that repeat another one of their document; None where there are none."""
+        found = [part.repeated() for part in self._parts]
+        if all(each is None for each in found):
             return None
-        sizes = np.diff(self._offsets.chunks)
-        return np.concatenate([np.zeros(size, dtype=np.bool_) if mask is None else mask for mask, size in zip(masks, sizes, strict=True)])
+        return UnionSelection([catalog.only(()) if each is None else each for each, catalog in zip(found, self._catalogs, strict=True)])
 
     def salience(self, chunks: Sequence[ChunkId]) -> Salience:
         """Return how much chunks matter in their documents."""
         found = np.zeros(len(chunks))
-        for part, at, own in self._offsets.split(chunks):
+        for part, at, own in _split(chunks):
             found[at] = self._parts[part].salience(own)
         return found
 
     def copies(self, chunk: ChunkId) -> tuple[ChunkId, ...]:
         """Return the chunks of its folder that say what this one says."""
-        ((part, _, (own,)),) = self._offsets.split([chunk])
-        return tuple(ChunkId(other + self._offsets.chunks[part]) for other in self._parts[part].copies(own))
+        part = chunk >> CHUNK_BITS
+        return tuple(_chunk(part, other) for other in self._parts[part].copies(ChunkId(chunk & _CHUNK)))
 
     def verdict(self, first: ChunkId, second: ChunkId) -> Verdict | None:
         """Return what the owner decided of two chunks of one folder."""
-        found = list(self._offsets.split([first, second]))
+        found = list(_split([first, second]))
         return self._parts[found[0][0]].verdict(*found[0][2]) if len(found) == 1 else None

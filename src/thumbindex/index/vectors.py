@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import Positions, StoreCatalog
+from thumbindex.index.selection import mask_of
 from thumbindex.model import ChunkId, Hit
-from thumbindex.ports import Mask, Matrix, Vector
+from thumbindex.ports import Cosines, Matrix, Selection, Vector
 
 LATE_ROWS, LATE_SHARE = 256, 0.02
 """Rows that came or went since the base was made, before all becomes one base again: so many, or so large a share of it."""
@@ -228,10 +229,10 @@ class FaissVectorIndex:
         """Count the chunks that have a vector."""
         return int(np.count_nonzero(self._at >= 0))
 
-    def search(self, query: Vector, limit: int, mask: Mask | None = None) -> tuple[Hit, ...]:
+    def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best `limit` chunks by cosine, ties by position."""
         held = self._at >= 0
-        allowed = held if mask is None else held & mask
+        allowed = held if within is None else held & mask_of(within)
         total, excluded = int(np.count_nonzero(allowed)), int(np.count_nonzero(held & ~allowed))
         if not total or not limit:
             return ()
@@ -249,6 +250,11 @@ class FaissVectorIndex:
         order = np.lexsort((positions, -scores))[:limit]
         pairs = ((ChunkId(int(positions[n])), float(scores[n])) for n in order)
         return tuple(Hit(chunk, self._catalog.document_of(chunk), rank, score) for rank, (chunk, score) in enumerate(pairs, 1))
+
+    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
+        """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
+        found: Cosines = self.vectors(chunks) @ query
+        return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return stored vectors; NaN rows for chunks that have none."""

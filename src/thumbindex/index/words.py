@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -19,9 +19,10 @@ from thumbindex.index.bm25f import Column, Lengths, Scorer, either, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.files import writing
 from thumbindex.index.segments import INDEX_NAME, Segment, SegmentWriter
+from thumbindex.index.selection import MaskSelection, mask_of
 from thumbindex.index.stamp import Stamp, clear, is_verified, read_at_commit, read_stamp, sweep, write_stamp
 from thumbindex.model import Chunk, ChunkId, Document, DocumentId, Hit, Pause, RankedList, Term
-from thumbindex.ports import KeywordWeights, Mask
+from thumbindex.ports import KeywordWeights, Mask, Selection
 from thumbindex.text import words
 
 Stems = tuple[str, ...]
@@ -60,14 +61,15 @@ class WhooshKeywordIndex:
         self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
         self._languages = sorted(self.languages)
         self._lengths: dict[str, Lengths] = {}
-        self._words: Mapping[str, int] | None = None
+        self._words: Mapping[int, set[str]] | None = None
 
     def __len__(self) -> int:
         """Count the chunks whose words are indexed."""
         return int(np.count_nonzero(self._is_chunk & (self._position >= 0)))
 
-    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, mask: Mask | None = None) -> RankedList:
+    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
         """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases must match."""
+        mask = None if within is None else mask_of(within)
         with self._lock:
             scorer = Scorer(self._catalog.document_ids, len(self._catalog.document_rows), weights, self._length)
             added = set()
@@ -87,8 +89,8 @@ class WhooshKeywordIndex:
         )
         return RankedList(hits, {DocumentId(n): score for n, score in scorer.documents(mask)})
 
-    def holding(self, text: str, fields: Collection[str]) -> Mask:
-        """Tell which chunks hold all words of a text, themselves or by their document, in any of the fields."""
+    def holding(self, text: str, fields: Collection[str]) -> Selection:
+        """Return the chunks that hold all words of a text, themselves or by their document, in any of the fields."""
         found = []
         for word in self._analyzed(text, fields):
             held = np.zeros(len(self._catalog), dtype=np.bool_)
@@ -102,12 +104,15 @@ class WhooshKeywordIndex:
                 if not column.whole:
                     held[column.rows] = True
             found.append(held)
-        return np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_)
+        return self._selection(np.logical_and.reduce(found) if found else np.zeros(len(self._catalog), dtype=np.bool_))
 
-    def holding_phrase(self, text: str) -> Mask:
-        """Tell which chunks hold a phrase in text or headings, or whose document does in its title or alias."""
+    def _selection(self, mask: Mask) -> Selection:
+        return MaskSelection(mask, self._catalog.document_ids)
+
+    def holding_phrase(self, text: str) -> Selection:
+        """Return the chunks that hold a phrase in text or headings, or whose document does in its title or alias."""
         with self._lock:
-            return self._holding_phrase(text)
+            return self._selection(self._holding_phrase(text))
 
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written (folded)."""
@@ -119,15 +124,22 @@ class WhooshKeywordIndex:
         with self._lock:
             return len(self._form("body", text).rows)
 
-    def words(self) -> Mapping[str, int]:
-        """Return every word form with the number of chunks that hold it; those of deleted ones count until their segment is merged."""
+    def words(self, lengths: range) -> Collection[str]:
+        """Return the word forms of these lengths; those of deleted chunks too, until their segment is merged."""
         with self._lock:
             if self._words is None:
-                counted: Counter[str] = Counter()
-                for segment in self.segments:
-                    counted.update(segment.words)
-                self._words = counted
-            return self._words
+                by_length: defaultdict[int, set[str]] = defaultdict(set)
+                for word in self.counted_words():
+                    by_length[len(word)].add(word)
+                self._words = by_length
+            return [word for length in lengths for word in self._words.get(length, ())]
+
+    def counted_words(self) -> Mapping[str, int]:
+        """Return every word form with the number of chunks that hold it; those of deleted ones count until their segment is merged."""
+        counted: Counter[str] = Counter()
+        for segment in self.segments:
+            counted.update(segment.words)
+        return counted
 
     def _analyzed(self, text: str, fields: Collection[str]) -> Iterable[Stems]:
         return ((text,),) if "code" in fields else self._stems(text)

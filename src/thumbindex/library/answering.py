@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path, PureWindowsPath
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -24,8 +23,8 @@ from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import hidden_now, with_shown_names, with_true_places
-from thumbindex.model import Answer, ChunkId, Document, Filters, IndexState, Query
-from thumbindex.ports import Embedder, Mask, Matrix, Reranker, Snapshot, Vector, VectorIndex
+from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
+from thumbindex.ports import CHUNK_BITS, Cosines, Documents, Embedder, Matrix, Reranker, Selection, Snapshot, Vector, VectorIndex
 from thumbindex.query.explain import explained
 from thumbindex.query.pipeline import RETRIEVERS, run
 from thumbindex.query.stage import Search, Tools
@@ -89,7 +88,7 @@ class _Attempt(NamedTuple):
 
     found: Answer
     search: Search
-    documents: Sequence[Document]
+    documents: Documents
 
 
 def answer(
@@ -120,7 +119,7 @@ def _is_about_all(search: Search) -> bool:
     return not search.passages and bool(search.conditions or filters.tag or filters.path)
 
 
-def _named_places(search: Search, documents: Sequence[Document], readers: Sequence[Reader]) -> Iterator[tuple[str, str]]:
+def _named_places(search: Search, documents: Documents, readers: Sequence[Reader]) -> Iterator[tuple[str, str]]:
     """Yield the notes, by folder and path, that an answer names or that took a place in it; what a stage dropped is named without its folder."""
     for each in search.passages:
         yield each.folder, each.path
@@ -148,8 +147,7 @@ def _attempt(
 def _lacks_its_best(search: Search, opened: Sequence[Opened]) -> bool:
     """Tell whether a commit has replaced what a retriever found among its best: of what came later none would be shown."""
     best = {hit.chunk for name in RETRIEVERS if name in search.lists for hit in search.lists[name].hits[: max(BEST, search.query.limit)]}
-    starts = accumulate((len(each.catalog) for each in opened), initial=0)
-    return any(start + n in best for start, each in zip(starts, opened, strict=False) for n in each.catalog.lost)
+    return any(number << CHUNK_BITS | n in best for number, each in enumerate(opened) for n in each.catalog.lost)
 
 
 def _answer(
@@ -159,7 +157,7 @@ def _answer(
     state = _total([_state(each, embedder) for each in opened])
     if not opened:
         nothing = Search(query, query.text)
-        return _Attempt(Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state), nothing, ())
+        return _Attempt(Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state), nothing, {})
     tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     watch = (lambda stage, search: seen.append((stage, search))) if explain else (lambda stage, search: None)
     asked = replace(query, text=as_indexed(query.text, [reader.folder for reader in readers]))
@@ -169,7 +167,7 @@ def _answer(
     passages = explained(passages, seen, tools) if explain else passages
     found = Answer(query.text, corrected, search.kind, bool(passages), search.confidence, search.confidence_level, passages, trace, state)
     documents = tools.snapshot.catalog.documents
-    unmet = with_shown_names(search.unmet, documents, list(readers))
+    unmet = with_shown_names(search.unmet, tools.snapshot.catalog, list(readers))
     terms = () if search.listed is not None else tuple(term for each in search.ways for term in (*each.terms, *each.identifiers))
     found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed, terms=terms)
     return _Attempt(found, search, documents)
@@ -277,9 +275,13 @@ class NoVectors(VectorIndex):
         """Return 0."""
         return 0
 
-    def search(self, query: Vector, limit: int, mask: Mask | None = None) -> tuple[()]:
+    def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[()]:
         """Find nothing."""
         return ()
+
+    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
+        """Return NaN for each."""
+        return np.full(len(chunks), np.nan, dtype=np.float32)
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return NaN rows."""

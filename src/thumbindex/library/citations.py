@@ -24,7 +24,7 @@ from thumbindex.corpus.parse import headings_of
 from thumbindex.errors import UnknownPathError, UsageError
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, sections_now, shown, text_now, with_digests
-from thumbindex.model import ChunkId, CitationCheck, CitationState, DocumentId, Section, Verification
+from thumbindex.model import CitationCheck, CitationState, Section, Verification
 from thumbindex.settings import LONGEST_DRAFT
 from thumbindex.text import SCHEME, address_of, bare_name, line_range, one_line, read_address, text_digest
 
@@ -125,8 +125,8 @@ class Names:
         for reader in readers:
             if reader.indexed:
                 snapshot = reader.snapshot()
-                for n, document in enumerate(snapshot.catalog.documents):
-                    found = Found(reader, snapshot, DocumentId(n), document)
+                for n, document in snapshot.catalog.every_document():
+                    found = Found(reader, snapshot, n, document)
                     self._by_path[_key(document.path)].append(found)
                     name = _key(document.path).rpartition("/")[2]
                     for each in {name, name.rpartition(".")[0]}:
@@ -588,8 +588,8 @@ class _Check:
                     raise _TooMuchReadError
                 self._searches -= 1
                 snapshot = reader.snapshot()
-                mask = snapshot.keyword.holding_phrase(phrase)
-                ids = dict.fromkeys(snapshot.catalog.document_of(ChunkId(int(n))) for n in mask.nonzero()[0])
+                held = snapshot.keyword.holding_phrase(phrase)
+                ids = dict.fromkeys(map(snapshot.catalog.document_of, held.first(len(held))))
                 documents = {snapshot.catalog.documents[n].path: n for n in ids}
                 for each in islice(shown((snapshot.catalog.documents[n] for n in ids), [reader]), _SEARCHED):
                     yield Found(reader, snapshot, documents[each.path], each)

@@ -20,7 +20,7 @@ MOST_MONTHS = 240
 
 def growth_of(reader: Reader) -> Growth:
     """Return what a folder's notes are by month and language, and how the index grew; no note is read."""
-    documents = reader.snapshot().catalog.documents if reader.indexed else ()
+    documents = [each for _, each in reader.snapshot().catalog.every_document()] if reader.indexed else []
     written = Counter(day.isoformat()[:7] for each in documents if (day := created_on(each)))
     updated = Counter(day.isoformat()[:7] for each in documents if (day := day_of(each)))
     languages = Counter(each.language for each in documents)

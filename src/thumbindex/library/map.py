@@ -66,7 +66,7 @@ def note_map(reader: Reader) -> NoteMap:
     documents = open_documents([reader])
     documents, left_out = _newest(documents), max(0, len(documents) - MOST_NOTES)
     shown = {each.path: n for n, each in enumerate(documents)}
-    ids = {each.path: DocumentId(n) for n, each in enumerate(snapshot.catalog.documents)}
+    ids = {path: n for n, path in snapshot.catalog.every_path()}
     means = _means(snapshot, [ids[each.path] for each in documents if each.path in ids])
     with_vector = [each.path for each in documents if each.path in ids]
     layout = read_layout(reader.folder.places)
@@ -251,7 +251,7 @@ def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, 
             raise UsageError(f"The map needs scikit-learn: install it with `{INSTALL}`.")
         return False
     snapshot, model = reader.snapshot(), reader.store.meta("fingerprint")
-    ids = {each.path: DocumentId(n) for n, each in enumerate(snapshot.catalog.documents)}
+    ids = {path: n for n, path in snapshot.catalog.every_path()}
     paths = [each.path for each in _newest(open_documents([reader])) if each.path in ids]
     means = _means(snapshot, [ids[path] for path in paths])
     kept = [n for n in range(len(paths)) if not np.isnan(means[n]).any()]

@@ -21,7 +21,7 @@ from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, read_bytes, read_digest
 from thumbindex.corpus.walk import facts_of, state_of
 from thumbindex.errors import StorageError, UnknownPathError, UsageError
-from thumbindex.index.catalog import passes
+from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.library.folders import Folder
 from thumbindex.library.indexing import cutting, holds_nothing, is_private_now, lies_private
@@ -49,8 +49,8 @@ from thumbindex.model import (
     Unmet,
     day_of,
 )
-from thumbindex.ports import Snapshot, Vector
-from thumbindex.query.filters import FilterIndex, documents_with, newest_first, unmet_arguments
+from thumbindex.ports import Catalog, Snapshot, Vector
+from thumbindex.query.filters import unmet_arguments
 from thumbindex.query.names import documents_named
 from thumbindex.text import Address, bare_name, one_line, read_address, split_citation, text_digest
 
@@ -206,7 +206,7 @@ def _unadorned(path: str) -> str:
 def _at_address(address: Address, readers: Sequence[Reader]) -> Found:
     """Return what an address names: its passage where that stands now, in its note or another one, else its note."""
     own = [reader for reader in readers if reader.folder.name == address.folder]
-    notes = _matching(partial(_is_path, address.path, str), address.heading, own)
+    notes = _matching(address.path, address.heading, own)
     if notes and (section := section_with(address.digest, notes[0])):
         return replace(notes[0], lines=(section.start_line, section.end_line))
     moved = next(with_digests({address.digest}, readers), None) if address.digest else None
@@ -241,7 +241,7 @@ def with_digests(digests: Collection[str], readers: Sequence[Reader]) -> Iterato
 
 def _at_path(path: str, readers: Sequence[Reader]) -> Found | None:
     for wanted, fragment, form in _wanted(path):
-        found = _matching(partial(_is_path, wanted, form), fragment, readers)
+        found = _matching(wanted if form is str else partial(_is_path, wanted, form), fragment, readers)
         if len(found) > 1:
             names = ", ".join(each.reader.folder.name for each in found)
             raise UsageError(f"{wanted!r} is in several folders ({names}): say which one with `folder`.")
@@ -301,18 +301,26 @@ def _is_name(end: str, path: str) -> bool:
     return whole.endswith(end) or whole.rpartition(".")[0].endswith(end)
 
 
-def _matching(is_meant: Callable[[str], bool], fragment: str | None, readers: Sequence[Reader]) -> list[Found]:
+def _matching(is_meant: str | Callable[[str], bool], fragment: str | None, readers: Sequence[Reader]) -> list[Found]:
     """Return the first documents at paths that are meant, without those that may not be shown now."""
     found = [
-        Found(reader, snapshot, DocumentId(n), document, fragment or None)
+        Found(reader, snapshot, n, snapshot.catalog.documents[n], fragment or None)
         for reader in readers
         if reader.indexed
         for snapshot in (reader.snapshot(),)
-        for n, document in enumerate(snapshot.catalog.documents)
-        if is_meant(document.path)
+        for n in _meant(is_meant, snapshot.catalog)
     ]
     open_ones = {(each.folder, each.path) for each in islice(shown((each.document for each in found), readers), _NAMED + 1)}
     return [each for each in found if (each.document.folder, each.document.path) in open_ones]
+
+
+def _meant(is_meant: str | Callable[[str], bool], catalog: Catalog) -> Iterator[DocumentId]:
+    """Yield the documents at one path, or at those that are meant."""
+    if isinstance(is_meant, str):
+        at = catalog.at(is_meant)
+        yield from () if at is None else (at,)
+    else:
+        yield from (n for n, path in catalog.every_path() if is_meant(path))
 
 
 def _unknown(path: str, readers: Sequence[Reader]) -> UnknownPathError:
@@ -320,7 +328,7 @@ def _unknown(path: str, readers: Sequence[Reader]) -> UnknownPathError:
     if next(_below(path, readers), None):
         return UnknownPathError(f"{path!r} is a directory: `outline` lists the documents in it.")
     file = split_citation(_unadorned(path))[0].partition("#")[0] or path
-    close = _nearest(file, [document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents], readers)
+    close = _nearest(file, list(_every_document(readers)), readers)
     hint = f"Nearest: {', '.join(map(one_line, close))}." if close else "`outline` without a path lists all documents."
     return UnknownPathError(f"No document {path!r} in the index. {hint}")
 
@@ -328,8 +336,7 @@ def _unknown(path: str, readers: Sequence[Reader]) -> UnknownPathError:
 def _below(path: str, readers: Sequence[Reader]) -> Iterator[Document]:
     """Yield the documents in a directory, and below it, that may be shown now."""
     directory = path.strip("/").removeprefix("./")
-    documents = (document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents)
-    return shown((each for each in documents if directory in {"", "."} or each.path.startswith(f"{directory}/")), readers)
+    return shown((each for each in _every_document(readers) if directory in {"", "."} or each.path.startswith(f"{directory}/")), readers)
 
 
 def _wanted(path: str) -> Iterator[tuple[str, str | None, Callable[[str], str]]]:
@@ -469,9 +476,13 @@ def _joined(places: Sequence[Place]) -> list[Place]:
     return found
 
 
+def _every_document(readers: Sequence[Reader]) -> Iterator[Document]:
+    return (document for reader in readers if reader.indexed for _, document in reader.snapshot().catalog.every_document())
+
+
 def open_documents(readers: Sequence[Reader]) -> list[Document]:
     """Return all documents that may be shown now, by folder and path."""
-    documents = [document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents]
+    documents = list(_every_document(readers))
     hidden = hidden_now(((each.folder, each.path) for each in documents), readers)
     return [each for each in documents if (each.folder, each.path) not in hidden] if hidden else documents
 
@@ -484,11 +495,11 @@ def shown(documents: Iterable[Document], readers: Sequence[Reader]) -> Iterator[
         yield from (each for each in some if (each.folder, each.path) not in hidden)
 
 
-def with_shown_names(unmet: Sequence[Unmet], documents: Sequence[Document], readers: Sequence[Reader]) -> tuple[Unmet, ...]:
+def with_shown_names(unmet: Sequence[Unmet], catalog: Catalog, readers: Sequence[Reader]) -> tuple[Unmet, ...]:
     """Keep of the names that come near a filter the first ones that some note still gives which may be shown now."""
 
     def open_names(each: Unmet) -> Iterator[str]:
-        return (name for name in each.nearest if next(shown(documents_with(name, each, documents), readers), None))
+        return (name for name in each.nearest if next(shown(catalog.bearing(each.field, name), readers), None))
 
     return tuple(replace(each, nearest=tuple(islice(open_names(each), _NAMED))) for each in unmet)
 
@@ -508,12 +519,12 @@ def without_hidden_texts(found: DuplicatesFound, readers: Sequence[Reader]) -> D
 def list_notes(filters: Filters, readers: Sequence[Reader], linked: Collection[tuple[str, str]] = ()) -> NoteList:
     """List the notes that filters let through, without a question: the newest first, then by path; those that are `linked` are left out."""
     documents = open_documents(readers)
-    passed = [n for n, each in enumerate(documents) if passes(each, filters) and (each.folder, each.path) not in linked]
+    passed = [DocumentId(n) for n, each in enumerate(documents) if passes(each, filters) and (each.folder, each.path) not in linked]
     notes = tuple(
         ListedNote(each.folder, each.path, each.title, day.isoformat() if (day := day_of(each)) else "", each.tags)
         for each in (documents[n] for n in newest_first(documents, passed))
     )
-    unmet = unmet_arguments(filters, FilterIndex(documents), lambda one: any(passes(each, one) for each in documents))
+    unmet = unmet_arguments(filters, FilterIndex(documents).near, lambda one: any(passes(each, one) for each in documents))
     unmet = tuple(replace(each, nearest=each.nearest[:_NAMED]) for each in unmet)
     lacking = replace(filters, since=None, until=None)
     undated = 0 if filters == lacking else sum(day_of(each) is None and passes(each, lacking) for each in documents)
@@ -585,8 +596,7 @@ def outline_documents(readers: Sequence[Reader], directory: str = "") -> tuple[O
 
 def browse_documents(arrange: Callable[[Iterable[Document]], Iterable[Document]], readers: Sequence[Reader]) -> Iterator[OutlineEntry]:
     """Yield documents as they are arranged; the files of few more are looked at than are taken."""
-    documents = (document for reader in readers if reader.indexed for document in reader.snapshot().catalog.documents)
-    return map(_entry_of, shown(arrange(documents), readers))
+    return map(_entry_of, shown(arrange(_every_document(readers)), readers))
 
 
 def _entry_of(document: Document) -> OutlineEntry:
@@ -604,10 +614,10 @@ def outline_headings(found: Found) -> tuple[OutlineEntry, ...]:
 def related_to(found: Found, limit: int) -> Related:
     """Return a document's links both ways and the documents whose mean vectors are nearest to its own."""
     reader, snapshot, own, document = found.reader, found.snapshot, found.id, found.document
-    paths = [d.path for d in snapshot.catalog.documents]
     dangling = sorted({link.target for _, _, link in reader.store.links([document.path]) if not link.resolved})
     linked, linking, similar = snapshot.graph.linked(own), snapshot.graph.linking(own), nearest_documents(snapshot, own, limit)
-    hidden = {path for _, path in hidden_now(((reader.folder.name, paths[n]) for n in (*linked, *linking, *(n for n, _ in similar))), [reader])}
+    paths = {n: snapshot.catalog.documents[n].path for n in (*linked, *linking, *(n for n, _ in similar))}
+    hidden = {path for _, path in hidden_now(((reader.folder.name, path) for path in paths.values()), [reader])}
     return Related(
         reader.folder.name,
         document.path,

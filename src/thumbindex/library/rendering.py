@@ -8,7 +8,8 @@ from thumbindex.corpus.html import render_note
 from thumbindex.errors import UnknownPathError
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, changed_now, hidden_now, nearest_documents, text_now
-from thumbindex.model import Backlink, BrokenLink, Document, DocumentId, Link, NotePage, Related
+from thumbindex.model import Backlink, BrokenLink, DocumentId, Link, NotePage, Related
+from thumbindex.ports import Documents
 
 MOST_BACKLINKS = 200
 """Links to a note that are listed with their sentence."""
@@ -79,7 +80,7 @@ def note_page(found: Found, note_address: NoteAddress, tag_address: Callable[[st
     )
 
 
-def _titles(documents: Sequence[Document], ids: Collection[DocumentId]) -> Mapping[str, str]:
+def _titles(documents: Documents, ids: Collection[DocumentId]) -> Mapping[str, str]:
     return {documents[n].path: documents[n].title for n in ids}
 
 

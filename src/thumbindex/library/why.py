@@ -17,7 +17,7 @@ from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import Found, find_document
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
-from thumbindex.ports import Embedder, Reranker
+from thumbindex.ports import DOCUMENT_BITS, Embedder, Reranker
 from thumbindex.query.explain import fate_of
 from thumbindex.query.pipeline import run
 from thumbindex.query.stage import Search, Tools
@@ -124,8 +124,11 @@ def _in_index(
     folders = {reader: reader.opened() for reader in readers if reader.indexed and (not names or reader.folder.name in names)}
     query, opened = without_hidden(query, folders), list(folders.values())
     tools, steps = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
-    document = next(n for n, each in enumerate(tools.snapshot.catalog.documents) if (each.folder, each.path) == (name, path))
-    wanted = chunks_under(found.fragment, DocumentId(document), tools)
+    folder = next(number for number, reader in enumerate(folders) if reader.folder.name == name)
+    document = opened[folder].snapshot.catalog.at(path)
+    if document is None:
+        raise UnknownPathError(f"No document {path!r} in the index.")
+    wanted = chunks_under(found.fragment, DocumentId(folder << DOCUMENT_BITS | document), tools)
     answer, _ = run(without_folder(query, len(opened)), tools, time.perf_counter, lambda stage, search: steps.append((stage, search)))
     return replace(fate_of(found.document, found.fragment or "", wanted, steps, answer, tools), query=query.text, notes=notes_on(found))
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import NamedTuple
 
 import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
-from thumbindex.ports import Mask, Matrix, Vector
+from thumbindex.ports import Mask, Matrix, Selection, Vector
 from thumbindex.query.rank import reads
-from thumbindex.query.retrieve import OWN_WORDS, field_weights
+from thumbindex.query.retrieve import OWN_WORDS, chunks_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
 
 A_WORD, WORDS_ALONE = 0.05, 0.73
@@ -64,7 +65,11 @@ class QueryTerm:
 
     text: str
     idf: float
-    holding: Mask
+    holding: Selection
+
+    def is_in(self, chunks: Sequence[ChunkId]) -> bool:
+        """Tell whether one of these chunks holds it."""
+        return bool(self.holding.among(chunks).any())
 
 
 def confidence(search: Search, tools: Tools) -> Search:
@@ -88,7 +93,7 @@ def confidence(search: Search, tools: Tools) -> Search:
 def _is_unmet_day(search: Search, tools: Tools) -> bool:
     """Tell whether a query is, whole, the name of a daily note that is not there: those of near days have the same form and most of its words."""
     day = _DAY.fullmatch(search.text.strip())
-    return day is not None and not any(each.name_kind for each in search.candidates) and not tools.snapshot.keyword.holding_phrase(day[1]).any()
+    return day is not None and not any(each.name_kind for each in search.candidates) and not tools.snapshot.keyword.holding_phrase(day[1])
 
 
 class PageEvidence:
@@ -96,7 +101,7 @@ class PageEvidence:
 
     def __init__(self, search: Search, tools: Tools) -> None:
         self._search, self._tools = search, tools
-        self._masks: dict[tuple[str, bool], Mask] = {}
+        self._known: dict[tuple[str, bool], Selection] = {}
 
     def weigh(self, best: Candidate) -> float:
         """Return a confidence from 0 to 1 that a page answers, by its best candidate: the mean of what the query and each rewording say.
@@ -113,26 +118,26 @@ class PageEvidence:
     def _weigh_by(self, way: Way, best: Candidate) -> float:
         """Weigh by one phrasing. Words alone count where there is no vector of the page yet, or its language is one that the model does not read."""
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
-        page = catalog.chunk_ids(best.document)
+        page = chunks_of(best.document, self._tools)
         if embedder is not None and reads(embedder, catalog.documents[best.document].language) and way.vector is not None:
-            cosines = np.round(self._tools.snapshot.vector.vectors([ChunkId(n) for n in page]) @ way.vector, DIGITS)
-            if not math.isnan(cosines[best.id - page.start]):
+            cosines = np.round(self._tools.snapshot.vector.similarities(page, way.vector), DIGITS)
+            if not math.isnan(cosines[page.index(best.id)]):
                 meaning = self._notes.standing(way.vector, float(np.nanmax(cosines)), page) * way.known
-                on_page = [replace(each, holding=each.holding[page.start : page.stop]) for each in way.asked]
+                on_page = [(each.idf, each.holding.among(page)) for each in way.asked]
                 return MEANING * meaning + GROUNDED * grounding(cosines, on_page)
         section = [each.id for each in self._search.candidates if each.document == best.document and each.chunk.section == best.chunk.section]
-        held = share(way.asked, [bool(each.holding[section].any()) for each in way.asked])
+        held = share(way.asked, [each.is_in(section) for each in way.asked])
         return A_WORD + (WORDS_ALONE - A_WORD) * held if held else 0.0
 
     @cached_property
     def _ways(self) -> Sequence[Way]:
         knows = self._tools.embedder.knows if self._tools.embedder else lambda word: False
-        asked = [(each, query_terms(each, self._tools, self._masks)) for each in self._search.ways]
-        return [Way(each.name, each.vector, of, share(of, [bool(t.holding.any()) or knows(t.text) for t in of])) for each, of in asked]
+        asked = [(each, query_terms(each, self._tools, self._known)) for each in self._search.ways]
+        return [Way(each.name, each.vector, of, share(of, [bool(t.holding) or knows(t.text) for t in of])) for each, of in asked]
 
     @cached_property
     def _notes(self) -> Sample:
-        return Sample(self._search.mask, self._tools)
+        return Sample(self._search.within, self._tools)
 
 
 class Way(NamedTuple):
@@ -147,16 +152,17 @@ class Way(NamedTuple):
 class Sample:
     """Some chunks of a snapshot: how near any text is to a question, and how near they are to each other."""
 
-    def __init__(self, mask: Mask | None, tools: Tools) -> None:
-        searched = range(len(tools.snapshot.catalog)) if mask is None else np.flatnonzero(mask).tolist()
-        chunks = searched[:: 1 + len(searched) // SAMPLE]
-        self._vectors = tools.snapshot.vector.vectors([ChunkId(n) for n in chunks])
-        self._chunks = np.array(chunks)
-        self._subject = subject_of(self._vectors[~np.isnan(self._vectors[:, 0])][:: 1 + len(chunks) // COMPARED])
+    def __init__(self, within: Selection | None, tools: Tools) -> None:
+        catalog = tools.snapshot.catalog
+        count = len(catalog) if within is None else len(within)
+        self._chunks = catalog.every(1 + count // SAMPLE, within)
+        self._vectors = tools.snapshot.vector.vectors(self._chunks)
+        self._subject = subject_of(self._vectors[~np.isnan(self._vectors[:, 0])][:: 1 + len(self._chunks) // COMPARED])
 
-    def standing(self, query: Vector, cosine: float, page: range) -> float:
+    def standing(self, query: Vector, cosine: float, page: Collection[ChunkId]) -> float:
         """Return how far a page stands out from all others, 0 to 1; a question that is on another subject than the notes is near to none."""
-        elsewhere = (self._chunks < page.start) | (self._chunks >= page.stop)
+        own = set(page)
+        elsewhere = np.array([n not in own for n in self._chunks], dtype=np.bool_)
         others = np.round(self._vectors @ query, DIGITS)[elsewhere]
         far, near = self._subject
         return ramp(deviations(cosine, others[~np.isnan(others)]), COMMON, OUTSTANDING) * ramp((cosine - far) / (near - far), STRANGE, FAMILIAR)
@@ -190,34 +196,35 @@ def share(asked: Sequence[QueryTerm], counted: Sequence[bool]) -> float:
     return sum(each.idf for each, counts in zip(asked, counted, strict=True) if counts) / whole if whole else 0.0
 
 
-def query_terms(phrasing: Phrasing, tools: Tools, known: dict[tuple[str, bool], Mask] | None = None) -> tuple[QueryTerm, ...]:
+def query_terms(phrasing: Phrasing, tools: Tools, known: dict[tuple[str, bool], Selection] | None = None) -> tuple[QueryTerm, ...]:
     """Return the words that a phrasing asks for, and its identifiers as wholes: their parts may stand anywhere. `known` keeps what was looked up."""
-    keyword, known = tools.snapshot.keyword, {} if known is None else known
+    keyword, total, known = tools.snapshot.keyword, len(tools.snapshot.catalog), {} if known is None else known
     fields = tuple(field_weights(tools.settings.search_keyword).fields)
 
-    def holding(text: str, written: bool) -> Mask:
+    def holding(text: str, written: bool) -> Selection:
         if (text, written) not in known:
             found = keyword.holding(text, ("code",))
             known[text, written] = found if written else found | keyword.holding(text, fields)
         return known[text, written]
 
     words = {term.text: tuple(other.text for other in term.others) for term in phrasing.terms}
-    masks = [(text, np.logical_or.reduce([holding(form, False) for form in (text, *others)])) for text, others in sorted(words.items())]
-    masks += [(term.text, holding(term.text, True)) for term in phrasing.identifiers if term.weight > 1 and term.text not in words]
-    return tuple(QueryTerm(text, _idf(int(np.count_nonzero(mask)), len(mask)), mask) for text, mask in masks)
+    held = [(text, reduce(or_, [holding(form, False) for form in (text, *others)])) for text, others in sorted(words.items())]
+    held += [(term.text, holding(term.text, True)) for term in phrasing.identifiers if term.weight > 1 and term.text not in words]
+    return tuple(QueryTerm(text, _idf(len(chunks), total), chunks) for text, chunks in held)
 
 
-def grounding(cosines: Vector, asked: Sequence[QueryTerm]) -> float:
+def grounding(cosines: Vector, asked: Sequence[tuple[float, Mask]]) -> float:
     """Return how near, against the best chunk of a page, those come to the query that hold its words; 0 for a word that none holds.
 
-    The square of a word's idf is its weight: the rarest word says most about what is asked. A chunk without a vector counts as the best.
+    Of each word its idf and which of the page's chunks hold it. The square of the idf is its weight: the rarest word says most about what is
+    asked. A chunk without a vector counts as the best.
     """
-    best, whole = float(np.nanmax(cosines)), sum(each.idf**2 for each in asked)
+    best, whole = float(np.nanmax(cosines)), sum(idf**2 for idf, _ in asked)
     if best <= 0 or not whole:
         return 0.0
     near = np.nan_to_num(cosines, nan=best)
-    nearest = (float(near[each.holding].max(initial=0.0)) for each in asked)
-    return sum(each.idf**2 * cosine / best for each, cosine in zip(asked, nearest, strict=True)) / whole
+    nearest = (float(near[held].max(initial=0.0)) for _, held in asked)
+    return sum(idf**2 * cosine / best for (idf, _), cosine in zip(asked, nearest, strict=True)) / whole
 
 
 def _idf(frequency: int, total: int) -> float:

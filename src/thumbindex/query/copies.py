@@ -18,7 +18,7 @@ import numpy.typing as npt
 from thumbindex.compare.differences import differing, disagreement, kept_apart, leans, same_form, word_overlap
 from thumbindex.compare.likeness import BY_MEANING, by_letters, worth_reading
 from thumbindex.errors import UsageError
-from thumbindex.model import Candidate, Chunk, ChunkId, Document, DocumentId, Dropped
+from thumbindex.model import Candidate, Chunk, ChunkId, Document, Dropped
 from thumbindex.ports import Catalog, Duplicates, Matrix
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DeduplicateSettings, DedupSemanticSettings
@@ -384,8 +384,8 @@ def _folder_of(document: Document) -> tuple[str, str]:
 def _is_one_of_a_row(own: Candidate, catalog: Catalog) -> bool:
     """Tell whether two other notes of the folder have another text of the same form in the same place."""
     documents, at = catalog.documents, own.id - catalog.chunk_ids(own.document).start
-    near = range(max(0, own.document - BESIDE), min(len(documents), own.document + BESIDE + 1))
-    beside = [catalog.chunk_ids(DocumentId(n)) for n in near if n != own.document and _folder_of(documents[n]) == _folder_of(documents[own.document])]
+    near = catalog.beside(own.document, BESIDE)
+    beside = [catalog.chunk_ids(n) for n in near if _folder_of(documents[n]) == _folder_of(documents[own.document])]
     texts = {each.text for each in catalog.chunks([ChunkId(ids[at]) for ids in beside if len(ids) > at]).values()}
     return sum(same_form(own.chunk.text, text) for text in texts - {own.chunk.text}) > 1
 

@@ -117,7 +117,7 @@ def best_cosine(chunks: Sequence[ChunkId], vector: Vector | None, tools: Tools) 
     """Return the highest cosine of chunks with a query's vector; None where a vector is missing on either side."""
     if vector is None or not chunks:
         return None
-    cosines = tools.snapshot.vector.vectors(chunks) @ vector
+    cosines = tools.snapshot.vector.similarities(chunks, vector)
     return None if np.isnan(cosines).all() else round(float(np.nanmax(cosines)), _DIGITS)
 
 
@@ -128,22 +128,22 @@ def agreements(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> tuple
     found = []
     for each in search.ways:
         asked = query_terms(each, tools)
-        coverage = share(asked, [bool(term.holding[chunks].any()) for term in asked])
+        coverage = share(asked, [term.is_in(chunks) for term in asked])
         found.append(Agreement(each.name, each.text, best_cosine(chunks, each.vector, tools), round(coverage, _DIGITS)))
     return tuple(sorted(found, key=lambda each: -((each.cosine or 0.0) + each.coverage)))
 
 
 def term_fields(search: Search, groups: Sequence[Collection[ChunkId]], tools: Tools) -> list[dict[str, tuple[str, ...]]]:
     """Say for each group of chunks in which fields each of the query's terms stands; the word index is asked for one at a time."""
-    mask = np.zeros(len(tools.snapshot.catalog), dtype=np.bool_)
-    mask[[n for group in groups for n in group]] = True
+    chunks = sorted({n for group in groups for n in group})
+    within = tools.snapshot.catalog.only(chunks)
     boosts = field_weights(tools.settings.search_keyword).fields
     terms = all_terms(search.terms, [each.terms for each in search.phrasings])
     asked = [(each, name) for term in terms for each in (replace(term, others=()), *term.others) for name in boosts]
     asked += [(replace(term, others=()), "code") for term in all_identifiers(search)]
     held: dict[str, dict[str, set[ChunkId]]] = {}
     for term, name in asked:
-        found = tools.snapshot.keyword.search([replace(term, weight=1.0)], KeywordWeights({name: 1.0}), int(mask.sum()), mask)
+        found = tools.snapshot.keyword.search([replace(term, weight=1.0)], KeywordWeights({name: 1.0}), len(chunks), within)
         held.setdefault(term.text, {})[name] = {hit.chunk for hit in found.hits}
     return [{text: tuple(name for name, ids in by.items() if ids & set(group)) for text, by in held.items()} for group in groups]
 
@@ -230,8 +230,7 @@ def _verdict(document: Document, wanted: set[ChunkId], seen: History, answer: Se
     """Return what became of some chunks of a document; None where no retriever found them."""
     if not wanted:
         return "not_found", "", "it holds no text that could be found", None
-    mask = seen[0][1].mask
-    if mask is not None and not any(mask[n] for n in wanted):
+    if not seen[0][1].findable(list(wanted)):
         return "filtered", "", not_searched(document, wanted, answer, tools), None
     return _in_answer(wanted, seen, answer, tools) or _taken_out(wanted, seen, tools)
 
@@ -249,10 +248,10 @@ def not_searched(document: Document, wanted: Collection[ChunkId], answer: Search
         (Filters(since=filters.since), f"the filter `since` asks for {filters.since} or later; it is of {day}"),
         (Filters(until=filters.until), f"the filter `until` asks for {filters.until} or earlier; it is of {day}"),
     )
-    masks = [(tools.snapshot.catalog.select(one), reason) for one, reason in each]
-    masks += [(select([one], tools.snapshot), _asked(one, tags)) for one in answer.conditions]
-    for mask, reason in masks:
-        if mask is not None and not any(mask[n] for n in wanted):
+    narrowed = [(tools.snapshot.catalog.select(one), reason) for one, reason in each]
+    narrowed += [(select([one], tools.snapshot), _asked(one, tags)) for one in answer.conditions]
+    for within, reason in narrowed:
+        if within is not None and not within.among(list(wanted)).any():
             return reason
     return "it only repeats other chunks of the document, which are found for it"
 

@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
-import numpy as np
-
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind
-from thumbindex.ports import Catalog, Mask
-from thumbindex.query.stage import Claim, Search, Tools, once_a_catalog
-from thumbindex.text import bare_name, bare_names, words
+from thumbindex.ports import Catalog, Selection
+from thumbindex.query.retrieve import chunks_of
+from thumbindex.query.stage import Claim, Search, Tools
+from thumbindex.text import bare_name, words
 
 MOST_NOTES = 3
 """Notes that have one heading: of a commoner one nobody says which is meant."""
@@ -80,7 +79,7 @@ def _chunk_of(document: DocumentId, claim: Claim, best: Candidate | None, search
     if claim.chunk is not None:
         return claim.chunk
     catalog = tools.snapshot.catalog
-    ids = [ChunkId(n) for n in catalog.chunk_ids(document) if search.mask is None or search.mask[n]]
+    ids = search.findable(chunks_of(document, tools))
     if claim.heading:
         under = (n for n, above in catalog.headings(ids).items() if any(spelled(claim.heading, each) is not None for each in above[1:]))
         if (found := next(under, None)) is not None:
@@ -91,53 +90,18 @@ def _chunk_of(document: DocumentId, claim: Claim, best: Candidate | None, search
 # ------------------------------------------------------------------ which notes
 
 
-class DocumentNames:
-    """What documents are called by their files, titles and aliases: a query is compared with the names of about its length.
-
-    Those in ASCII are folded when a query of their length comes: all of a hundred thousand would take a snapshot's first query half a second.
-    """
-
-    def __init__(self, documents: Sequence[Document]) -> None:
-        self._documents = documents
-        # which of its document's names each is, and of which document: by length, below zero that of the letters, where these are not ASCII
-        self._called: dict[int, list[int]] = {}
-        self._folded: dict[int, frozenset[str]] = {}
-        called = [(at * len(documents) + number, name) for number, document in enumerate(documents) for at, name in enumerate(_names_of(document))]
-        others = [(key, name) for key, name in called if not name.isascii()]
-        lengths = {key: -1 - len(letters) for (key, _), letters in zip(others, bare_names([name for _, name in others]), strict=True)}
-        for key, name in called:
-            self._called.setdefault(lengths.get(key) or len(name), []).append(key)
-
-    def bearers(self, name: str) -> dict[DocumentId, Claim]:
-        """Return the documents that bear a name, or lie at it as at a path, each with its best claim."""
-        parts = [part for part in _ABOVE.sub("", name.replace("\\", "/")).split("/") if part]
-        last = parts[-1] if parts else ""
-        found = sorted({n for form in {name, last, last.rpartition(".")[0] or last} for n in self._alike(form)})
-        if len(found) > MOST_ALIKE:
-            whole = "/".join(parts).casefold()
-            found = [n for n in found if self._documents[n].path.casefold().startswith(whole)] + found[:MOST_ALIKE]
-        claims = ((DocumentId(n), min(_claims(self._documents[n], name, parts), default=None)) for n in found)
-        return {n: claim for n, claim in claims if claim}
-
-    def _alike(self, name: str) -> Iterator[int]:
-        """Yield the documents with a name of the same letters: signs that were left out may make it longer."""
-        key = bare_name(name)
-        longest = len(name) + len(key) // 3 + MOST_SIGNS
-        for length in (each for each in (-1 - len(key), *range(len(key), longest + 1)) if each in self._called):
-            if length not in self._folded:
-                self._folded[length] = frozenset(self._keys(length))
-            if key in self._folded[length]:
-                numbers = (n % len(self._documents) for n in self._called[length])
-                yield from (n for n, each in zip(numbers, self._keys(length), strict=True) if each == key)
-
-    def _keys(self, length: int) -> list[str]:
-        """Return the letters of all names of a length."""
-        parts = (divmod(n, len(self._documents)) for n in self._called[length])
-        return bare_names([_names_of(self._documents[number])[at] for at, number in parts])
-
-
-def _names_of(document: Document) -> tuple[str, ...]:
-    return (_stem(document.path.rpartition("/")[2]), document.title, *document.aliases)
+def documents_called(name: str, catalog: Catalog) -> dict[DocumentId, Claim]:
+    """Return the documents that bear a name, or lie at it as at a path, each with its best claim: names of the same letters are looked at."""
+    parts = [part for part in _ABOVE.sub("", name.replace("\\", "/")).split("/") if part]
+    last = parts[-1] if parts else ""
+    forms = {name, last, last.rpartition(".")[0] or last}
+    letters = {form: bare_name(form) for form in forms}
+    found = sorted({n for form, key in letters.items() for n in catalog.named(key, len(form) + len(key) // 3 + MOST_SIGNS)})
+    if len(found) > MOST_ALIKE:
+        whole = "/".join(parts).casefold()
+        found = [n for n in found if catalog.documents[n].path.casefold().startswith(whole)] + found[:MOST_ALIKE]
+    claims = ((n, min(_claims(catalog.documents[n], name, parts), default=None)) for n in found)
+    return {n: claim for n, claim in claims if claim}
 
 
 def _stem(file: str) -> str:
@@ -201,19 +165,6 @@ def documents_named(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
     return found
 
 
-def documents_called(name: str, catalog: Catalog) -> dict[DocumentId, Claim]:
-    """Return the documents that bear a name, or lie at it as at a path, each with its best claim."""
-    found: dict[DocumentId, Claim] = {}
-    offset = 0
-    for folder in catalog.folders:
-        found |= {DocumentId(n + offset): claim for n, claim in _document_names(folder).bearers(name).items()}
-        offset += len(folder.documents)
-    return found
-
-
-_document_names = once_a_catalog(lambda catalog: DocumentNames(catalog.documents))
-
-
 # ------------------------------------------------------------------ which headings
 
 
@@ -226,7 +177,7 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
     asked = [each.heading if not each.name else each.name for each in references(search.query.text) if not (each.name and each.heading)]
     under: dict[int, dict[DocumentId, list[ChunkId]]] = {0: {}, 1: {}}
     for text in asked:
-        headed = catalog.headings(_under_words(text, search.mask, tools))
+        headed = catalog.headings(_under_words(text, search.within, tools))
         every = {heading for above in headed.values() for heading in above[1:]}
         meant = {heading: how for heading in every if (how := spelled(text, heading)) is not None}
         for n, above in headed.items():
@@ -245,17 +196,15 @@ def _headings(search: Search, tools: Tools) -> dict[DocumentId, Claim]:
     return {document: Claim(same, _ORDER[NameKind.HEADING], 0, NameKind.HEADING, chunk=ids[0]) for document, ids in found.items()}
 
 
-def _under_words(text: str, mask: Mask | None, tools: Tools) -> list[ChunkId]:
+def _under_words(text: str, within: Selection | None, tools: Tools) -> Sequence[ChunkId]:
     """Return the chunks that may be found under headings with all words of a text, those aside that no heading has; none where they are many."""
-    held = np.ones(len(tools.snapshot.catalog), dtype=np.bool_) if mask is None else mask
-    known = False
+    held: Selection | None = None
     found = set(words(text))
     asked = {word for word in found if len(word) > 1} or found  # "team s" is "team's"
     for word in sorted(asked, key=lambda each: (-len(each), each)):  # long ones are rare: mostly the first two leave nothing
-        holding = tools.snapshot.keyword.holding(word, ("headings",))
-        if holding.any():
-            held, known = held & holding, True
-            if not held.any():
+        if holding := tools.snapshot.keyword.holding(word, ("headings",)):
+            before = within if held is None else held
+            held = holding if before is None else before & holding
+            if not held:
                 return []
-    chunks: list[int] = np.flatnonzero(held).tolist() if known else []
-    return [ChunkId(n) for n in chunks] if len(chunks) <= MOST_UNDER else []
+    return held.first(MOST_UNDER) if held is not None and len(held) <= MOST_UNDER else []

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from thumbindex.model import ChunkId, Passage, Query, QueryKind, Step
-from thumbindex.ports import Mask
+from thumbindex.ports import Selection, Snapshot
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
-from thumbindex.query.filters import both, filter_index, listed, read_filters, select, shown_documents, undated, unmet_arguments
+from thumbindex.query.filters import both, is_shown, listed, read_filters, select, undated, unmet_arguments
 from thumbindex.query.names import documents_named, names
 from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
@@ -83,20 +81,19 @@ def run(query: Query, tools: Tools, clock: Callable[[], float], watch: StageObse
 
 def begin(query: Query, tools: Tools) -> Search:
     """Return a search with the query's terms, the filters typed in it, and which chunks may be found: what filters let through, and no repeats."""
-    snapshot, catalog = tools.snapshot, tools.snapshot.catalog
-    shown = shown_documents(query.filters, catalog)
-    typed = read_filters(query.text, snapshot, shown)
+    snapshot, catalog, hidden = tools.snapshot, tools.snapshot.catalog, query.filters.hidden
+    typed = read_filters(query.text, snapshot, hidden)
     given = catalog.select(query.filters)
-    unmet = unmet_arguments(query.filters, filter_index(catalog), lambda one: np.any(catalog.select(one)).item()) if given is not None else ()
-    mask = searchable(both(given, select(typed.conditions, snapshot)), snapshot.duplicates.repeated())
-    search = Search(replace(query, text=typed.text), typed.text, mask=mask, conditions=typed.conditions, unmet=(*unmet, *typed.unmet))
+    unmet = unmet_arguments(query.filters, catalog.near, lambda one: bool(catalog.select(one))) if given is not None else ()
+    within = searchable(both(given, select(typed.conditions, snapshot)), snapshot)
+    search = Search(replace(query, text=typed.text), typed.text, within=within, conditions=typed.conditions, unmet=(*unmet, *typed.unmet))
     if not typed.text.strip():
-        candidates, count = listed(mask, query.limit, catalog)
+        candidates, count = listed(within, query.limit, catalog)
         sure = {"confidence": 1.0, "confidence_level": "high"} if count else {"answerable": False}
         return replace(search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure)
-    search = replace(search, answerable=mask is None or np.any(mask).item())
+    search = replace(search, answerable=within is None or bool(within))
     terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages, snapshot.keyword.frequency)
-    named = {n: claim for n, claim in documents_named(typed.text, catalog).items() if shown is None or shown[n]}
+    named = {n: claim for n, claim in documents_named(typed.text, catalog).items() if is_shown(catalog.documents[n], hidden)}
     phrasings = tuple(each for name, text in phrasings_of(query) if (each := as_phrasing(name, text, tools)).terms)
     return replace(search, terms=terms, identifiers=identifiers, named=named, phrasings=phrasings)
 
@@ -116,11 +113,12 @@ def as_phrasing(name: str, text: str, tools: Tools) -> Phrasing:
     return Phrasing(name, text, *read_terms(text, tools.settings.search_code.whole, keyword.languages, keyword.frequency))
 
 
-def searchable(mask: Mask | None, repeated: Mask | None) -> Mask | None:
+def searchable(within: Selection | None, snapshot: Snapshot) -> Selection | None:
     """Take out what repeats another chunk of its document; None where all chunks may be found."""
+    repeated = snapshot.duplicates.repeated()
     if repeated is None:
-        return mask
-    return ~repeated if mask is None else mask & ~repeated
+        return within
+    return (snapshot.catalog.everything() if within is None else within) - repeated
 
 
 def finish(search: Search, tools: Tools) -> Search:

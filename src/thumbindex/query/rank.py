@@ -10,14 +10,14 @@ from datetime import date, timedelta
 from functools import lru_cache
 from heapq import nlargest
 from itertools import repeat
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from thumbindex.compare.differences import without_ending
 from thumbindex.language import ENGLISH, function_words, is_alphabetic, is_read, telling_words
-from thumbindex.model import Candidate, ChunkId, Document, DocumentId, Hit, RankedList, day_modified, day_of
-from thumbindex.ports import Embedder, Mask
+from thumbindex.model import Candidate, ChunkId, Document, DocumentId, Hit, RankedList, day_of
+from thumbindex.ports import Catalog, Embedder
 from thumbindex.query.stage import Search, Tools, once_a_catalog
 from thumbindex.settings import QuerySettings, RecencySettings
 from thumbindex.text import words
@@ -103,11 +103,8 @@ def reads(embedder: Embedder, language: str) -> bool:
 
 def reads_notes(tools: Tools) -> bool:
     """Tell whether the model reads at least half of the notes."""
-    counted = _languages(tools.snapshot.catalog)
-    return tools.embedder is not None and 2 * sum(n for language, n in counted.items() if reads(tools.embedder, language)) >= counted.total()
-
-
-_languages = once_a_catalog(lambda catalog: Counter(document.language for document in catalog.documents))
+    counted = tools.snapshot.catalog.languages
+    return tools.embedder is not None and 2 * sum(n for language, n in counted.items() if reads(tools.embedder, language)) >= sum(counted.values())
 
 
 def _holds_words(embedder: Embedder, language: str) -> bool:
@@ -223,7 +220,10 @@ ABOVE = 0.4
 HEADINGS = 8192
 """Headings whose words are remembered."""
 
-NOWHERE: Mapping[str, Mask] = {}
+Above = Mapping[str, Collection[ChunkId]]
+"""The candidates above which the index finds each word, by its stem here."""
+
+NOWHERE: Above = {}
 """What the index adds where all that it holds is English."""
 
 
@@ -235,7 +235,7 @@ def headings(search: Search, tools: Tools) -> Search:
     if not asked:
         return search
     settings = tools.settings
-    held = held_above(asked, tools)
+    held = held_above(asked, search.candidates, tools)
     family: dict[DocumentId, list[Candidate]] = defaultdict(list)
     for each in search.candidates:
         family[each.document].append(each)
@@ -244,12 +244,12 @@ def headings(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=tuple(sorted(scored, key=lambda each: (-each.score, each.id))))
 
 
-def raised(candidates: Collection[Candidate], asked: frozenset[str], spread: float, held: Mapping[str, Mask] = NOWHERE) -> list[Candidate]:
+def raised(candidates: Collection[Candidate], asked: frozenset[str], spread: float, held: Above = NOWHERE) -> list[Candidate]:
     """Score a document's chunks anew: as fusion did, by their share of the best one's, but the headings count in it."""
     best = max(each.score for each in candidates)
     if best <= 0:
         return list(candidates)
-    also = [frozenset(each for each, mask in held.items() if mask[candidate.id]) for candidate in candidates] if held else repeat(frozenset[str]())
+    also = [frozenset(each for each, above in held.items() if own.id in above) for own in candidates] if held else repeat(frozenset[str]())
     covered = [coverage(each.chunk.heading_path[1:], asked, more) for each, more in zip(candidates, also, strict=False)]
     if not any(covered):
         return list(candidates)
@@ -259,10 +259,13 @@ def raised(candidates: Collection[Candidate], asked: frozenset[str], spread: flo
     return [each.scored(best * (total / highest) ** spread) for each, total in zip(candidates, totals, strict=True)]
 
 
-def held_above(asked: Mapping[str, str], tools: Tools) -> Mapping[str, Mask]:
-    """Return above which chunks the index finds the words, by their stems here: it knows endings of other languages than English."""
-    keyword = tools.snapshot.keyword
-    return {own: keyword.holding(word, ("headings",)) for word, own in asked.items()} if keyword.languages else NOWHERE
+def held_above(asked: Mapping[str, str], candidates: Sequence[Candidate], tools: Tools) -> Above:
+    """Return above which candidates the index finds the words, by their stems here: it knows endings of other languages than English."""
+    keyword, ids = tools.snapshot.keyword, [each.id for each in candidates]
+    if not keyword.languages:
+        return NOWHERE
+    above = {own: keyword.holding(word, ("headings",)).among(ids).tolist() for word, own in asked.items()}
+    return {own: {n for n, is_held in zip(ids, held, strict=True) if is_held} for own, held in above.items()}
 
 
 def coverage(headings: Collection[str], asked: frozenset[str], held: frozenset[str] = frozenset()) -> float:
@@ -282,26 +285,33 @@ _AHEAD = timedelta(days=366)
 
 def recency(search: Search, tools: Tools) -> Search:
     """Raise scores by age, counted from the newest document: the same corpus gives the same answer on any day. What has no date does not age."""
-    catalog = tools.snapshot.catalog
-    ages = _ages(catalog)
-    raised = (raise_score(each, ages[each.document], tools.settings.recency) for each in search.candidates)
+    documents, span = tools.snapshot.catalog.documents, _span(tools.snapshot.catalog)
+    raised = (raise_score(each, span.age(documents[each.document]), tools.settings.recency) for each in search.candidates)
     return replace(search, candidates=best_first(raised))
 
 
-def days(documents: Sequence[Document]) -> list[date | None]:
-    """Return each document's day where it is known; one that is far after all modified times is a mistake."""
-    found = list(map(day_of, documents))
-    latest = max(map(day_modified, documents), default=date.min) + _AHEAD
-    if min(filter(None, found), default=latest) > latest:
-        return found  # images of systems keep no modified times: nothing to tell a mistake by
-    return [None if day and day > latest else day for day in found]
+class Span(NamedTuple):
+    """From which day ages are counted, and after which a day is a mistake."""
+
+    newest: date | None  # the newest document's day
+    last: date | None  # None where none is a mistake
+
+    def age(self, document: Document) -> int:
+        """Return how many days a document is older than the newest one; 0 where its day is unknown, or a mistake."""
+        day = day_of(document)
+        return (self.newest - day).days if day and self.newest and (self.last is None or day <= self.last) else 0
 
 
-def ages(documents: Sequence[Document]) -> list[int]:
-    """Return for each document how many days it is older than the newest one; 0 where its day is unknown."""
-    found = days(documents)
-    newest = max(filter(None, found), default=date.min)
-    return [(newest - day).days if day else 0 for day in found]
+def span_of(catalog: Catalog) -> Span:
+    """Return by what documents are aged; one whose day is far after all modified times is a mistake."""
+    first, written = catalog.days
+    last = (written or date.min) + _AHEAD
+    if first and first > last:
+        return Span(catalog.newest_day(None), None)  # images of systems keep no modified times: nothing to tell a mistake by
+    return Span(catalog.newest_day(last), last)
+
+
+_span = once_a_catalog(span_of)
 
 
 def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> Candidate:
@@ -312,9 +322,6 @@ def raise_score(candidate: Candidate, age: float, settings: RecencySettings) -> 
 def best_first(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Sort by score, ties by path, then line."""
     return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.id)))
-
-
-_ages = once_a_catalog(lambda catalog: ages(catalog.documents))
 
 
 def normalize(search: Search, tools: Tools) -> Search:

@@ -29,7 +29,7 @@ def search_keyword(search: Search, tools: Tools) -> Search:
     terms = all_terms(search.terms, [each.terms for each in search.phrasings])
     if not terms:
         return search
-    found = tools.snapshot.keyword.search(terms, field_weights(settings), settings.limit, search.mask)
+    found = tools.snapshot.keyword.search(terms, field_weights(settings), settings.limit, search.within)
     return replace(search, lists={**search.lists, "search_keyword": found})
 
 
@@ -65,7 +65,7 @@ def search_code(search: Search, tools: Tools) -> Search:
     if not identifiers:
         return search
     weights = KeywordWeights({"code": 1.0}, settings.k1, settings.b)
-    found = tools.snapshot.keyword.search(identifiers, weights, settings.limit, search.mask)
+    found = tools.snapshot.keyword.search(identifiers, weights, settings.limit, search.within)
     return replace(search, lists={**search.lists, "search_code": found})
 
 
@@ -78,7 +78,7 @@ def search_vector(search: Search, tools: Tools) -> Search:
     vectors = list(tools.embedder.embed_queries([own, *others])) if others else [tools.embedder.embed_query(own)]
     phrasings = tuple(replace(each, vector=vector) for each, vector in zip(search.phrasings, vectors[1:], strict=True))
     vector = middle(vectors) if others else vectors[0]
-    hits = tools.snapshot.vector.search(vector, settings.limit, search.mask)
+    hits = tools.snapshot.vector.search(vector, settings.limit, search.within)
     found = {**search.lists, "search_vector": RankedList(hits)}
     return replace(search, phrasings=phrasings, query_vector=vectors[0], vector=vector, lists=found)
 
@@ -132,16 +132,20 @@ def neighbors(seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings)
 def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:
     hits = []
     for document in sorted(scores, key=lambda d: (-scores[d], d)):
-        chunks = [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document) if search.mask is None or search.mask[n]]
-        if chunks:
+        if chunks := search.findable(chunks_of(document, tools)):
             hits.append(Hit(_best_chunk(chunks, search, tools), document, 1, scores[document]))
     return hits
+
+
+def chunks_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
+    """Return the chunks of a document, in the order of its lines."""
+    return [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
 
 
 def _best_chunk(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> ChunkId:
     """Return the nearest by meaning; where none has a vector the one that the words found first, else the document's first."""
     if search.vector is not None:
-        cosines = tools.snapshot.vector.vectors(chunks) @ search.vector
+        cosines = tools.snapshot.vector.similarities(chunks, search.vector)
         if not np.isnan(cosines).all():
             return chunks[int(np.nanargmax(cosines))]
     ranks = {hit.chunk: hit.rank for found in search.lists.values() for hit in reversed(found.hits)}
@@ -184,16 +188,18 @@ def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector
     """Score each document by the mean cosine of its best chunks, less a long one's luck; those chunks join the hits, scored with their neighbors."""
     scores: dict[DocumentId, float] = {}
     hits = {hit.chunk: hit.document for hit in found.hits}
-    chunks_of = {d: [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(d) if search.mask is None or search.mask[n]] for d in documents}
-    every = [n for chunks in chunks_of.values() for n in chunks]
-    cosines = np.round(tools.snapshot.vector.vectors(every) @ query, _DIGITS)
+    parts = {d: chunks_of(d, tools) for d in documents}
+    findable = set(search.findable([n for chunks in parts.values() for n in chunks]))
+    parts = {d: [n for n in chunks if n in findable] for d, chunks in parts.items()}
+    every = [n for chunks in parts.values() for n in chunks]
+    cosines = np.round(tools.snapshot.vector.similarities(every, query), _DIGITS)
     each = iter(cosines.tolist())
-    for document, chunks in chunks_of.items():
+    for document, chunks in parts.items():
         best = best_cosines(chunks, list(islice(each, len(chunks))), BEST_CHUNKS)
         if best:
             scores[document] = float(np.mean(list(best.values()))) - luck(len(chunks))
         hits.update(dict.fromkeys(best, document))
-    beside = with_neighbors(cosines, [len(chunks) for chunks in chunks_of.values()])
+    beside = with_neighbors(cosines, [len(chunks) for chunks in parts.values()])
     near = {chunk: score for chunk, score in zip(every, beside.tolist(), strict=True) if chunk in hits}
     ranked = sorted(hits, key=lambda chunk: (-near[chunk], chunk))
     return RankedList(tuple(Hit(chunk, hits[chunk], rank, near[chunk]) for rank, chunk in enumerate(ranked, 1)), scores)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from thumbindex.model import Candidate, ChunkId, Condition, DocumentId, Dropped, NameKind, Passage, Query, QueryKind, RankedList, Term, Unmet
-from thumbindex.ports import Catalog, Embedder, Mask, Reranker, Snapshot, Vector
+from thumbindex.ports import Catalog, Embedder, Reranker, Selection, Snapshot, Vector
 from thumbindex.settings import QuerySettings
 
 
@@ -54,7 +54,7 @@ class Search:
     identifiers: tuple[Term, ...] = ()  # whole identifiers and parts for search_code
     meaning: str = ""  # what is embedded, where that is not `text`
     equated: tuple[Equal, ...] = ()  # forms that were asked for, each with another one that counts as it
-    mask: Mask | None = None  # what the filters let through
+    within: Selection | None = None  # what may be found: what filters let through, without repeats; None where that is everything
     conditions: tuple[Condition, ...] = ()  # filters that were read in the query
     unmet: tuple[Unmet, ...] = ()  # filters, read or given, that no note meets
     undated: int = 0  # documents that `since` and `until` leave out of a short answer because no day of theirs is known
@@ -74,6 +74,12 @@ class Search:
     def ways(self) -> tuple[Phrasing, ...]:
         """All phrasings, the query's own words first."""
         return Phrasing("query", self.text, self.terms, self.identifiers, self.query_vector), *self.phrasings
+
+    def findable(self, chunks: Sequence[ChunkId]) -> Sequence[ChunkId]:
+        """Return those of some chunks that may be found."""
+        if self.within is None:
+            return chunks
+        return [n for n, is_found in zip(chunks, self.within.among(chunks).tolist(), strict=True) if is_found]
 
 
 @dataclass(frozen=True, slots=True)

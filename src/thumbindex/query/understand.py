@@ -16,7 +16,7 @@ from thumbindex.model import Abbreviation, ChunkId, Passage, QueryKind, Term
 from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix
 from thumbindex.query.rank import reads_notes
 from thumbindex.query.retrieve import KEYWORD_FIELDS
-from thumbindex.query.stage import Equal, Search, Tools, once_a_catalog
+from thumbindex.query.stage import Equal, Search, Tools
 from thumbindex.settings import ExpandSettings
 from thumbindex.text import STOP_WORDS, composed, fold, form_key, has_cjk, identifiers, spaced, split_identifier, visible, words
 
@@ -263,7 +263,7 @@ def correction(word: str, tools: Tools) -> str | None:
     keyword = tools.snapshot.keyword
     if keyword.frequency(word):
         return None
-    found = closest(word, keyword.words(), keyword.frequency)
+    found = closest(word, keyword.words, keyword.frequency)
     if found is None or not _found_by(word, _ANYWHERE, tools):
         return found
     # stemming forgives some mistakes (independeent), an embedding model does not; another ending is none
@@ -271,14 +271,13 @@ def correction(word: str, tools: Tools) -> str | None:
     return found if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools) else None
 
 
-def closest(word: str, lexicon: Mapping[str, int], frequency: Callable[[str], int] | None = None) -> str | None:
+def closest(word: str, lexicon: Callable[[range], Collection[str]], frequency: Frequency) -> str | None:
     """Return the nearest word by optimal string alignment (Damerau 1964), then first letter, frequency and alphabet; else two words.
 
-    A lexicon may count what was deleted, too: `frequency` says how many chunks hold a word now, and is asked for the nearest alone.
+    `lexicon` gives words by their lengths, and may give what was deleted, too: `frequency` says how many chunks hold a word now.
     """
-    frequency = frequency or (lambda known: lexicon.get(known, 0))
     limit = 2 if len(word) >= _TWO_EDITS else 1
-    near = [known for known in lexicon if -limit <= len(known) - len(word) <= limit]
+    near = list(lexicon(range(len(word) - limit, len(word) + limit + 1)))
     if len(word) < _FIRST_LETTER_UNSURE:
         near = [known for known in near if known[0] == word[0]]
     # Imported here: only for a word that no text holds.
@@ -292,13 +291,12 @@ def closest(word: str, lexicon: Mapping[str, int], frequency: Callable[[str], in
         if held:
             _, best = min(held)
             return None if distance == _DERIVED and word.startswith(best) else best
-    return _taken_apart(word, lexicon, frequency)
+    return _taken_apart(word, frequency)
 
 
-def _taken_apart(word: str, lexicon: Mapping[str, int], frequency: Callable[[str], int]) -> str | None:
+def _taken_apart(word: str, frequency: Frequency) -> str | None:
     cuts = ((word[:at], word[at:]) for at in range(_HALF, len(word) - _HALF + 1))
-    known = ((left, right) for left, right in cuts if min(lexicon.get(left, 0), lexicon.get(right, 0)) >= _FREQUENT)
-    counted = ((min(frequency(left), frequency(right)), f"{left} {right}") for left, right in known)
+    counted = ((min(frequency(left), frequency(right)), f"{left} {right}") for left, right in cuts)
     held, best = max(counted, key=lambda pair: (pair[0], pair[1]), default=(0, ""))
     return best if held >= _FREQUENT else None
 
@@ -329,7 +327,7 @@ def equate(search: Search, tools: Tools) -> Search:
     runs, keyword = list(plain_runs(search.text)), tools.snapshot.keyword
     stops = stops_of(search.text, keyword.languages)
     compounds = (*joined_compounds(runs, keyword, stops), *split_compounds(runs, keyword, stops))
-    found = [*other_forms(search.text, runs, _forms(tools.snapshot.catalog)), *compounds]
+    found = [*other_forms(search.text, runs, tools.snapshot.catalog.defined), *compounds]
     terms = tuple(with_others(term, found) for term in search.terms)
     identifiers = tuple(with_others(term, [each for each in found if " " not in each.other]) for term in search.identifiers)
     counted = {other.text for term in (*terms, *identifiers) for other in term.others}
@@ -369,11 +367,19 @@ def both_ways(defined: Mapping[Abbreviation, int]) -> Forms:
     return Forms(short, long)
 
 
-def other_forms(text: str, runs: Sequence[Sequence[str]], forms: Forms) -> list[Equal]:
-    """Return the other form of each one in a query: what most documents give; none where as many give another one."""
+def other_forms(text: str, runs: Sequence[Sequence[str]], defined: Callable[[Collection[str]], Mapping[Abbreviation, int]]) -> list[Equal]:
+    """Return the other form of each one in a query: what most documents give; none where as many give another one.
+
+    `defined` gives abbreviations by their short forms and the keys of their long ones.
+    """
     grams = {" ".join(run[at:end]) for run in runs for at in range(len(run)) for end in range(at + 1, min(at + _LONGEST, len(run)) + 1)}
     plurals = {f"{fold(short)}s": fold(short) for short in _PLURAL.findall(text)}
-    found = [(gram, forms.short.get(gram) or forms.short.get(plurals.get(gram, "")) or forms.long.get(form_key(gram))) for gram in sorted(grams)]
+    keys = {gram: form_key(gram) for gram in grams}
+    known = defined({*grams, *plurals.values(), *keys.values()})
+    if not known:
+        return []
+    forms = both_ways(defined({form for each in known for form in (each.short, form_key(each.long))}))  # how a long form is written, all tell
+    found = [(gram, forms.short.get(gram) or forms.short.get(plurals.get(gram, "")) or forms.long.get(keys[gram])) for gram in sorted(grams)]
     chosen = [(asked, clear_winner(votes)) for asked, votes in found if votes]
     return [Equal(asked, other) for asked, other in chosen if other and other not in grams]
 
@@ -406,7 +412,7 @@ def joined_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops
 def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex, stops: Mapping[str, float]) -> Iterator[Equal]:
     """Yield words that no text holds and that some write as two; `correct` has left those alone that the model knows: dropdown, drop-down."""
     for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) >= 2 * _LEAST_HALF and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, KEYWORD_FIELDS).any():
+        if len(word) >= 2 * _LEAST_HALF and word.isalpha() and not keyword.frequency(word) and not keyword.holding(word, KEYWORD_FIELDS):
             cuts = ((word[:at], word[at:]) for at in range(_LEAST_HALF, len(word) - _LEAST_HALF + 1))
             halves = (f"{left} {right}" for left, right in cuts if is_half(left, stops) and is_half(right, stops))
             known = (both for both in halves if all(map(keyword.frequency, both.split())))
@@ -441,9 +447,6 @@ def _brought(each: Equal, passage: Passage) -> bool:
     """Tell whether a passage has the other form and not the one that was asked for."""
     text = " ".join(words(visible("\n".join((passage.title, *passage.heading_path, passage.text)))))
     return f" {each.other}" in f" {text}" and f" {each.asked}" not in f" {text}"
-
-
-_forms = once_a_catalog(lambda catalog: both_ways(catalog.abbreviations))
 
 
 def expand(search: Search, tools: Tools) -> Search:

@@ -18,7 +18,7 @@ from thumbindex.compare.likeness import similarity
 from thumbindex.compare.tokens import DATE, NUMBER, reading, without_code
 from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Candidate, Chunk, ChunkId, Document, DocumentId, day_of
-from thumbindex.ports import Catalog
+from thumbindex.ports import Catalog, Documents
 from thumbindex.query.copies import dropped_for, near_copies, told_apart, with_places
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
@@ -172,7 +172,7 @@ def _newest(members: Sequence[int], others: Sequence[ChunkId], search: Search, t
 def _may_be_shown(chunk: ChunkId, best: Candidate, search: Search, tools: Tools) -> bool:
     """Tell whether a chunk that was not found may stand for one that was: let through by filters, and no other version of the page."""
     catalog = tools.snapshot.catalog
-    if search.mask is not None and not search.mask[chunk]:
+    if not search.findable([chunk]):
         return False
     mine, other = catalog.documents[best.document], catalog.documents[catalog.document_of(chunk)]
     return mine is not other and kinship(mine.path, other.path) not in {"version", "language"}
@@ -291,7 +291,7 @@ def variants(search: Search, tools: Tools) -> Search:
     return gather(search, tools, groups) if groups else search
 
 
-def _with_namesakes(members: Sequence[int], candidates: Sequence[Candidate], documents: Sequence[Document]) -> tuple[int, ...]:
+def _with_namesakes(members: Sequence[int], candidates: Sequence[Candidate], documents: Documents) -> tuple[int, ...]:
     """Return the positions of variants without those that the query names, too, unless they are a version or translation of the first."""
     first, *rest = members
     path = full_path(documents[candidates[first].document])

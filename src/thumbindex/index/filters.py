@@ -1,0 +1,203 @@
+"""Which documents filters let through, and what comes near a name that none of them has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import translate
+from functools import cached_property, lru_cache
+from unicodedata import normalize
+
+import numpy as np
+
+from thumbindex.model import Condition, Document, DocumentId, FilterField, Filters, day_of
+from thumbindex.ports import Documents, Mask
+from thumbindex.text import fold, fold_line, words
+
+_ESCAPED = re.compile(r"\\(.)")
+
+_SEPARATOR = re.compile(r"\\(?![*?!\[\]\\])")
+"""A backslash that takes no meaning from the character behind it: it stands between folders, as on Windows."""
+
+_SUFFIX = re.compile(r"\.\w+$")
+
+_WILD = re.compile(r"\*\.\w+$|[*?]")
+
+_NEAREST, _ALIKE = 20, 60.0
+"""Names that come near, before those of private notes are left out; and how alike they are at least, of 100 (by edits)."""
+
+
+class FilterIndex:
+    """What filters ask of documents: their tags, names and paths, folded when they are first asked for."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+
+    def meeting(self, condition: Condition) -> Mask:
+        """Tell which documents meet what is asked of their tags, path or title, case and accents aside; whether that excludes them is not asked."""
+        held, wanted = np.zeros(len(self._documents), dtype=np.bool_), fold_line(condition.value)
+        if condition.field in ("path", "file"):
+            wanted = wanted.replace("\\", "/")
+        if condition.field == "tag":
+            for tag, numbers in self._tags.items():
+                if f"{tag}/".startswith(f"{wanted}/"):
+                    held[numbers] = True
+        elif condition.field == "title":
+            asked = words(condition.value)
+            likely = (each for each in self._titles if not asked[0].isalnum() or asked[0] in each[1])
+            held[[n for n, _, name in likely if f" {' '.join(asked)} " in f" {' '.join(words(name))} "]] = True
+        else:
+            paths = self._files if condition.field == "file" else self._paths
+            glob, part = _glob(wanted) if "*" in wanted else None, wanted.removeprefix("./")
+            held[[n for n, path in enumerate(paths) if (glob.match(path) if glob else part in path)]] = True
+        return held
+
+    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
+        """Tell whether a document meets a condition that is none of the hidden ones (folder and path)."""
+        met = (self._documents[n] for n in np.flatnonzero(self.meeting(condition)).tolist())
+        return any((each.folder, each.path) not in hidden for each in met)
+
+    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+        """Return the tags, or the directories and paths, that are most like a value."""
+        return nearest(field, value, self._tag_names if field == "tag" else self._place_names) if field != "title" else ()
+
+    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
+        """Yield the documents that a name which comes near was taken from: their tag, directory or path."""
+        if field == "tag":
+            yield from (each for each in self._documents if any(f"{fold(tag)}/".startswith(f"{fold_line(name)}/") for tag in each.tags))
+        else:
+            yield from (each for each in self._documents if each.path == name or (name.endswith("/") and each.path.startswith(name)))
+
+    @cached_property
+    def _tags(self) -> Mapping[str, list[int]]:
+        numbers: dict[str, list[int]] = {}
+        for n, document in enumerate(self._documents):
+            for tag in document.tags:
+                numbers.setdefault(fold(tag), []).append(n)
+        return numbers
+
+    @cached_property
+    def _titles(self) -> Sequence[tuple[int, str, str]]:
+        return [(n, fold_line(name), name) for n, document in enumerate(self._documents) for name in (document.title, *document.aliases)]
+
+    @cached_property
+    def _paths(self) -> Sequence[str]:
+        return [fold_line(document.path) for document in self._documents]
+
+    @cached_property
+    def _files(self) -> Sequence[str]:
+        return [path.rpartition("/")[2] for path in self._paths]
+
+    @cached_property
+    def _tag_names(self) -> Mapping[str, str]:
+        return by_form("tag", _tags(self._documents))
+
+    @cached_property
+    def _place_names(self) -> Mapping[str, str]:
+        return by_form("path", _places(self._documents))
+
+
+@lru_cache(maxsize=256)
+def _glob(wanted: str) -> re.Pattern[str]:
+    return re.compile(translate(wanted))
+
+
+def newest_first(documents: Documents, numbers: Iterable[DocumentId]) -> list[DocumentId]:
+    """Return documents by their days, the newest first, those without one last; of one day by path."""
+
+    def key(n: DocumentId) -> tuple[int, str, str]:
+        day = day_of(documents[n])
+        return -day.toordinal() if day is not None else 1, documents[n].folder, documents[n].path
+
+    return sorted(numbers, key=key)
+
+
+def _form(path: str) -> str:
+    """Return by what paths are compared: without a suffix and slashes around them."""
+    return _SUFFIX.sub("", fold_line(path)).strip("/")
+
+
+def _tags(documents: Sequence[Document]) -> Sequence[str]:
+    """Return each tag, and what it is nested in, as it is first written."""
+    tags = dict.fromkeys(tag for document in documents for tag in document.tags)
+    return list(dict.fromkeys([*tags, *("/".join(tag.split("/")[:end]) for tag in tags for end in range(1, tag.count("/") + 1))]))
+
+
+def _places(documents: Sequence[Document]) -> Sequence[str]:
+    """Return each directory, with a slash behind it, and each document's path."""
+    paths = [document.path for document in documents]
+    directories = dict.fromkeys(path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/")
+    return [*directories, *paths]
+
+
+def by_form(field: FilterField, names: Sequence[str]) -> Mapping[str, str]:
+    """Return names by the form in which they are compared; of names of one form the first."""
+    form = fold_line if field == "tag" else _form
+    return {form(name): name for name in reversed(names)}
+
+
+def nearest(field: FilterField, value: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names (by their forms) that are most like a value, whole or by their last part."""
+    # Imported here: only for a name that no note has.
+    from rapidfuzz.fuzz import ratio
+    from rapidfuzz.process import extract
+
+    wanted = fold_line(value) if field == "tag" else _form(_WILD.sub("", value.replace("\\", "/")))
+    forms, scores = list(names), dict[int, float]()
+    for asked, compared in ((wanted, forms), (wanted.rpartition("/")[2], [form.rpartition("/")[2] for form in forms])):
+        for _, score, at in extract(asked, compared, scorer=ratio, processor=None, score_cutoff=_ALIKE, limit=_NEAREST):
+            scores[at] = max(score, scores.get(at, 0.0))
+    return tuple(names[forms[at]] for at in sorted(scores, key=lambda at: (-scores[at], forms[at]))[:_NEAREST])
+
+
+def passes(document: Document, filters: Filters) -> bool:
+    """Tell whether a document may be shown and passes path globs (any), tags (all, nested ones too) and the dates."""
+    if document.path in filters.without or (filters.hidden and (document.folder, document.path) in filters.hidden):
+        return False
+    if filters.path and not any(meets(glob, document.path) for glob in filters.path):
+        return False
+    tags = {fold(tag) for tag in document.tags} if filters.tag else ()
+    for wanted in (fold(tag.lstrip("#")) for tag in filters.tag):
+        if not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in tags):
+            return False
+    if filters.since is None and filters.until is None:
+        return True
+    day = day_of(document)
+    return day is not None and (filters.since is None or day >= filters.since) and (filters.until is None or day <= filters.until)
+
+
+@lru_cache(maxsize=256)
+def _read_glob(glob: str) -> tuple[list[list[re.Pattern[str]]], bool]:
+    """Read a glob as git does: the names between one `**` and the next, and whether only what lies below them is meant.
+
+    One that begins with a star and has no slash is met at any depth, any other one from the folder's root.
+    """
+    glob = _SEPARATOR.sub("/", normalize("NFC", glob))
+    anywhere = glob.startswith("*") and "/" not in glob.rstrip("/")
+    names = [name for name in glob.split("/") if name]
+    runs: list[list[re.Pattern[str]]] = [[], []] if anywhere else [[]]
+    for name in names:
+        if name == "**":
+            runs.append([])
+        else:  # fnmatch knows `[*]` and `[!`, not `\*` and `[^`
+            runs[-1].append(re.compile(translate(_ESCAPED.sub(r"[\1]", name).replace("[^", "[!"))))
+    return runs, glob.endswith("/") or (any(runs) and names[-1] == "**")
+
+
+def meets(glob: str, path: str) -> bool:
+    """Tell whether a glob meets a path, or a folder that it is in, in time that grows with the path: anybody may send one.
+
+    `pathspec` would tell as well; seven characters make its expressions take a fifth of a second a path.
+    """
+    runs, is_below = _read_glob(glob)
+    names, at = normalize("NFC", path).split("/"), 0  # macOS may keep letters and accents apart
+    for number, run in enumerate(runs):  # the first stands at the root, each other one as early as it can
+        last = len(names) - len(run) if number else min(0, len(names) - len(run))
+        starts = (
+            start for start in range(at, last + 1) if all(part.match(name) for part, name in zip(run, names[start : start + len(run)], strict=True))
+        )
+        start = next(starts, None)
+        if start is None:
+            return False
+        at = start + len(run)
+    return not is_below or max(at, 1) < len(names)
