@@ -21,7 +21,7 @@ UV := $(BIN)/uv pip install --compile-bytecode $(CONSTRAINTS) --build-constraint
 # torch goes in first and alone, by pip: the pinned version is found as a CPU build where one is offered.
 .venv/installed: .venv/base
 	$(BIN)/$(PIP) --quiet torch==2.13.0
-	$(UV) --quiet --python $(BIN)/python --editable '.[dev,models,plots,weights]' || $(BIN)/$(PIP) --quiet --editable '.[dev,models,plots,weights]'
+	$(UV) --quiet --python $(BIN)/python --editable '.[dev,models,plots,postgres,weights]' || $(BIN)/$(PIP) --quiet --editable '.[dev,models,plots,postgres,weights]'
 	touch $@
 
 # Index this project's own documentation and ask it a question.

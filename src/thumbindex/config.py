@@ -21,7 +21,7 @@ from platformdirs import user_config_path
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.process import current_folder
 from thumbindex.settings import STAGE_NAMES, Config
-from thumbindex.text import one_line
+from thumbindex.text import one_line, without_password
 
 FOLDER_FILE = "thumbindex.toml"
 """The only file of a vault that is read as configuration; a `config.toml` there belongs to someone else."""
@@ -364,7 +364,7 @@ def _taken(key: Key, value: Any, place: Callable[[], str], only: tuple[str, ...]
 def _read_override(override: str) -> dict[Key, Any]:
     key, equals, written = override.partition("=")
     key = key.strip()
-    where = f"--set {override}"
+    where = f"--set {without_password(override)}"
     if not equals:
         raise ConfigError(f"{where}: write it as TABLE.KEY=VALUE, for example query.limit=10.")
     known = settings().get(Key(key))

@@ -8,7 +8,8 @@ ThumbindexError
 ├── StorageError            the index on disk
 │   ├── IndexBusyError      another process holds the writer's lock: wait, it is not damage
 │   ├── IndexDamagedError   a file that cannot be read as what it is, or is of an earlier schema: it is built anew
-│   └── IndexTooNewError    written by a later version of thumbindex
+│   ├── IndexTooNewError    written by a later version of thumbindex
+│   └── EngineError         the database that folders are published to cannot be used as it is
 └── ModelError              a model that cannot be had; keyword search goes on
 """
 
@@ -47,6 +48,10 @@ class IndexDamagedError(StorageError):
 
 class IndexTooNewError(StorageError):
     """The index was written by a later version."""
+
+
+class EngineError(StorageError):
+    """The database that folders are published to cannot be reached, or not be used as it is."""
 
 
 class ModelError(ThumbindexError):

@@ -151,6 +151,17 @@ class IndexSettings:
     duplicates: DuplicatesSettings = field(default_factory=DuplicatesSettings)
 
 
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """A PostgreSQL database for many folders and many servers ([how it is run](scale.md)); it needs the extra `postgres`."""
+
+    url: str = setting(
+        "",
+        "the database that folders are published to and servers read from, as postgresql://user@host/name; "
+        "a password is better kept in PGPASSFILE or a service file",
+    )
+
+
 # ------------------------------------------------------------------ query
 
 
@@ -402,6 +413,7 @@ class Config:
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     encode: EncodeSettings = field(default_factory=EncodeSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
     query: QuerySettings = field(default_factory=QuerySettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
     about: Mapping[str, str] = field(default_factory=dict)  # by folder, what it holds, in the owner's words

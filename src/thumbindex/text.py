@@ -25,6 +25,12 @@ CJK = (
     "\uac00-\ud7af"  # syllables of Korean
 )
 
+_PASSWORDS = (
+    re.compile(r"(\bpostgres(?:ql)?://)\S*(?=@)", re.I),  # to the last @: one within a password may not be written as %40
+    re.compile(r"(\b(?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&'\"`]+)", re.I),
+)
+"""Where the address of a database holds one: before its host, and as one of its parameters."""
+
 _WORD = re.compile(rf"[{CJK}]+|(?:(?![{CJK}])[^\W_])+(?:['’](?:(?![{CJK}])[^\W_])+)*")
 _LETTER = rf"(?:(?![{CJK}])[^\W_]|[\u0300-\u036f])"  # an accent may stand apart from its letter
 _WRITTEN = re.compile(rf"[{CJK}]+|{_LETTER}+(?:['’]{_LETTER}+)*")
@@ -270,6 +276,13 @@ def _reach(costs: list[float]) -> int:
 def one_line(text: str) -> str:
     """Return a name, heading or reason as part of one line of ours, whatever characters it is made of."""
     return _BREAKS.sub(" ", text)
+
+
+def without_password(text: str) -> str:
+    """Return a message without who asks a database, and with which password, in the addresses that it quotes."""
+    for pattern in _PASSWORDS:
+        text = pattern.sub(r"\1…", text)
+    return text
 
 
 def plural(count: int, noun: str) -> str:

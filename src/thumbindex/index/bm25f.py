@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +15,26 @@ import numpy.typing as npt
 from thumbindex.ports import KeywordWeights, Mask
 
 Floats = npt.NDArray[np.float32]
+Positions = npt.NDArray[np.int64]
+
+MOST_DOCUMENTS = 1_000
+"""Documents whose own scores a question gets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """One term's postings in one field: ascending positions, and how often the term stands there."""
 
-    rows: npt.NDArray[np.int32]  # thousands of columns are kept, and no folder has two thousand million chunks
+    rows: npt.NDArray[np.signedinteger[Any]]  # of 32 bits where thousands of columns are kept: no folder has two thousand million chunks
     frequencies: Floats
     whole: bool  # positions are documents', not chunks'
+
+
+class Totals(NamedTuple):
+    """How many chunks and documents a folder has, however few of them are scored."""
+
+    chunks: int
+    documents: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,10 +78,14 @@ def either(columns: Sequence[Column]) -> Column:
 
 
 class Scorer:
-    """Adds up one query's terms. Each document field stands on every chunk of its document."""
+    """Adds up one query's terms. Each document field stands on every chunk of its document.
 
-    def __init__(self, document_ids: npt.NDArray[np.int64], documents: int, weights: KeywordWeights, lengths: Callable[[str], Lengths]) -> None:
+    It scores a whole folder, or as much of it as holds any of the terms: `totals` are the folder's either way.
+    """
+
+    def __init__(self, document_ids: Positions, documents: int, totals: Totals, weights: KeywordWeights, lengths: Callable[[str], Lengths]) -> None:
         self._of = document_ids
+        self._totals = totals
         self._weights = weights
         self._lengths = lengths
         self._chunk_scores = np.zeros(len(document_ids), dtype=np.float32)
@@ -88,9 +103,10 @@ class Scorer:
                     self._merge(self._lengths(field), column, self._weights.fields[field], chunk, document)
             if whole and document.any():
                 chunk += document[self._of]
-        idf = _idf(int(np.count_nonzero(chunk)), len(chunk))
+        idf = _idf(int(np.count_nonzero(chunk)), self._totals.chunks)
         self._chunk_scores += weight * idf * _saturated(chunk, self._weights.k1)
-        self._document_scores += weight * _idf(int(np.count_nonzero(document)), len(document)) * _saturated(document, self._weights.k1)
+        document_idf = _idf(int(np.count_nonzero(document)), self._totals.documents)
+        self._document_scores += weight * document_idf * _saturated(document, self._weights.k1)
         self._covered += weight * idf * (chunk > 0)
         self._asked += weight * idf
         self._held.append((name, chunk > 0))
@@ -103,17 +119,29 @@ class Scorer:
             return
         chunk[column.rows] += boost * column.frequencies / _length_norm(lengths.rows[column.rows], lengths.mean, b)
         summed = np.bincount(self._of[column.rows], weights=column.frequencies, minlength=len(document)).astype(np.float32)
-        document += boost * summed / _length_norm(lengths.documents, lengths.documents_mean, b)
+        held = np.flatnonzero(summed)
+        document[held] += boost * summed[held] / _length_norm(lengths.documents[held], lengths.documents_mean, b)
+
+    def chunk_scores(self) -> Floats:
+        """Return each chunk's score."""
+        return self._chunk_scores * (1 - self._weights.coverage + self._weights.coverage * self._shares())
+
+    def document_scores(self) -> Floats:
+        """Return each document's own score."""
+        return self._document_scores
+
+    def coverage(self, chunks: Sequence[int]) -> tuple[list[float], list[tuple[str, ...]]]:
+        """Return the idf share that each of some chunks covers, and the terms it holds."""
+        share = self._shares()
+        return [float(share[n]) for n in chunks], [tuple(name for name, held in self._held if held[n]) for n in chunks]
 
     def best_chunks(self, limit: int, mask: Mask | None) -> tuple[tuple[list[int], list[float]], list[float], list[tuple[str, ...]]]:
         """Return positions and scores of the best chunks (ties by position), the idf share that each covers, and the terms it holds."""
-        share = self._covered / self._asked if self._asked else self._covered
-        scores = self._chunk_scores * (1 - self._weights.coverage + self._weights.coverage * share)
+        scores = self.chunk_scores()
         best = _best(scores if mask is None else np.where(mask, scores, 0), limit)
-        matched = [tuple(name for name, held in self._held if held[n]) for n in best]
-        return (best, [float(scores[n]) for n in best]), [float(share[n]) for n in best], matched
+        return (best, [float(scores[n]) for n in best]), *self.coverage(best)
 
-    def documents(self, mask: Mask | None, limit: int = 1000) -> list[tuple[int, float]]:
+    def documents(self, mask: Mask | None, limit: int = MOST_DOCUMENTS) -> list[tuple[int, float]]:
         """Return the best documents with their scores."""
         scores = self._document_scores
         if mask is not None:
@@ -122,12 +150,21 @@ class Scorer:
             scores = np.where(allowed, scores, 0)
         return [(n, float(scores[n])) for n in _best(scores, limit)]
 
+    def _shares(self) -> Floats:
+        return self._covered / self._asked if self._asked else self._covered
 
-def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
+
+def leaders(scores: npt.NDArray[Any], limit: int) -> Positions:
+    """Return the positions, ascending, of the best scores above 0: so many, and all that equal the last of them."""
     found = np.flatnonzero(scores > 0)
     if len(found) > limit:
         bar = np.partition(scores[found], -limit)[-limit]
         found = found[scores[found] >= bar]
+    return found
+
+
+def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
+    found = leaders(scores, limit)
     return [int(n) for n in found[np.lexsort((found, -scores[found]))][:limit]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -47,6 +47,10 @@ class Clusters:
         first, last = np.searchsorted(self._sorted, [self._labels[at], self._labels[at] + 1])
         found: list[int] = self._members[self._order[first:last]].tolist()
         return found
+
+    def labeled(self) -> Iterator[tuple[int, int]]:
+        """Yield each member with the first one of its group."""
+        return zip(self._members.tolist(), self._members[self._labels].tolist(), strict=True)
 
 
 def _least_connected(ends: Positions, count: int) -> Positions:
@@ -202,6 +206,10 @@ class StoreDuplicates(Duplicates):
             found = places.get(first, []), places.get(second, [])
             if verdict == "same" and all(found):
                 yield from ((found[0][0], n) for n in (*found[0][1:], *found[1]) if n != found[0][0])
+
+    def members(self) -> Iterator[tuple[int, int]]:
+        """Yield each chunk that is in a cluster, with the first one of its cluster: as positions."""
+        return self._clusters.labeled()
 
     def repeated(self) -> Selection | None:
         """Return the chunks that repeat another one of their document; None where there are none."""

@@ -90,11 +90,11 @@ class FilterIndex:
 
     @cached_property
     def _tag_names(self) -> Mapping[str, str]:
-        return by_form("tag", _tags(self._documents))
+        return by_form("tag", tag_names(tag for document in self._documents for tag in document.tags))
 
     @cached_property
     def _place_names(self) -> Mapping[str, str]:
-        return by_form("path", _places(self._documents))
+        return by_form("path", place_names([document.path for document in self._documents]))
 
 
 @lru_cache(maxsize=256)
@@ -117,15 +117,14 @@ def _form(path: str) -> str:
     return _SUFFIX.sub("", fold_line(path)).strip("/")
 
 
-def _tags(documents: Sequence[Document]) -> Sequence[str]:
-    """Return each tag, and what it is nested in, as it is first written."""
-    tags = dict.fromkeys(tag for document in documents for tag in document.tags)
+def tag_names(written: Iterable[str]) -> Sequence[str]:
+    """Return each tag, and what it is nested in, as it is first written; they come by their documents' paths."""
+    tags = dict.fromkeys(written)
     return list(dict.fromkeys([*tags, *("/".join(tag.split("/")[:end]) for tag in tags for end in range(1, tag.count("/") + 1))]))
 
 
-def _places(documents: Sequence[Document]) -> Sequence[str]:
-    """Return each directory, with a slash behind it, and each document's path."""
-    paths = [document.path for document in documents]
+def place_names(paths: Sequence[str]) -> Sequence[str]:
+    """Return each directory, with a slash behind it, and each of these paths of documents."""
     directories = dict.fromkeys(path[: at + 1] for path in paths for at, letter in enumerate(path) if letter == "/")
     return [*directories, *paths]
 

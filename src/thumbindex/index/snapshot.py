@@ -15,6 +15,7 @@ from thumbindex.index.stamp import read_stamp, refuse_lost, stamp_text
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import FaissVectorIndex, VectorView
 from thumbindex.index.words import WhooshKeywordIndex
+from thumbindex.model import ChunkId
 from thumbindex.ports import Matrix, Snapshot
 from thumbindex.text import text_key
 
@@ -36,6 +37,16 @@ class Opened:
     whole: bool  # not between a batch's two commits
     fingerprint: str
     model: str
+
+    @property
+    def lost(self) -> frozenset[ChunkId]:
+        """The chunks that were asked for and whose texts are nowhere any more."""
+        return self.catalog.lost
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+        return len(self.catalog.paths)
 
     def is_current(self, store: Store, places: Places) -> bool:
         """Tell whether the index is still as it was opened."""

@@ -33,7 +33,7 @@ from thumbindex.model import (
     Section,
 )
 from thumbindex.ports import Matrix, Vector
-from thumbindex.text import embedded_text, text_key
+from thumbindex.text import embedded_text, text_digest, text_key
 
 _LOG = logging.getLogger(__name__)
 
@@ -230,12 +230,12 @@ class Store(Database):
             raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return {row[0]: Section(*row[1:5]) for row in found}
 
-    def section_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the path and the text of every section; no more than those of some documents are loaded at once."""
+    def paths_with_digests(self, digests: Collection[str]) -> set[str]:
+        """Return the paths of documents with a section whose text has one of these digests: all are read, those of some documents at once."""
         ids = [row for (row,) in self.fetch("SELECT id FROM documents ORDER BY path")]
         sql = "SELECT d.path, s.text FROM sections s JOIN documents d ON d.id = s.document WHERE d.id IN ({})"
-        for start in range(0, len(ids), _DOCUMENTS_AT_ONCE):
-            yield from self.fetch_in(sql, ids[start : start + _DOCUMENTS_AT_ONCE])
+        parts = (self.fetch_in(sql, ids[start : start + _DOCUMENTS_AT_ONCE]) for start in range(0, len(ids), _DOCUMENTS_AT_ONCE))
+        return {path for rows in parts for path, text in rows if text_digest(text) in digests}
 
     # -------------------------------------------------------------- columns of all chunks
 

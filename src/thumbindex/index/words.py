@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from whoosh.filedb.filestore import FileStorage
 from whoosh.index import TOC
 
 from thumbindex.index.analysis import DOCUMENT_FIELDS, chunk_words, document_words, stems
-from thumbindex.index.bm25f import Column, Lengths, Scorer, either, merged
+from thumbindex.index.bm25f import Column, Lengths, Scorer, Totals, either, merged
 from thumbindex.index.catalog import Positions, StoreCatalog, positions_of
 from thumbindex.index.files import writing
 from thumbindex.index.segments import INDEX_NAME, Segment, SegmentWriter
@@ -28,7 +28,10 @@ from thumbindex.text import words
 Stems = tuple[str, ...]
 """Under what a word is kept: English's stem first, then that of each other language which the index holds; a form of code alone."""
 
-_NOWHERE = tuple(Column(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), whole) for whole in (False, True))
+PHRASE_FIELDS = ("body", "headings", "title", "aliases")
+"""Where the words of a phrase must stand."""
+
+NOWHERE = tuple(Column(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32), whole) for whole in (False, True))
 """The columns of words that stand nowhere: most do not in most fields."""
 
 COLUMNS_KEPT = 2_000
@@ -39,6 +42,99 @@ FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
 
 ROWS: dict[Pause, int] = {"moment": 256, "while": 1000, "leisure": 4000}
 """Rows that are merged at most: a thousand take about half a second."""
+
+
+class TermColumns:
+    """Makes columns of the words that a question asks for, of whatever an index has by field and stem.
+
+    `postings` gives a stem's column in a field, `phrase` the positions at which stems stand there one after the other.
+    """
+
+    def __init__(self, languages: Collection[str], postings: Callable[[str, str], Column], phrase: Callable[[str, Sequence[str]], Positions]) -> None:
+        self._languages = sorted(languages)
+        self._postings, self._phrase = postings, phrase
+        self._columns: dict[tuple[str, tuple[Stems, ...]], Column] = {}
+
+    def of_terms(self, terms: Sequence[Term], fields: Collection[str]) -> Iterator[tuple[Term, dict[str, Column]]]:
+        """Yield each word of terms that is not yet among them, with the term that it is of and its columns by field."""
+        added = set()
+        for term in terms:
+            for own in self.analyzed(term.text, fields):
+                if own not in added:
+                    added.add(own)
+                    yield term, {name: self._with_others(name, own, term) for name in fields}
+
+    def analyzed(self, text: str, fields: Collection[str]) -> Sequence[Stems]:
+        """Return the words of a text as they are kept in some fields: code as it is written."""
+        return [(text,)] if "code" in fields else self._stems(text)
+
+    def column(self, name: str, own: Stems) -> Column:
+        """Return the column of a word in a field."""
+        return self._kept(name, [own], lambda: either([self._postings(name, each) for each in own]))
+
+    def form(self, name: str, form: str) -> Column:
+        """Return the column of a word, or of words that stand one after the other; code is kept without places, and has no such."""
+        found = self.analyzed(form, (name,))
+        if len(found) == 1:
+            return self.column(name, found[0])
+
+        def phrase() -> Column:
+            rows = np.unique(self._positions(name, found))
+            return Column(rows, np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
+
+        return self._kept(name, found, phrase)
+
+    def phrase(self, text: str) -> dict[str, Positions]:
+        """Return where the words of a text stand one after the other, by field."""
+        asked = self._stems(text)
+        return {name: self._positions(name, asked) for name in PHRASE_FIELDS}
+
+    def _stems(self, text: str) -> list[Stems]:
+        return [stems(word, self._languages) for word in words(text)]
+
+    def _with_others(self, name: str, own: Stems, term: Term) -> Column:
+        """Return a term's column, the postings of its other forms in it, each by its weight."""
+        others = [(self.form(name, other.text), other.weight) for other in term.others]
+        return merged([(self.column(name, own), 1.0), *others]) if others else self.column(name, own)
+
+    def _positions(self, name: str, phrase: Sequence[Stems]) -> Positions:
+        """Return where the chunks or documents stand that hold a phrase in a field: a text has one language for all of its words."""
+        most = max(map(len, phrase), default=0)
+        variants = {tuple(each[n] if n < len(each) else each[0] for each in phrase) for n in range(most)}
+        found = [self._phrase(name, variant) for variant in variants]
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+    def _kept(self, name: str, phrase: Sequence[Stems], compose: Callable[[], Column]) -> Column:
+        key = (name, tuple(phrase))
+        if key not in self._columns:
+            column = compose()
+            if len(self._columns) >= COLUMNS_KEPT:
+                del self._columns[next(iter(self._columns))]
+            self._columns[key] = column
+        return self._columns[key]
+
+
+class _SegmentPostings:
+    """The postings of segments at a catalog's positions; `position` has one for each of their rows, -1 where it does not count."""
+
+    def __init__(self, segments: Sequence[Segment], offsets: Sequence[int], position: Positions) -> None:
+        self._parts, self._position = tuple(zip(segments, offsets, strict=False)), position
+
+    def column(self, name: str, text: str) -> Column:
+        """Make a term's column of its postings in all segments."""
+        parts = ((offset, *segment.field(name).postings(text)) for segment, offset in self._parts)
+        found = [(offset + numbers, counts.astype(np.float32)) for offset, numbers, counts in parts if len(numbers)]
+        if not found:
+            return NOWHERE[name in DOCUMENT_FIELDS]
+        rows = self._position[np.concatenate([numbers for numbers, _ in found])]
+        order = np.argsort(rows, kind="stable")
+        order = order[rows[order] >= 0]
+        return Column(rows[order].astype(np.int32), np.concatenate([frequencies for _, frequencies in found])[order], whole=name in DOCUMENT_FIELDS)
+
+    def phrase(self, name: str, phrase: Sequence[str]) -> Positions:
+        """Return where terms stand one after the other."""
+        at: Positions = self._position[_joined([offset + segment.field(name).phrase_rows(phrase) for segment, offset in self._parts], np.int64)]
+        return at[at >= 0]
 
 
 class WhooshKeywordIndex:
@@ -57,9 +153,9 @@ class WhooshKeywordIndex:
         self._position[~self._is_chunk] = positions_of(catalog.document_rows, -rows[~self._is_chunk])
         for (_, deleted), offset in zip(opened, self._offsets, strict=False):
             self._position[offset + deleted] = -1
-        self._columns: dict[tuple[str, tuple[Stems, ...]], Column] = {}
         self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
-        self._languages = sorted(self.languages)
+        postings = _SegmentPostings(self.segments, self._offsets, self._position)  # of its own: what refers to itself is not freed at once
+        self._terms = TermColumns(self.languages, postings.column, postings.phrase)
         self._lengths: dict[str, Lengths] = {}
         self._words: Mapping[int, set[str]] | None = None
 
@@ -71,13 +167,10 @@ class WhooshKeywordIndex:
         """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases must match."""
         mask = None if within is None else mask_of(within)
         with self._lock:
-            scorer = Scorer(self._catalog.document_ids, len(self._catalog.document_rows), weights, self._length)
-            added = set()
-            for term in terms:
-                for text in self._analyzed(term.text, weights.fields):
-                    if text not in added:
-                        added.add(text)
-                        scorer.add(term.text, term.weight, {name: self._with_others(name, text, term) for name in weights.fields})
+            documents = len(self._catalog.document_rows)
+            scorer = Scorer(self._catalog.document_ids, documents, Totals(len(self._catalog), documents), weights, self._length)
+            for term, columns in self._terms.of_terms(terms, weights.fields):
+                scorer.add(term.text, term.weight, columns)
             for term in terms:
                 if term.phrase:
                     held = self._holding_phrase(term.text)
@@ -92,10 +185,10 @@ class WhooshKeywordIndex:
     def holding(self, text: str, fields: Collection[str]) -> Selection:
         """Return the chunks that hold all words of a text, themselves or by their document, in any of the fields."""
         found = []
-        for word in self._analyzed(text, fields):
+        for word in self._terms.analyzed(text, fields):
             held = np.zeros(len(self._catalog), dtype=np.bool_)
             with self._lock:
-                columns = [column for name in fields if len((column := self._column(name, word)).rows)]
+                columns = [column for name in fields if len((column := self._terms.column(name, word)).rows)]
             if whole := [column.rows for column in columns if column.whole]:
                 documents = np.zeros(len(self._catalog.document_rows), dtype=np.bool_)
                 documents[np.concatenate(whole)] = True
@@ -117,12 +210,12 @@ class WhooshKeywordIndex:
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written (folded)."""
         with self._lock:
-            return len(self._column("code", (word,)).rows)
+            return len(self._terms.column("code", (word,)).rows)
 
     def adjacent(self, text: str) -> int:
         """Count the chunks in whose text words stand one after the other, endings aside."""
         with self._lock:
-            return len(self._form("body", text).rows)
+            return len(self._terms.form("body", text).rows)
 
     def words(self, lengths: range) -> Collection[str]:
         """Return the word forms of these lengths; those of deleted chunks too, until their segment is merged."""
@@ -141,64 +234,6 @@ class WhooshKeywordIndex:
             counted.update(segment.words)
         return counted
 
-    def _analyzed(self, text: str, fields: Collection[str]) -> Iterable[Stems]:
-        return ((text,),) if "code" in fields else self._stems(text)
-
-    def _stems(self, text: str) -> list[Stems]:
-        return [stems(word, self._languages) for word in words(text)]
-
-    def _with_others(self, name: str, own: Stems, term: Term) -> Column:
-        """Return a term's column, the postings of its other forms in it, each by its weight."""
-        others = [(self._form(name, other.text), other.weight) for other in term.others]
-        return merged([(self._column(name, own), 1.0), *others]) if others else self._column(name, own)
-
-    def _form(self, name: str, form: str) -> Column:
-        """Return the column of a word, or of words that stand one after the other; code is kept without places, and has no such."""
-        found = [(form,)] if name == "code" else self._stems(form)
-        if len(found) == 1:
-            return self._column(name, found[0])
-
-        def phrase() -> Column:
-            rows = np.unique(self._phrase_positions(name, found))
-            return Column(rows.astype(np.int32), np.ones(len(rows), dtype=np.float32), name in DOCUMENT_FIELDS)
-
-        return self._kept(name, found, phrase)
-
-    def _phrase_positions(self, name: str, phrase: Sequence[Stems]) -> Positions:
-        """Return where the chunks or documents stand that hold a phrase in a field: a text has one language for all of its words."""
-        most = max(map(len, phrase), default=0)
-        variants = {tuple(each[n] if n < len(each) else each[0] for each in phrase) for n in range(most)}
-        found = [
-            offset + segment.field(name).phrase_rows(variant)
-            for segment, offset in zip(self.segments, self._offsets, strict=False)
-            for variant in variants
-        ]
-        at: Positions = self._position[_joined(found, np.int64)]
-        return at[at >= 0]
-
-    def _column(self, name: str, own: Stems) -> Column:
-        return self._kept(name, [own], lambda: either([self._composed(name, each) for each in own]))
-
-    def _kept(self, name: str, phrase: Sequence[Stems], compose: Callable[[], Column]) -> Column:
-        key = (name, tuple(phrase))
-        if key not in self._columns:
-            column = compose()
-            if len(self._columns) >= COLUMNS_KEPT:
-                del self._columns[next(iter(self._columns))]
-            self._columns[key] = column
-        return self._columns[key]
-
-    def _composed(self, name: str, text: str) -> Column:
-        """Make a term's column of its postings in all segments."""
-        parts = ((offset, *segment.field(name).postings(text)) for segment, offset in zip(self.segments, self._offsets, strict=False))
-        found = [(offset + numbers, counts.astype(np.float32)) for offset, numbers, counts in parts if len(numbers)]
-        if not found:
-            return _NOWHERE[name in DOCUMENT_FIELDS]
-        rows = self._position[np.concatenate([numbers for numbers, _ in found])]
-        order = np.argsort(rows, kind="stable")
-        order = order[rows[order] >= 0]
-        return Column(rows[order].astype(np.int32), np.concatenate([frequencies for _, frequencies in found])[order], whole=name in DOCUMENT_FIELDS)
-
     def _length(self, name: str) -> Lengths:
         """Return a field's lengths in words, aligned with chunks or documents."""
         if name not in self._lengths:
@@ -211,10 +246,8 @@ class WhooshKeywordIndex:
         return self._lengths[name]
 
     def _holding_phrase(self, phrase: str) -> Mask:
-        asked = self._stems(phrase)
         found = np.zeros(len(self._catalog), dtype=np.bool_)
-        for name in ("body", "headings", "title", "aliases"):
-            at = self._phrase_positions(name, asked)
+        for name, at in self._terms.phrase(phrase).items():
             if name in DOCUMENT_FIELDS:
                 found |= np.isin(self._catalog.document_ids, at)
             else:

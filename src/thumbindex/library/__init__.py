@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from datetime import date
+from functools import wraps
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from thumbindex.config import load_config, real_folder
 from thumbindex.encode.embed import open_embedder, token_counter
@@ -84,6 +87,24 @@ __all__ = ["LOOK_SECONDS", "Folder", "Library", "Note", "Sizes"]
 
 _LOG = logging.getLogger(__name__)
 
+MOST_BROWSED = 10_000
+"""Notes of a database that are listed for who takes a few: a list is of one moment, and cannot wait for who reads it."""
+
+
+_Asked = ParamSpec("_Asked")
+_Told = TypeVar("_Told")
+
+
+def at_one_moment(method: Callable[Concatenate[Library, _Asked], _Told]) -> Callable[Concatenate[Library, _Asked], _Told]:
+    """Have all that a method of a library reads of a database be of one moment: no commit comes between two of its reads."""
+
+    @wraps(method)
+    def asked(library: Library, /, *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Told:
+        with library.moment():
+            return method(library, *args, **kwargs)
+
+    return asked
+
 
 class Library:
     """Some folders of Markdown, indexed and asked as one. Cheap to open; safe to ask from several threads."""
@@ -99,10 +120,11 @@ class Library:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         wait_for_models: bool = True,
+        published: Sequence[Reader] = (),
     ) -> None:
         self.config = config
         patience = None if wait_for_models else PATIENCE_SECONDS
-        self._readers = tuple(Reader(folder, patience) for folder in folders)
+        self._readers: tuple[Reader, ...] = (*(Reader(folder, patience) for folder in folders), *published)
         self._embedder, self._reranker = embedder, reranker
         self._given = embedder is not None
         self._wait_for_models = wait_for_models
@@ -120,8 +142,12 @@ class Library:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         wait_for_models: bool = True,
+        engine: str = "",
     ) -> Library:
         """Open folders by path or configured name; with none, the configured ones, else the current folder.
+
+        With `engine`, the address of a PostgreSQL database, folders are named that are published there, and those found there are opened: all of
+        them where none is named. A path is a folder on this machine, beside them. Raises EngineError.
 
         The first query loads the index's model, and each one waits for the present generation; a server does not wait
         (`wait_for_models=False`): it loads the model behind its answers, and answers from the last generation while it opens a large one.
@@ -130,8 +156,16 @@ class Library:
             raise UsageError(f"Folders are a list: Library.open([{folders!r}]).")
         config = config or load_config()
         directory = str(index) if index is not None else config.index.directory
-        found = [opened_folder(name, root, directory, config) for name, root in find_folders(config, folders, directory)]
-        return cls(found, found[0].config if len(found) == 1 else config, embedder, reranker, wait_for_models)
+        published: tuple[Reader, ...] = ()
+        if engine:
+            # Imported here: nothing of a database is loaded where none is asked.
+            from thumbindex.library.engine import open_published_folders
+
+            published, folders = open_published_folders(engine, config, folders)
+        own = find_folders(config, folders, directory) if folders or not engine else ()
+        found = [opened_folder(name, root, directory, config) for name, root in own]
+        configs = [*(each.config for each in found), *(reader.folder.config for reader in published)]
+        return cls(found, configs[0] if len(configs) == 1 else config, embedder, reranker, wait_for_models, published)
 
     @classmethod
     def everywhere(cls, *, index: str | Path | None = None, config: Config | None = None, only: Sequence[str | Path] = ()) -> Library:
@@ -155,6 +189,11 @@ class Library:
         if len(other._readers) == 1:  # as where it is opened alone: its own file and what was tuned for it hold
             other.config = other._readers[0].folder.config
         return other
+
+    def moment(self) -> AbstractContextManager[None]:
+        """Have what is read meanwhile of folders in a database be of one moment; folders on this machine need no such thing."""
+        published = next((reader for reader in self._readers if reader.is_published), None)
+        return published.moment() if published else nullcontext()
 
     @property
     def folders(self) -> tuple[tuple[str, Path], ...]:
@@ -181,7 +220,8 @@ class Library:
     @property
     def awaits_model(self) -> bool:
         """Tell whether there are vectors to search, and no model yet to ask them with."""
-        return self._embedder is None and any(reader.indexed and folder_state(reader).vectors for reader in self._readers)
+        with self.moment():
+            return self._embedder is None and any(reader.indexed and folder_state(reader).vectors for reader in self._readers)
 
     def load_models(self) -> None:
         """Load what queries need: the model that the indexes were made with. Without one, words alone are searched.
@@ -189,7 +229,9 @@ class Library:
         Called again it does nothing, unless the indexes have come to another model meanwhile. Raises ModelError.
         """
         with self._loading:
-            made_with = {(store.meta("model"), store.meta("fingerprint")) for reader in self._readers if reader.indexed for store in (reader.store,)}
+            with self.moment():
+                stores = [reader.store for reader in self._readers if reader.indexed]
+                made_with = {(store.meta("model"), store.meta("fingerprint")) for store in stores}
             fitting = self._given or (self._embedder is not None and self._embedder.fingerprint in {fingerprint for _, fingerprint in made_with})
             name = min((name for name, _ in made_with if name), default="")
             if not fitting and name:
@@ -272,13 +314,16 @@ class Library:
         self._models_for_query()
         with self._turns:
             asked = () if interrupted() and not wait else self._readers
-            found = answer(query, asked, self.config.query, self._embedder, self._reranker, explain=explain)
+            with self.moment():
+                found = answer(query, asked, self.config.query, self._embedder, self._reranker, explain=explain)
         return replace(found, freshness=freshness)
 
+    @at_one_moment
     def marked(self, found: Answer) -> Answer:
         """Return an answer of this library with `marks` in its passages: where the query's words stand, by their stems."""
         return marked(found, self._readers)
 
+    @at_one_moment
     def why(
         self,
         path: str,
@@ -303,6 +348,7 @@ class Library:
         self._models_for_query()
         return why(path, query, self._readers, self.config.query, self._embedder, self._reranker)
 
+    @at_one_moment
     def listing(
         self,
         *,
@@ -317,14 +363,17 @@ class Library:
         filters = checked_filters(Filters((), tuple(path), tuple(tag), since, until))
         return list_notes(filters, [reader for reader in self._readers if not folder or reader.folder.name in folder])
 
+    @at_one_moment
     def orphans(self, *, path: Sequence[str] = (), tag: Sequence[str] = ()) -> NoteList:
         """List the notes that no other note links to, of those that filters let through, the newest first."""
         return list_orphans(checked_filters(Filters((), tuple(path), tuple(tag))), self._readers)
 
+    @at_one_moment
     def broken(self, *, path: Sequence[str] = (), tag: Sequence[str] = ()) -> BrokenLinks:
         """List the links to no note, in the notes that filters let through."""
         return list_broken(checked_filters(Filters((), tuple(path), tuple(tag))), self._readers)
 
+    @at_one_moment
     def read(
         self, path: str, *, folder: str | None = None, heading: str | None = None, lines: tuple[int, int] | None = None, exact: bool = False
     ) -> Excerpt:
@@ -339,6 +388,7 @@ class Library:
             heading, lines = None if found.lines else found.fragment, found.lines
         return read_excerpt(found, heading, lines)
 
+    @at_one_moment
     def read_each(self, places: Sequence[tuple[str, str | None]]) -> tuple[tuple[Excerpt, ...], Mapping[str, UsageError]]:
         """Read several paths, each with its folder or None, as `read` does: what was read, each part once, and why others were not, by path."""
         found, errors = dict[tuple[str, str, int, int], Excerpt](), dict[str, UsageError]()
@@ -350,6 +400,7 @@ class Library:
                 errors[path] = error
         return tuple(found.values()), errors
 
+    @at_one_moment
     def outline(self, path: str | None = None, *, folder: str | None = None) -> tuple[OutlineEntry, ...]:
         """Return a document's headings, the documents of a directory, or every document."""
         readers = self._within(folder)
@@ -359,12 +410,18 @@ class Library:
 
     def browse(self, arrange: Callable[[Iterable[Document]], Iterable[Document]], *, folder: str | None = None) -> Iterator[OutlineEntry]:
         """Yield documents, which come by folder and path, as they are arranged; the files of few more are looked at than are taken."""
-        return browse_documents(arrange, self._within(folder))
+        found = browse_documents(arrange, self._within(folder))
+        if not any(reader.is_published for reader in self._readers):
+            return found
+        with self.moment():
+            return iter(list(islice(found, MOST_BROWSED)))
 
+    @at_one_moment
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
         """Return what links to a document, what it links to, and what is most like it."""
         return related_to(find_cited(path, self._within(folder)), limit)
 
+    @at_one_moment
     def page(
         self,
         path: str,
@@ -387,6 +444,7 @@ class Library:
             lines = excerpt.start_line, excerpt.end_line
         return note_page(found, note_address, tag_address, lines)
 
+    @at_one_moment
     def verify(self, text: str | Sequence[str], *, folder: str | None = None, is_near: bool = True) -> Verification:
         """Tell of each citation in a text, with what it quotes, what became of it: there as quoted, moved, changed, gone, or never there.
 
@@ -399,6 +457,7 @@ class Library:
         """Count a text's tokens: never less than the tokenizer of the bundled model does. Raises ModelError where that is not installed."""
         return token_counter(cache_folder(self.config.encode.embed.cache))(text)
 
+    @at_one_moment
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:
         """Return about how many tokens the whole notes have that passages stand in, by folder and path."""
         return note_tokens(passages, self._readers, self.count_tokens)
@@ -408,30 +467,35 @@ class Library:
         for reader in self._readers:
             reader.refresh()
 
+    @at_one_moment
     def news(self) -> News:
         """Return one who tells, each time it looks, what came, went and changed since it looked last."""
         return News(self._readers)
 
+    @at_one_moment
     def notes(self) -> tuple[Note, ...]:
         """Return what the indexed notes say of each other: titles, headings, descriptions and links."""
         return read_notes(self.opened)
 
     def up_to_date(self) -> bool:
         """Tell whether `index` would find nothing to do for the words of any folder; nothing is written. Raises StorageError, UnknownFolderError."""
-        return all(is_up_to_date(reader.folder) for reader in self._readers)
+        return all(reader.is_published or is_up_to_date(reader.folder) for reader in self._readers)
 
     def away(self) -> tuple[str, ...]:
         """Name the folders that have an index and are not there now, or hold nothing, as the place of a drive that is not mounted does."""
-        return tuple(reader.folder.name for reader in self._readers if reader.indexed and holds_nothing(reader.folder.root))
+        return tuple(each.folder.name for each in self._readers if not each.is_published and each.indexed and holds_nothing(each.folder.root))
 
+    @at_one_moment
     def words_known(self) -> tuple[Progress, ...]:
         """Tell of each folder how many of its files the index knows; the folders are walked."""
         return tuple(count_words(reader) for reader in self._readers)
 
+    @at_one_moment
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
         return tuple(status_of(reader) for reader in self._readers)
 
+    @at_one_moment
     def map(self, folder: str) -> NoteMap:
         """Return the map of a folder: where its notes lie, how they are linked, and what is near and not linked."""
         from thumbindex.library.map import note_map  # only where one is asked for
@@ -447,6 +511,7 @@ class Library:
         chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         return sum(lay_out(reader, interrupted, is_asked=is_asked) for reader in chosen) > 0
 
+    @at_one_moment
     def growth(self) -> tuple[Growth, ...]:
         """Return of each folder what its notes are by month and language, and how its index grew."""
         from thumbindex.library.growth import growth_of  # as above
@@ -462,6 +527,7 @@ class Library:
             if not folder or reader.folder.name in folder:
                 keep_growth(reader, date.today())
 
+    @at_one_moment
     def states(self) -> Mapping[str, IndexState]:
         """Return how much each folder's index holds, by name; one that cannot be read now is left out. Cheaper than `status`."""
         found = {}
@@ -484,6 +550,7 @@ class Library:
 
     # -------------------------------------------------------------- duplicates, and what the owner decides of them
 
+    @at_one_moment
     def duplicates(self, folder: Sequence[str] = (), *, grey: bool = False) -> DuplicatesFound:
         """Return the clusters of one text, with `grey` those too of which the owner has to decide, and what of the decisions has lapsed."""
         readers = self._with_index(folder)
@@ -491,12 +558,13 @@ class Library:
 
     def decide(self, cluster: str, verdict: Verdict, note: str = "", *, folder: Sequence[str] = ()) -> Cluster:
         """Decide of all texts of a cluster, by its id, that they are the same or stay apart; return it as it is then."""
-        return decide(self._with_index(folder), cluster, verdict, note)
+        return decide(self._deciding(folder), cluster, verdict, note)
 
     def undo(self, cluster: str, *, folder: Sequence[str] = ()) -> Cluster:
         """Take back what was decided of a cluster; return it as it is then. Raises UsageError where nothing was decided."""
-        return decide(self._with_index(folder), cluster, None)
+        return decide(self._deciding(folder), cluster, None)
 
+    @at_one_moment
     def export_decisions(self, folder: Sequence[str] = ()) -> dict[str, Any]:
         """Return all decisions, lapsed ones too, as JSON values."""
         return decisions_as_json(self._with_index(folder))
@@ -506,22 +574,30 @@ class Library:
 
         Each goes to the folders that hold both texts; one about texts that no folder holds goes to all, and is listed as lapsed.
         """
-        return keep_decisions(self._with_index(folder), exported)
+        return keep_decisions(self._deciding(folder), exported)
 
     def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Judgement, ...]:
         """Judge pairs of texts that are in no index, by the configured model and guards. Raises ModelError."""
         return judge_texts(pairs, self._open_embedder(""), self.config)
 
+    def _deciding(self, folder: Sequence[str]) -> list[Reader]:
+        """Return the folders whose decisions are kept here. Raises UsageError where that is none: those of a database are its builders'."""
+        chosen = self._with_index(folder)
+        if chosen and all(reader.is_published for reader in chosen):
+            raise UsageError(f"{chosen[0].folder.name} is published from another place: decide there, and it is published with the decision.")
+        return [reader for reader in chosen if not reader.is_published]
+
     def _with_index(self, folder: Sequence[str]) -> list[Reader]:
         self._known(folder)
         chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
         for reader in chosen:
-            if not reader.folder.places.store.exists():
+            if not reader.indexed:
                 raise UsageError(f"There is no index of {reader.folder.root}: run `thumbindex index` first.")
         return chosen
 
     # -------------------------------------------------------------- what the owner judges of answers
 
+    @at_one_moment
     def judgements(self) -> Judgements:
         """Return what the owner judges of the answers of these folders."""
         # Imported here, as what else the page alone asks for: a server without it loads nothing of that.
@@ -597,7 +673,7 @@ class Library:
                 writer.merge_keyword(pause)
 
     def _chosen(self, folder: Sequence[str]) -> list[Folder]:
-        return [each.folder for each in self._readers if not self._known(folder) or each.folder.name in folder]
+        return [each.folder for each in self._readers if not each.is_published and (not self._known(folder) or each.folder.name in folder)]
 
     def repair(self, folder: Sequence[str] = ()) -> tuple[str, ...]:
         """Read the indexes whole, and begin what is damaged or of another schema anew; vectors that are damaged are taken away.
@@ -607,7 +683,7 @@ class Library:
         self._known(folder)
         done = []
         for reader in self._readers:
-            if not folder or reader.folder.name in folder:
+            if not reader.is_published and (not folder or reader.folder.name in folder):
                 done.append(mend(reader.folder.places))
         for sentence in filter(None, done):
             _LOG.warning(sentence)
@@ -624,12 +700,13 @@ class Library:
 
     def watched(self) -> tuple[str, ...]:
         """Return the names of the folders that a server watches, and whose indexes it keeps."""
-        return tuple(reader.folder.name for reader in self._readers if is_held(reader.folder.places.watch))
+        return tuple(reader.folder.name for reader in self._readers if not reader.is_published and is_held(reader.folder.places.watch))
 
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes; the notes are not touched. Raises IndexBusyError where another process is writing."""
-        gone = tuple(status for status in self.status() if Path(status.location).is_dir())
-        for reader in self._readers:
+        own = [reader for reader in self._readers if not reader.is_published]
+        gone = tuple(status for status in map(status_of, own) if Path(status.location).is_dir())
+        for reader in own:
             reader.close()
             delete_index(reader.folder.places)
         return gone

@@ -18,10 +18,9 @@ import numpy as np
 
 from thumbindex.errors import UsageError
 from thumbindex.index.analysis import marks
-from thumbindex.index.snapshot import Opened
 from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
-from thumbindex.library.reader import Reader
+from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.reading import hidden_now, with_shown_names, with_true_places
 from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
 from thumbindex.ports import CHUNK_BITS, Cosines, Documents, Embedder, Matrix, Reranker, Selection, Snapshot, Vector, VectorIndex
@@ -105,9 +104,10 @@ def answer(
     return replace(found, passages=with_true_places(found.passages, list(opened))) if any(each.also_in for each in found.passages) else found
 
 
-def without_hidden(query: Query, opened: Mapping[Reader, Opened]) -> Query:
+def without_hidden(query: Query, opened: Mapping[Reader, OpenedIndex]) -> Query:
     """Return a query that leaves out all notes which may not be shown as their files are now."""
-    places = ((reader.folder.name, path) for reader, each in opened.items() for path in each.catalog.paths)
+    own = [(reader.folder.name, each) for reader, each in opened.items() if not reader.is_published]
+    places = ((name, path) for name, each in own for _, path in each.snapshot.catalog.every_path())
     return replace(query, filters=replace(query.filters, hidden=hidden_now(places, list(opened))))
 
 
@@ -130,28 +130,28 @@ def _named_places(search: Search, documents: Documents, readers: Sequence[Reader
 
 
 def _attempt(
-    query: Query, opened: Mapping[Reader, Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
+    query: Query, opened: Mapping[Reader, OpenedIndex], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
 ) -> _Attempt:
     """Ask, and ask again on newer snapshots where a commit has replaced the best texts meanwhile."""
     for _ in range(ATTEMPTS):
         attempt = _answer(query, opened, settings, embedder, reranker, explain)
         if not _lacks_its_best(attempt.search, list(opened.values())):
             break
-        newer = {reader: reader.newer(each) if each.catalog.lost else each for reader, each in opened.items()}
+        newer = {reader: reader.newer(each) if each.lost else each for reader, each in opened.items()}
         if all(newer[reader] is each for reader, each in opened.items()):
             break
         opened = newer
     return attempt
 
 
-def _lacks_its_best(search: Search, opened: Sequence[Opened]) -> bool:
+def _lacks_its_best(search: Search, opened: Sequence[OpenedIndex]) -> bool:
     """Tell whether a commit has replaced what a retriever found among its best: of what came later none would be shown."""
     best = {hit.chunk for name in RETRIEVERS if name in search.lists for hit in search.lists[name].hits[: max(BEST, search.query.limit)]}
-    return any(number << CHUNK_BITS | n in best for number, each in enumerate(opened) for n in each.catalog.lost)
+    return any(number << CHUNK_BITS | n in best for number, each in enumerate(opened) for n in each.lost)
 
 
 def _answer(
-    query: Query, readers: Mapping[Reader, Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
+    query: Query, readers: Mapping[Reader, OpenedIndex], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
 ) -> _Attempt:
     opened = list(readers.values())
     state = _total([_state(each, embedder) for each in opened])
@@ -194,7 +194,7 @@ def as_indexed(text: str, folders: Sequence[Folder]) -> str:
     return next((f"{name}/{path}" for name, path in inside if path not in {typed, ""}), text)
 
 
-def tools_over(opened: Sequence[Opened], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Tools:
+def tools_over(opened: Sequence[OpenedIndex], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Tools:
     """Return what stages need to ask some folders' snapshots as one."""
     made_by = embedder.fingerprint if embedder else next((each.fingerprint for each in opened if each.fingerprint), "")
     snapshots = [usable(each.snapshot, each.fingerprint, made_by) for each in opened]
@@ -241,11 +241,11 @@ def _total(states: Sequence[IndexState]) -> IndexState:
     )
 
 
-def _state(opened: Opened, embedder: Embedder | None) -> IndexState:
+def _state(opened: OpenedIndex, embedder: Embedder | None) -> IndexState:
     """Count what a snapshot holds; vectors that another model made do not count."""
-    snapshot, chunks = opened.snapshot, len(opened.catalog)
+    snapshot, chunks = opened.snapshot, len(opened.snapshot.catalog)
     vectors = len(snapshot.vector) if embedder is None or embedder.fingerprint == opened.fingerprint else 0
-    return IndexState(len(opened.catalog.paths), chunks, vectors, chunks - vectors, opened.model, snapshot.generation)
+    return IndexState(opened.documents, chunks, vectors, chunks - vectors, opened.model, snapshot.generation)
 
 
 def folder_state(reader: Reader, embedder: Embedder | None = None) -> IndexState:

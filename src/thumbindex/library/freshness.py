@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from types import MappingProxyType
 
 from thumbindex.corpus.read import read_bytes, read_digest
 from thumbindex.corpus.walk import NOT_KEPT, facts_of, find_changes, walk
@@ -74,7 +75,7 @@ class News:
     """Tells what is new in some folders' indexes. Its own memory: queries, too, open what is new, and nothing of that may be missed here."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:
-        self._folders = [_FolderNews(reader) for reader in readers]
+        self._folders = [_PublishedNews(reader) if reader.is_published else _FolderNews(reader) for reader in readers]
 
     def look(self) -> Mapping[str, Changes]:
         """Return by folder what came, went and changed since the last look; folders without news are left out.
@@ -101,7 +102,7 @@ class _FolderNews:
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
         first, self._is_first = self._is_first, False
-        if not self._reader.indexed or (catalog := self._reader.opened().catalog) is self._catalog:
+        if not self._reader.indexed or (catalog := self._reader.on_disk().catalog) is self._catalog:
             return Changes()
         before, rows = self._documents, dict(zip(catalog.paths, catalog.document_rows.tolist(), strict=True))
         kept = {}
@@ -114,6 +115,29 @@ class _FolderNews:
             return Changes()
         both = before.keys() & after.keys()
         changed = tuple(sorted(path for path in both if before[path][1] != after[path][1]))
+        return Changes(tuple(sorted(after.keys() - both)), changed, tuple(sorted(before.keys() - both)), len(both) - len(changed))
+
+
+class _PublishedNews:
+    """The same of a folder in a database."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.name = reader.folder.name
+        self._reader = reader
+        self._generation: int | None = None
+        self._digests: Mapping[str, str] = {}
+
+    def look(self) -> Changes:
+        """Return what is new; with the first look nothing is."""
+        store = self._reader.store
+        if store.generation == self._generation:
+            return Changes()
+        before, after = self._digests, {path: state.digest for path, state in store.manifest().items()}
+        is_first, self._generation, self._digests = self._generation is None, store.generation, after
+        if is_first:
+            return Changes()
+        both = before.keys() & after.keys()
+        changed = tuple(sorted(path for path in both if before[path] != after[path]))
         return Changes(tuple(sorted(after.keys() - both)), changed, tuple(sorted(before.keys() - both)), len(both) - len(changed))
 
 
@@ -144,7 +168,7 @@ def wait_until_fresh(
     What nobody writes is not waited for; `attended` says that somebody is about to, who cannot be seen yet.
     """
     until = time.monotonic() + seconds
-    awaited = [Awaited(reader) for reader in readers]
+    awaited = [AwaitedPublication(reader) if reader.is_published else Awaited(reader) for reader in readers]
     while waiting := [each for each in awaited if not each.is_shown()]:
         for each in waiting:
             tell(each.progress())
@@ -169,6 +193,8 @@ def checked_wait(seconds: float) -> float:
 
 def count_words(reader: Reader) -> Progress:
     """Count how many of a folder's files the index knows; a folder that is gone has as many as are indexed."""
+    if reader.is_published:
+        return Progress(reader.folder.name, "words", reader.opened().documents, reader.opened().documents)
     indexed = len(_manifest(reader))
     try:
         states = walk(reader.folder.root, reader.folder.config.corpus).files
@@ -176,6 +202,37 @@ def count_words(reader: Reader) -> Progress:
     except UnknownFolderError:
         files = indexed
     return Progress(reader.folder.name, "words", min(indexed, files), files)
+
+
+SILENT_SECONDS = 20.0
+"""After so long without a word of who publishes a folder, nobody is taken to do so."""
+
+
+class AwaitedPublication:
+    """A folder in a database, of which the word of its builder is awaited that all is published."""
+
+    is_gone = False
+    missing: Mapping[str, FileState | None] = MappingProxyType({})
+
+    def __init__(self, reader: Reader) -> None:
+        self.name = reader.folder.name
+        self._reader = reader
+        self._asked_at, self._confirmed_at = reader.confirmed()
+        self._now = self._asked_at
+
+    def progress(self) -> Progress:
+        """Tell how far it is: there or not."""
+        return Progress(self.name, "words", int(self._confirmed_at >= self._asked_at), 1)
+
+    def is_shown(self) -> bool:
+        """Tell whether the builder has said since that what is published is what there is."""
+        if self._confirmed_at < self._asked_at:
+            self._now, self._confirmed_at = self._reader.confirmed()
+        return self._confirmed_at >= self._asked_at
+
+    def is_tended(self) -> bool:
+        """Tell whether a builder was heard of lately."""
+        return self._now - self._confirmed_at < SILENT_SECONDS
 
 
 class Awaited:

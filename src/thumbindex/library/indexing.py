@@ -242,10 +242,10 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
         index_dates(folder, run)
     if not run.words_only:
         reports = [index_vectors(folder, run, open_embedder, report) for folder, report in zip(folders, reports, strict=True)]
-    first, *others = reports
-    for other in others:
-        first = replace(first, **{f.name: getattr(first, f.name) + getattr(other, f.name) for f in fields(IndexReport)})
-    return first
+    total = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0)  # where all folders are published from elsewhere, there is nothing to do
+    for report in reports:
+        total = replace(total, **{f.name: getattr(total, f.name) + getattr(report, f.name) for f in fields(IndexReport)})
+    return total
 
 
 def index_dates(folder: Folder, run: Run) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol
 
 from thumbindex.index.files import Places
 from thumbindex.index.locks import is_writing
@@ -13,6 +15,7 @@ from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
 from thumbindex.index.stamp import stamp_text
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder
+from thumbindex.model import ChunkId, Section
 from thumbindex.ports import Snapshot
 
 PATIENCE_SECONDS = 0.05
@@ -28,6 +31,30 @@ FIRST_SECONDS = 2.0
 """How long the first snapshot waits for a commit's second half, where a process is writing it: there is none before it that could stand."""
 
 _POLL_SECONDS = 0.005
+
+
+class OpenedIndex(Protocol):
+    """A folder's index as it was opened: a snapshot, and what is known of it."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the pipeline searches."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What the model is known by that made the vectors; empty where there are none."""
+
+    @property
+    def model(self) -> str:
+        """Its name."""
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+
+    @property
+    def lost(self) -> frozenset[ChunkId]:
+        """The chunks that were asked for and whose texts are nowhere any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +74,9 @@ class Reader:
     where opening the present one takes longer. Between the two commits of a batch, the store's and the keyword view's, there is
     nothing to open yet, whoever asks: the last snapshot stands.
     """
+
+    is_published = False
+    """Whether the folder lies in a database, where its notes' files are not to be had."""
 
     def __init__(self, folder: Folder, patience: float | None = None) -> None:
         self.folder = folder
@@ -84,16 +114,41 @@ class Reader:
         """Return the index as it is now, or as it was a moment ago where this reader has patience."""
         return self.opened().snapshot
 
-    def opened(self) -> Opened:
+    def opened(self) -> OpenedIndex:
         """Return the snapshot with what it is a snapshot of. Raises what opening it raised; the next call tries again."""
+        return self.on_disk()
+
+    def on_disk(self) -> Opened:
+        """Return the same of a folder whose index lies on this machine."""
         return self._newest(self._patience)
 
-    def newer(self, opened: Opened) -> Opened:
+    def moment(self) -> AbstractContextManager[None]:
+        """Have what is read meanwhile be of one moment."""
+        return nullcontext()
+
+    @property
+    def place(self) -> str:
+        """Where the index lies, to be shown."""
+        return str(self.folder.places.folder)
+
+    def confirmed(self) -> tuple[float, float]:
+        """Return what time it is where the folder is published, and when it was published or confirmed last, in seconds since the epoch."""
+        return 0.0, 0.0
+
+    def published_text(self, path: str) -> str | None:
+        """Return a note's text as it was published; None where it was not."""
+        return None
+
+    def published_sections(self, path: str) -> tuple[Section, ...]:
+        """Return a note's sections as they were published."""
+        return ()
+
+    def newer(self, opened: OpenedIndex) -> OpenedIndex:
         """Return a newer snapshot than one whose texts were replaced under a search; the same where none comes in a moment.
 
         The moment is one for all who ask: in a storm, those who come later wait no more.
         """
-        which = (opened.snapshot.generation, opened.words)
+        which = (opened.snapshot.generation, opened.words if isinstance(opened, Opened) else "")
         with self._lock:
             if self._awaited[0] != which:
                 self._awaited = (which, time.monotonic() + COMMIT_SECONDS)

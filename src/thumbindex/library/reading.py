@@ -222,6 +222,8 @@ def section_with(digest: str, found: Found) -> Section | None:
 
 def sections_now(found: Found) -> tuple[Section, ...]:
     """Return a note's sections as it is on disk now; none of one that cannot be read, or may not be."""
+    if found.reader.is_published:
+        return found.reader.published_sections(found.document.path)
     settings = found.reader.folder.config.corpus
     data = read_bytes(found.reader.folder.root, found.document.path, settings)
     if isinstance(data, Problem):
@@ -234,7 +236,7 @@ def with_digests(digests: Collection[str], readers: Sequence[Reader]) -> Iterato
     """Yield the passages whose texts have some digests, and that still have them: every section of the indexes is looked at once."""
     for reader in readers:
         if reader.indexed:
-            paths = {path for path, text in reader.store.section_texts() if text_digest(text) in digests}
+            paths = reader.store.paths_with_digests(digests)
             for found in _matching(paths.__contains__, None, [reader]) if paths else ():
                 yield from ((found, each) for each in sections_now(found) if text_digest(each.text) in digests)
 
@@ -393,7 +395,7 @@ def hidden_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) -> 
         paths[folder].add(path)
     found: set[tuple[str, str]] = set()
     for reader in readers:
-        if asked := paths.get(reader.folder.name):
+        if (asked := paths.get(reader.folder.name)) and not reader.is_published:
             try:
                 store = reader.store
                 indexed, is_read_so = store.manifest(asked), store.meta("corpus") == cutting(reader.folder)
@@ -429,7 +431,7 @@ def changed_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) ->
     asked = frozenset(places)
     found = set[tuple[str, str]]()
     for reader in readers:
-        if own := {path for folder, path in asked if folder == reader.folder.name}:
+        if (own := {path for folder, path in asked if folder == reader.folder.name}) and not reader.is_published:
             indexed = reader.store.manifest(own)
             found |= {(reader.folder.name, path) for path in own if _has_changed(reader.folder, path, indexed.get(path))}
     return frozenset(found)
@@ -641,6 +643,10 @@ def nearest_documents(snapshot: Snapshot, own: DocumentId, limit: int) -> list[t
 
 def text_now(reader: Reader, path: str) -> str:
     """Return a note's text as it is on disk. Raises UnknownPathError where it cannot be read, or may not be."""
+    if reader.is_published:
+        if (published := reader.published_text(path)) is None:
+            raise UnknownPathError(f"No document {path!r} in the index. `outline` without a path lists all documents.")
+        return published
     data = read_bytes(reader.folder.root, path, reader.folder.config.corpus)
     if isinstance(data, Problem) and not reader.folder.root.is_dir():
         raise UnknownPathError(f"{path} cannot be read: the folder {reader.folder.root} is not there now; `query` answers from what was read last.")

@@ -19,7 +19,7 @@ from thumbindex.index.store import Store
 from thumbindex.library.answering import folder_state
 from thumbindex.library.duplicates import counted
 from thumbindex.library.folders import Folder, read_tuned
-from thumbindex.library.freshness import progress_of
+from thumbindex.library.freshness import SILENT_SECONDS, progress_of
 from thumbindex.library.indexing import problem_of_dates
 from thumbindex.library.reader import Reader
 from thumbindex.model import FolderStatus, IndexState, IngestionCounts, Problem, flags_of
@@ -87,8 +87,32 @@ def _written(store: Path) -> Iterator[float]:
             yield path.stat().st_mtime
 
 
+def _published_status(reader: Reader) -> FolderStatus:
+    """Return the state of a folder that lies in a database."""
+    store, state = reader.store, folder_state(reader)
+    now, published = reader.confirmed()
+    flagged = flags_of(store.flagged())
+    return FolderStatus(
+        reader.folder.name,
+        reader.place,
+        reader.place,
+        True,
+        0,
+        state,
+        store.problems(),
+        *store.link_counts(),
+        writing=now - published < SILENT_SECONDS,
+        updated=datetime.fromtimestamp(published).astimezone().isoformat(timespec="seconds"),
+        ingestion=counted(store.duplicates.ingested_by_type()) if state.vectors else (),
+        flagged=flagged[:MOST_FLAGGED],
+        flagged_count=len({each.path for each in flagged}),
+    )
+
+
 def status_of(reader: Reader) -> FolderStatus:
     """Return the state of one folder's index; a damaged one says so and hides none of the others."""
+    if reader.is_published:
+        return _published_status(reader)
     folder, places = reader.folder, reader.folder.places
     state, problems, links, failure, size, updated = _NOTHING, folder.problems, (0, 0), "", 0, ""
     ingestion: tuple[IngestionCounts, ...] = ()

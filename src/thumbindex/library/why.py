@@ -50,6 +50,8 @@ def why(path: str, query: Query, readers: Sequence[Reader], settings: QuerySetti
 
 def _is_there(reader: Reader, path: str) -> bool:
     """Tell whether the folder itself has an entry at a path, that is not private: what lies behind a symlink out of it is nobody's business."""
+    if reader.is_published:
+        return False
     entry = reader.folder.root / path
     try:
         below = Path(os.path.realpath(entry.parent))
@@ -149,6 +151,8 @@ def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> lis
 
 def notes_on(found: Found) -> tuple[str, ...]:
     """Say where the file on disk is another one than the index knows."""
+    if found.reader.is_published:
+        return ()
     folder, path = found.reader.folder, found.document.path
     corpus = folder.config.corpus
     try:

@@ -1,0 +1,601 @@
+"""The documents and chunks of a published folder: by id, by name and day, and as selections of rows that filters let through."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date
+from fnmatch import translate
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeVar
+from unicodedata import normalize
+
+import numpy as np
+
+from thumbindex.index.filters import by_form, meets, nearest, place_names, tag_names
+from thumbindex.index.postgres.database import Row
+from thumbindex.index.postgres.ids import ORDINAL_BITS, Rows, as_rows, ordinal_of, place_of
+from thumbindex.index.postgres.store import read_chunk
+from thumbindex.index.postgres.view import FolderView, Known, read_document
+from thumbindex.model import (
+    Abbreviation,
+    Chunk,
+    ChunkId,
+    Condition,
+    Document,
+    DocumentId,
+    FilterField,
+    Filters,
+    Place,
+    Section,
+)
+from thumbindex.ports import Days, Mask, Selection
+from thumbindex.text import fold, fold_line, words
+
+LISTED_AT_ONCE, BEARING_AT_ONCE = 1_000, 50
+"""Documents of a page: of those that are all gone through, and of those of which the first that may be shown is enough."""
+
+MOST_SELECTIONS, MOST_ROWS = 64, 4_000_000
+"""Selections of a generation that are kept, and how many rows they may have together: 32 MB."""
+
+NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
+
+_T = TypeVar("_T")
+
+
+def once(view: FolderView, key: str, make: Callable[[], _T]) -> _T:
+    """Return what is made once a generation."""
+    if key in view.recent.made:
+        found: _T = view.recent.made[key]
+        return found
+    made = view.recent.made[key] = make()
+    return made
+
+
+# ------------------------------------------------------------------ rows and the documents that they are of
+
+
+class Owners(NamedTuple):
+    """The documents that rows of chunks are of: their row ids, ascending, their places and how many chunks they have; and whose each row is."""
+
+    documents: Rows
+    places: Rows
+    sizes: Rows
+    rows: Rows  # of chunks, ascending: those that are there
+    of: Rows  # shape (rows,): positions in `documents`
+
+    @property
+    def counts(self) -> Rows:
+        """How many of the rows each document has."""
+        return np.bincount(self.of, minlength=len(self.documents))
+
+    @property
+    def ids(self) -> Rows:
+        """The chunks' ids, in the order of the rows."""
+        return (self.places[self.of] << ORDINAL_BITS) | (self.rows - self.documents[self.of] - 1)
+
+
+def owners(view: FolderView, rows: Rows) -> Owners:
+    """Look up whose these rows are. Between the chunks of two documents is a row that is no chunk's, so that one look-up a run is enough."""
+    sql = (
+        "SELECT DISTINCT d.id, d.place, d.chunks FROM (SELECT %s::int AS folder) f CROSS JOIN unnest(%s::bigint[]) AS first (id) CROSS JOIN LATERAL"
+        " (SELECT id, place, chunks FROM documents WHERE folder = f.folder AND id < first.id ORDER BY id DESC LIMIT 1) d ORDER BY d.id"
+    )
+    found = view.fetch(sql, rows[np.diff(rows, prepend=-2) != 1].tolist()) if len(rows) else []
+    documents, places, sizes = (np.array(column, dtype=np.int64) for column in (zip(*found, strict=True) if found else ((), (), ())))
+    of = np.searchsorted(documents, rows) - 1
+    there = of >= 0
+    there[there] = rows[there] <= (documents + sizes)[of[there]]
+    return Owners(documents, places, sizes, rows[there], of[there])
+
+
+def ids_by_row(view: FolderView, rows: Rows) -> dict[int, ChunkId]:
+    """Return the ids of chunks by their rows, ascending; those that are gone are missing."""
+    found = owners(view, rows)
+    return {row: ChunkId(n) for row, n in zip(found.rows.tolist(), found.ids.tolist(), strict=True)}
+
+
+def rows_of_documents(documents: Rows, sizes: Rows) -> Rows:
+    """Return the rows of all chunks of documents, ascending."""
+    order = np.argsort(documents)
+    documents, sizes = documents[order], sizes[order]
+    before = np.cumsum(sizes) - sizes
+    rows: Rows = np.arange(int(sizes.sum())) + np.repeat(documents + 1 - before, sizes)
+    return rows
+
+
+def _is_among(rows: Rows, sorted_rows: Rows) -> Mask:
+    """Tell which rows are among those that are sorted."""
+    if not len(sorted_rows):
+        return np.zeros(len(rows), dtype=np.bool_)
+    at = np.minimum(np.searchsorted(sorted_rows, rows), len(sorted_rows) - 1)
+    return np.asarray(sorted_rows[at] == rows, dtype=np.bool_)
+
+
+class RowSelection(Selection):
+    """Selection by the chunks' rows, ascending; with `but`, of all that are not among these."""
+
+    def __init__(self, view: FolderView, rows: Rows, but: bool = False) -> None:
+        self.view, self.rows, self.but = view, rows, but
+
+    def __len__(self) -> int:
+        """Count the chunks."""
+        return self.view.state.chunks - len(self.rows) if self.but else len(self.rows)
+
+    def among(self, chunks: Sequence[ChunkId]) -> Mask:
+        """Tell which of these chunks it has."""
+        if not len(self.rows):
+            return np.full(len(chunks), self.but, dtype=np.bool_)
+        rows = self.view.rows_of(chunks)
+        found: Mask = (_is_among(rows, self.rows) != self.but) & (rows >= 0)
+        return found
+
+    def first(self, most: int) -> Sequence[ChunkId]:
+        """Return the first chunks, ascending, at most so many."""
+        if self.but:
+            return self._first_but(most)
+        return [ChunkId(n) for n in np.sort(self.owners.ids)[: max(most, 0)].tolist()]
+
+    def _first_but(self, most: int) -> list[ChunkId]:
+        sql = "SELECT place, id, chunks FROM documents WHERE folder = %s AND place > %s AND chunks > 0 ORDER BY place LIMIT %s"
+        found: list[ChunkId] = []
+        place, page = -1, min(LISTED_AT_ONCE, max(most, 0))
+        while len(found) < most and (rows := self.view.fetch(sql, place, page)):
+            for place, document, size in rows:
+                found += [ChunkId(place << ORDINAL_BITS | n) for n in self.left_in(document, size).tolist()]
+        return found[: max(most, 0)]
+
+    def left_in(self, document: int, size: int) -> Rows:
+        """Return which chunks it has of a document that has so many: their places in it, ascending."""
+        first, last = np.searchsorted(self.rows, [document + 1, document + 1 + size])
+        named: Rows = self.rows[first:last] - document - 1
+        found: Rows = np.setdiff1d(np.arange(size), named, assume_unique=True) if self.but else named
+        return found
+
+    @cached_property
+    def owners(self) -> Owners:
+        """Whose its rows are; with `but`, whose those are that it has not."""
+        return owners(self.view, self.rows)
+
+    @property
+    def whole(self) -> Rows:
+        """The documents, by row, all of whose chunks are among its rows."""
+        found: Rows = self.owners.documents[self.owners.counts == self.owners.sizes]
+        return found
+
+    def of_documents(self) -> RowSelection:
+        """Return all chunks of each document of which it has one."""
+        found = self.owners
+        meant = found.counts == found.sizes if self.but else np.ones(len(found.documents), dtype=np.bool_)
+        return self._made(rows_of_documents(found.documents[meant], found.sizes[meant]), self.but)
+
+    def __and__(self, other: Selection) -> RowSelection:
+        """Return what both have."""
+        yours = selection_of(other)
+        if self.but and yours.but:
+            return self._made(np.union1d(self.rows, yours.rows), True)
+        if self.but or yours.but:
+            few, left_out = (yours, self) if self.but else (self, yours)
+            return self._made(few.rows[~_is_among(few.rows, left_out.rows)], False)
+        return self._made(np.intersect1d(self.rows, yours.rows, assume_unique=True), False)
+
+    def __or__(self, other: Selection) -> RowSelection:
+        """Return what either has."""
+        return (self._rest() - other)._rest()
+
+    def __sub__(self, other: Selection) -> RowSelection:
+        """Return what the other has not."""
+        return self & selection_of(other)._rest()
+
+    def _rest(self) -> RowSelection:
+        """Return all that it has not."""
+        return self._made(self.rows, not self.but)
+
+    def _made(self, rows: Rows, but: bool) -> RowSelection:
+        return RowSelection(self.view, rows, but)
+
+
+def selection_of(selection: Selection) -> RowSelection:
+    """Return a selection of a published folder as what it is. Raises TypeError for one of another kind of index."""
+    if not isinstance(selection, RowSelection):
+        raise TypeError(f"{selection!r} is a selection of another kind of index.")
+    return selection
+
+
+# ------------------------------------------------------------------ what filters ask
+
+
+class _Asked(NamedTuple):
+    """What is asked of documents: an expression over their table, its parameters, and what else decides, of a folded path."""
+
+    sql: str
+    parameters: tuple[Any, ...]
+    is_met: Callable[[str], bool] | None = None
+
+
+def _asked(condition: Condition) -> _Asked:
+    """Return what a condition asks, as `FilterIndex.meeting` reads it; whether it excludes what meets it is not asked."""
+    wanted = _stored(fold_line(condition.value))
+    if condition.field == "tag":
+        return _Asked("tags @> ARRAY[%s]::text[]", (wanted,))
+    if condition.field == "title":
+        return _Asked("strpos(titles, %s) > 0", (_stored(f" {' '.join(words(condition.value))} "),))
+    wanted, where = wanted.replace("\\", "/"), "split_part(folded, '/', -1)" if condition.field == "file" else "folded"
+    if "*" not in wanted:
+        return _Asked(f"strpos({where}, %s) > 0", (wanted.removeprefix("./"),))
+    glob, start = re.compile(translate(wanted)), -1 if condition.field == "file" else 0
+    return _Asked(f"{where} LIKE %s", (_like(wanted),), lambda folded: glob.match("/".join(folded.split("/")[start:])) is not None)
+
+
+def _like(glob: str) -> str:
+    """Return a pattern of LIKE that all texts meet which a glob of fnmatch does, and others perhaps."""
+    signs = ("%" if sign in "*?" else f"\\{sign}" if sign in "%_\\" else sign for sign in glob.partition("[")[0])
+    return "".join(signs) + ("%" if "[" in glob else "")
+
+
+_UNSURE = re.compile(r"[K;`]|[^\x00-\x7f]")
+"""Signs that a path may hold in another form, which NFC makes one with these."""
+
+
+def _path_like(glob: str) -> str:
+    """Return a pattern of LIKE that all paths meet which a glob does, as `filters.meets` reads it, and others perhaps."""
+    glob = normalize("NFC", glob)
+    if "\\" in glob:
+        return "%"
+    parts = ["%" if name == "**" else f"{_like(_UNSURE.sub('*', name))}/" for name in glob.split("/") if name]
+    return f"{''.join(parts).removesuffix('/')}%"
+
+
+def _stored(text: str) -> str:
+    """Return a text as PostgreSQL can be asked for it: neither a NUL nor half a character."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+# ------------------------------------------------------------------ the catalog
+
+_CHUNKS_ASKED = (
+    "(SELECT %s::int AS folder) f CROSS JOIN unnest(%s::bigint[], %s::int[]) AS q (place, ordinal)"
+    " JOIN documents d ON d.folder = f.folder AND d.place = q.place"
+    " JOIN chunks c ON c.folder = f.folder AND c.id = d.id + 1 + q.ordinal AND c.document = d.id"
+)
+
+
+class PublishedDocuments:
+    """The documents of a published folder."""
+
+    def __init__(self, view: FolderView) -> None:
+        self._view = view
+
+    def __getitem__(self, document: DocumentId, /) -> Document:
+        """Return a document."""
+        return self.known(document).document
+
+    def known(self, document: DocumentId) -> Known:
+        """Return a document and where it stands. Raises IndexError where it is not there."""
+        found = self._view.by_place([document]).get(document)
+        if found is None:
+            raise IndexError(f"There is no document {document}.")
+        return found
+
+
+class PostgresCatalog:
+    """Catalog over one published folder, at the moment of a question; the chunks that it has read it keeps for that question."""
+
+    def __init__(self, view: FolderView) -> None:
+        self._view = view
+        self._folder = view.state.name
+        self._read: dict[ChunkId, Chunk] = {}
+        self.documents = PublishedDocuments(view)
+        self.lost: frozenset[ChunkId] = frozenset()  # none: a question sees one moment
+
+    def __len__(self) -> int:
+        """Count the chunks."""
+        return self._view.state.chunks
+
+    @property
+    def languages(self) -> Mapping[str, int]:
+        """How many documents are in each language."""
+        found: Mapping[str, int] = self._view.state.facts["languages"]
+        return found
+
+    def at(self, path: str) -> DocumentId | None:
+        """Return the document at a path."""
+        rows = self._view.fetch("SELECT place FROM documents WHERE folder = %s AND path = %s", _stored(path))
+        return DocumentId(rows[0][0]) if rows else None
+
+    def every_path(self) -> Iterator[tuple[DocumentId, str]]:
+        """Yield the id and the path of every document."""
+        return ((DocumentId(place), path) for place, path in self._pages("path", LISTED_AT_ONCE))
+
+    def every_document(self) -> Iterator[tuple[DocumentId, Document]]:
+        """Yield every document with its id."""
+        return self._listed(LISTED_AT_ONCE)
+
+    def _listed(self, page: int, which: str = "", *parameters: Any) -> Iterator[tuple[DocumentId, Document]]:
+        rows = self._pages("path, record", page, which, *parameters)
+        return ((DocumentId(place), read_document(record, path, self._folder)) for place, path, record in rows)
+
+    def _pages(self, columns: str, page: int, which: str = "", *parameters: Any) -> Iterator[Row]:
+        """Yield places and columns of documents by place, no more than a page of them at once."""
+        sql, place = f"SELECT place, {columns} FROM documents WHERE folder = %s AND place > %s{which} ORDER BY place LIMIT %s", -1
+        while rows := self._view.fetch(sql, place, *parameters, page):
+            yield from rows
+            place = rows[-1][0]
+
+    def document_of(self, chunk: ChunkId) -> DocumentId:
+        """Return the document that a chunk is part of."""
+        return place_of(chunk)
+
+    def chunk_ids(self, document: DocumentId) -> range:
+        """Return the ids of a document's chunks."""
+        first = document << ORDINAL_BITS
+        return range(first, first + self.documents.known(document).chunks)
+
+    def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
+        """Return the documents next to one by their paths."""
+        sql = "SELECT place FROM documents WHERE folder = %s AND place {} %s ORDER BY place {} LIMIT %s"
+        before, behind = (self._view.fetch(sql.format(*way), document, count) for way in (("<", "DESC"), (">", "ASC")))
+        return [DocumentId(place) for (place,) in (*reversed(before), *behind)]
+
+    # -------------------------------------------------------------- chunks
+
+    def chunks(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Chunk]:
+        """Load chunks, with the documents that they are of; those that are gone are missing."""
+        if lacking := [n for n in dict.fromkeys(ids) if n not in self._read]:
+            new = {place_of(n) for n in lacking} - self._view.recent.by_place.keys()
+            columns = "q.place, q.ordinal, c.headings, c.record, d.id, d.chunks, d.path, CASE WHEN d.place = ANY(n.places) THEN d.record END"
+            sql = f"SELECT {columns} FROM {_CHUNKS_ASKED} CROSS JOIN (SELECT %s::bigint[] AS places) n"
+            documents = dict[int, Row]()
+            for place, ordinal, headings, chunk, row, size, path, record in self._view.fetch(sql, *_parts(lacking), sorted(new)):
+                self._read[ChunkId(place << ORDINAL_BITS | ordinal)] = read_chunk(headings, chunk)
+                if record is not None:
+                    documents[place] = (row, place, size, path, record)
+            self._view.keep(documents.values())
+        return {n: self._read[n] for n in ids if n in self._read}
+
+    def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
+        """Load the title and the headings above each chunk; of what is gone nothing is told."""
+        found = {n: self._read[n].heading_path for n in ids if n in self._read}
+        if lacking := [n for n in dict.fromkeys(ids) if n not in found]:
+            rows = self._view.fetch(f"SELECT q.place, q.ordinal, c.headings FROM {_CHUNKS_ASKED}", *_parts(lacking))
+            found.update({ChunkId(place << ORDINAL_BITS | ordinal): tuple(json.loads(headings)) for place, ordinal, headings in rows})
+        return {n: found[n] for n in ids if n in found}
+
+    def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
+        """Load the parent of each chunk, each once; those that are gone are missing."""
+        if not ids:
+            return {}
+        sql = (
+            f"SELECT array_agg(q.place << {ORDINAL_BITS} | q.ordinal), s.ordinal, s.start_line, s.end_line, s.text FROM {_CHUNKS_ASKED}"
+            " JOIN sections s ON s.folder = f.folder AND s.document = c.document AND s.ordinal = c.section GROUP BY s.folder, s.document, s.ordinal"
+        )
+        found: dict[int, Section] = {}
+        for chunks, ordinal, start, end, text in self._view.fetch(sql, *_parts(list(dict.fromkeys(ids)))):
+            found.update(dict.fromkeys(chunks, Section(ordinal, start, end, bytes(text).decode("utf-8", "surrogatepass"))))
+        return {n: found[n] for n in ids if n in found}
+
+    def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:
+        """Say where chunks stand."""
+        found = self.chunks(ids)
+        known = self._view.by_place(map(place_of, found))
+        return tuple(Place(self._folder, known[place_of(n)].document.path, found[n].start_line, found[n].end_line) for n in ids if n in found)
+
+    # -------------------------------------------------------------- which chunks
+
+    def everything(self) -> RowSelection:
+        """Return all chunks."""
+        return RowSelection(self._view, NO_ROWS, True)
+
+    def only(self, chunks: Sequence[ChunkId]) -> RowSelection:
+        """Return some chunks as a selection."""
+        return RowSelection(self._view, as_rows(row for row in self._view.rows_of(chunks).tolist() if row >= 0))
+
+    def select(self, filters: Filters) -> Selection | None:
+        """Return the chunks that filters let through; None when that is all of them."""
+        return None if filters == Filters() else self._lately(("select", filters), lambda: self._selected(filters))
+
+    def _lately(self, key: Any, make: Callable[[], RowSelection]) -> RowSelection:
+        """Return a selection of those that were last asked for, or make it."""
+        held: OrderedDict[Any, tuple[Rows, bool]] = once(self._view, "selections", OrderedDict)
+        with self._view.kept.lock:
+            if key in held:
+                held.move_to_end(key)
+                return RowSelection(self._view, *held[key])
+        made = make()
+        with self._view.kept.lock:
+            held[key] = made.rows, made.but
+            while len(held) > MOST_SELECTIONS or sum(len(rows) for rows, _ in held.values()) > MOST_ROWS:
+                held.popitem(last=False)
+        return made
+
+    def _selected(self, filters: Filters) -> RowSelection:
+        if filters.folder and self._folder not in filters.folder:
+            return RowSelection(self._view, NO_ROWS)
+        hidden = (path for folder, path in filters.hidden if folder == self._folder)
+        left_out = [_stored(path) for path in (*filters.without, *hidden)]
+        chosen = self._passing(filters)
+        return chosen - self._chunks_of(_Asked("path = ANY(%s)", (left_out,))) if left_out else chosen
+
+    def _passing(self, filters: Filters) -> RowSelection:
+        """Return the chunks of the documents that pass path globs (any), tags (all) and the dates."""
+        asked = [_Asked("tags @> ARRAY[%s]::text[]", (_stored(fold(tag.lstrip("#"))),)) for tag in filters.tag]
+        asked += [_Asked(f"day {sign} %s", (day,)) for sign, day in ((">=", filters.since), ("<=", filters.until)) if day is not None]
+        if filters.path:
+            likely = " OR ".join(["path LIKE %s"] * len(filters.path))
+            asked.append(_Asked(f"({likely})", tuple(_stored(_path_like(glob)) for glob in filters.path)))
+        if not asked:
+            return self.everything()
+        is_met = (lambda path: any(meets(glob, path) for glob in filters.path)) if filters.path else None
+        whole = _Asked(" AND ".join(each.sql for each in asked), tuple(each for one in asked for each in one.parameters), is_met)
+        return self._chunks_of(whole, "path")
+
+    def _chunks_of(self, asked: _Asked, column: str = "folded") -> RowSelection:
+        """Return all chunks of the documents that meet what is asked; a column is read where it decides."""
+        columns = f"id, chunks, {column}" if asked.is_met else "id, chunks"
+        found = self._view.fetch(f"SELECT {columns} FROM documents WHERE folder = %s AND chunks > 0 AND {asked.sql}", *asked.parameters)
+        if asked.is_met:
+            found = [row for row in found if asked.is_met(row[2])]
+        return RowSelection(self._view, rows_of_documents(*(np.array([row[n] for row in found], dtype=np.int64) for n in (0, 1))))
+
+    def meeting(self, condition: Condition) -> Selection:
+        """Return the chunks of the documents that meet a condition."""
+        return self._lately((condition.field, condition.value), lambda: self._chunks_of(_asked(condition)))
+
+    def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
+        """Tell whether a document meets a condition that is none of the hidden ones, with chunks or without."""
+        asked, left_out = _asked(condition), [_stored(path) for folder, path in hidden if folder == self._folder]
+        sql = f"SELECT folded FROM documents WHERE folder = %s AND {asked.sql} AND NOT (path = ANY(%s)){'' if asked.is_met else ' LIMIT 1'}"
+        return any(asked.is_met is None or asked.is_met(folded) for (folded,) in self._view.fetch(sql, *asked.parameters, left_out))
+
+    def every(self, step: int, within: Selection | None, start: int = 0) -> Sequence[ChunkId]:
+        """Return every so manieth chunk of a selection."""
+        chosen = self.everything() if within is None else selection_of(within)
+        sample = self._view.state.facts["sample"]
+        if (step, start) == (sample["step"], 0) and self._is_sampled(chosen, sample["but_repeats"]):
+            return self._ids(once(self._view, "sample", lambda: np.sort(owners(self._view, as_rows(sample["rows"])).ids)))
+        key = ("every", step, start, chosen.but, blake2b(chosen.rows.tobytes(), digest_size=16).digest())
+        return self._ids(self._lately(key, lambda: RowSelection(self._view, self._spread(step, chosen, start))).rows)
+
+    def _ids(self, numbers: Rows) -> list[ChunkId]:
+        return [ChunkId(n) for n in numbers.tolist()]
+
+    def _is_sampled(self, chosen: RowSelection, but_repeats: bool) -> bool:
+        """Tell whether a selection is the one of which the folder's sample is: all chunks but repeats."""
+        if not chosen.but or len(chosen.rows) != (self._view.state.facts["repeats"] if but_repeats else 0):
+            return False
+        return not but_repeats or np.array_equal(chosen.rows, repeated_rows(self._view))
+
+    def _spread(self, step: int, chosen: RowSelection, start: int) -> Rows:
+        """Return the ids of every so manieth chunk; of all but a few, documents are counted in the database."""
+        if not chosen.but:
+            return np.sort(chosen.owners.ids)[start::step]
+        sql = (
+            "SELECT s.place, s.id, s.chunks, at - s.until + s.size FROM (SELECT d.place, d.id, d.chunks, d.chunks - coalesce(g.count, 0) AS size,"
+            " sum(d.chunks - coalesce(g.count, 0)) OVER (ORDER BY d.place) AS until FROM (SELECT * FROM documents WHERE folder = %s) d"
+            " LEFT JOIN unnest(%s::bigint[], %s::int[]) AS g (id, count) ON g.id = d.id) s"
+            " CROSS JOIN (SELECT %s::bigint AS start, %s::bigint AS step) k CROSS JOIN LATERAL"
+            " generate_series(k.start + (greatest(s.until - s.size - k.start, 0) + k.step - 1) / k.step * k.step, s.until - 1, k.step) AS at"
+            " ORDER BY s.place, at"
+        )
+        gone = chosen.owners
+        rows = self._view.fetch(sql, gone.documents.tolist(), gone.counts.tolist(), start, step)
+        left = {row: chosen.left_in(row, size) for _, row, size, _ in rows}
+        return np.array([place << ORDINAL_BITS | int(left[row][nth]) for place, row, _, nth in rows], dtype=np.int64)
+
+    # -------------------------------------------------------------- names
+
+    def near(self, field: FilterField, value: str) -> tuple[str, ...]:
+        """Return the tags, or the directories and paths, that are most like a value."""
+        if field == "title":
+            return ()
+        return nearest(field, value, once(self._view, "tags" if field == "tag" else "places", self._tags if field == "tag" else self._places))
+
+    def _tags(self) -> Mapping[str, str]:
+        documents = self._listed(LISTED_AT_ONCE, " AND tags <> '{}'")
+        return by_form("tag", tag_names(tag for _, document in documents for tag in document.tags))
+
+    def _places(self) -> Mapping[str, str]:
+        return by_form("path", place_names([path for _, path in self.every_path()]))
+
+    def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
+        """Yield the documents that a name which comes near was taken from."""
+        asked = _Asked("path = %s", (_stored(name),))
+        if field == "tag":
+            asked = _Asked("tags @> ARRAY[%s]::text[]", (_stored(fold_line(name)),))
+        elif name.endswith("/"):
+            asked = _Asked("starts_with(path, %s)", (_stored(name),))
+        return (document for _, document in self._listed(BEARING_AT_ONCE, f" AND {asked.sql}", *asked.parameters))
+
+    def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+        """Return the documents with a name of these letters."""
+        sql = "SELECT place, names, lengths FROM documents WHERE folder = %s AND names @> ARRAY[%s]::text[] ORDER BY place"
+        found = self._view.fetch(sql, _stored(letters))
+        return [
+            DocumentId(place)
+            for place, names, lengths in found
+            if any(name == letters and length <= longest for name, length in zip(names, lengths, strict=True))
+        ]
+
+    def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
+        """Return the abbreviations with one of these forms, and how many documents define each."""
+        sql = "SELECT short, long, count(*) FROM abbreviations WHERE folder = %s AND (short = ANY(%s) OR key = ANY(%s)) GROUP BY short, long"
+        asked = sorted(map(_stored, forms))
+        return {Abbreviation(short, long): count for short, long, count in self._view.fetch(sql, asked, asked)} if asked else {}
+
+    # -------------------------------------------------------------- days
+
+    @property
+    def days(self) -> Days:
+        """Between which days the documents lie."""
+        first, written = (self._view.state.facts[key] for key in ("first_day", "written_day"))
+        return Days(date.fromisoformat(first) if first else None, date.fromisoformat(written) if written else None)
+
+    def newest_day(self, last: date | None) -> date | None:
+        """Return the latest day of a document, not later than `last`."""
+        sql = "SELECT max(day) FROM documents WHERE folder = %s AND day <= %s"
+        found: date | None = once(self._view, f"newest day to {last}", lambda: self._view.fetch(sql, last or date.max)[0][0])
+        return found
+
+    def newest(self, within: Selection | None, limit: int) -> tuple[Sequence[ChunkId], int]:
+        """Return the first chunk in a selection of each of its newest documents, and how many documents it has."""
+        chosen = self.everything() if within is None else selection_of(within)
+        which, rows = self._documents_of(chosen)
+        ordered = f"SELECT id, place, chunks FROM documents WHERE {which} ORDER BY day DESC NULLS LAST, place LIMIT %s"
+        found = self._view.fetch(ordered, rows, limit)
+        ((count,),) = self._view.fetch(f"SELECT count(*) FROM documents WHERE {which}", rows)
+        return [ChunkId(place << ORDINAL_BITS | int(chosen.left_in(row, size)[0])) for row, place, size in found], count
+
+    def undated(self, within: Selection | None) -> int:
+        """Count the documents of a selection of which no day is known."""
+        which, rows = self._documents_of(self.everything() if within is None else selection_of(within))
+        return int(self._view.fetch(f"SELECT count(*) FROM documents WHERE {which} AND day IS NULL", rows)[0][0])
+
+    def _documents_of(self, chosen: RowSelection) -> tuple[str, list[int]]:
+        """Return which documents have a chunk in a selection: an expression, and the row ids in it."""
+        if chosen.but:
+            return "folder = %s AND chunks > 0 AND NOT (id = ANY(%s))", chosen.whole.tolist()
+        return "folder = %s AND id = ANY(%s)", chosen.owners.documents.tolist()
+
+
+def _parts(ids: Sequence[ChunkId]) -> tuple[list[int], list[int]]:
+    """Return the places of chunks' documents, and theirs in these."""
+    return [int(place_of(n)) for n in ids], [ordinal_of(n) for n in ids]
+
+
+def repeated_rows(view: FolderView) -> Rows:
+    """Return the rows of the chunks that repeat another one of their document, ascending."""
+    if not view.state.facts["repeats"]:
+        return NO_ROWS
+    return once(view, "repeats", lambda: as_rows(row for (row,) in view.fetch("SELECT chunk FROM repeats WHERE folder = %s")))
+
+
+# ------------------------------------------------------------------ links
+
+
+class PostgresLinkGraph:
+    """LinkGraph over one published folder."""
+
+    def __init__(self, view: FolderView) -> None:
+        self._view, self._documents = view, PublishedDocuments(view)
+
+    def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
+        """Return the documents that this one links to."""
+        sql = (
+            "SELECT DISTINCT d.place FROM links l JOIN documents d ON d.folder = l.folder AND d.path = l.resolved"
+            " WHERE l.folder = %s AND l.document = %s AND d.id <> l.document ORDER BY d.place"
+        )
+        return self._found(sql, self._documents.known(document).row)
+
+    def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
+        """Return the documents that link to this one."""
+        sql = (
+            "SELECT DISTINCT d.place FROM links l JOIN documents d ON d.folder = l.folder AND d.id = l.document"
+            " WHERE l.folder = %s AND l.resolved = %s AND d.path <> l.resolved ORDER BY d.place"
+        )
+        return self._found(sql, self._documents[document].path)
+
+    def _found(self, sql: str, of: Any) -> tuple[DocumentId, ...]:
+        return tuple(DocumentId(place) for (place,) in self._view.fetch(sql, of))

@@ -1,0 +1,211 @@
+"""What is published to a database, and what has to be right of it: the server, its extension, the schema, the role's rights, and its indexes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from thumbindex.errors import StorageError
+from thumbindex.index.postgres.database import VERSION, Engine, Session
+from thumbindex.index.postgres.publish import TABLES
+from thumbindex.index.postgres.vectors import EXACT
+from thumbindex.text import plural
+
+OLDEST_SERVER = 15
+"""Of PostgreSQL: what is older is not tried."""
+
+OLDEST_EXTENSION = (0, 8)
+"""Of pgvector: the first whose index is searched on where a filter leaves too few."""
+
+LONGEST_LAG_SECONDS = 60.0
+"""A standby that is further behind answers from what was true a while ago."""
+
+SMALL_BYTES = 1_000_000
+"""Of a partition: a smaller one is read whole whatever indexes it has, and that is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFolder:
+    """A folder as servers read it."""
+
+    folder: int  # the number of its partitions
+    name: str
+    generation: int
+    documents: int
+    chunks: int
+    vectors: int
+    dimensions: int
+    published: str  # when a builder last said that this is what there is: ISO 8601 in UTC
+    seconds: float  # since then
+
+
+def published_folders(engine: Engine) -> tuple[PublishedFolder, ...]:
+    """Return what servers read, by name. Raises EngineError."""
+    engine.check()
+    with engine.question() as session:
+        return _published_folders(session)
+
+
+def _published_folders(session: Session) -> tuple[PublishedFolder, ...]:
+    sql = (
+        "SELECT folder, name, generation, facts, extract(epoch FROM published)::float8, extract(epoch FROM now() - published)::float8"
+        ' FROM folders WHERE is_current ORDER BY name COLLATE "C"'
+    )
+    found = []
+    for folder, name, generation, told, at, seconds in session.fetch(sql):
+        facts = json.loads(told)
+        documents, chunks, vectors, dimensions = (int(facts.get(key) or 0) for key in ("documents", "chunks", "vectors", "dimensions"))
+        when = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+        found.append(PublishedFolder(folder, name, generation, documents, chunks, vectors, dimensions, when, max(seconds, 0.0)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    is_well: bool
+    sentence: str
+
+
+def examine(engine: Engine, exact_vectors: int = EXACT) -> Iterator[Check]:
+    """Yield what is found of a database, one thing after another; what cannot be looked at, as the one before is not well, is left out."""
+    try:
+        with engine.question() as session:
+            yield from _examine_server(engine, session)
+            is_ours, schema = _check_schema(engine)
+            yield schema
+            if is_ours:
+                rights = _check_rights(session)
+                yield rights
+                if rights.is_well:
+                    yield from _examine_folders(session, exact_vectors)
+    except StorageError as error:
+        yield Check("database", False, str(error))
+
+
+def _examine_server(engine: Engine, session: Session) -> Iterator[Check]:
+    sql = "SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user::text"
+    number, version, role = session.fetch(sql)[0]
+    yield Check("connection", True, f"{engine.where} answers to the role {role}")
+    is_new = number // 10_000 >= OLDEST_SERVER
+    yield Check("server", is_new, f"PostgreSQL {version.split()[0]}" + ("" if is_new else f": {OLDEST_SERVER} or later is needed, upgrade it"))
+    yield _check_extension(session)
+    yield _check_standby(session)
+
+
+def _check_extension(session: Session) -> Check:
+    there = session.fetch("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+    if there:
+        version = str(there[0][0])
+        is_new = tuple(int(part) for part in version.split(".")[:2]) >= OLDEST_EXTENSION
+        return Check(
+            "extension", is_new, f"pgvector {version}" + ("" if is_new else ": 0.8 or later is needed, then `ALTER EXTENSION vector UPDATE`")
+        )
+    if session.fetch("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
+        return Check("extension", False, "pgvector is installed and not yet in this database: `thumbindex engine migrate` puts it there")
+    return Check("extension", False, "pgvector is missing: install version 0.8 or later on the database's machine")
+
+
+def _check_standby(session: Session) -> Check:
+    (is_standby,) = session.fetch("SELECT pg_is_in_recovery()")[0]
+    if not is_standby:
+        count, seconds = session.fetch("SELECT count(*), coalesce(extract(epoch FROM max(replay_lag)), 0)::float8 FROM pg_stat_replication")[0]
+        return _lag(seconds, f"the primary server, with {plural(count, 'standby')}", "the slowest is")
+    sql = (
+        "SELECT CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0"
+        " ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) END::float8"
+    )
+    return _lag(session.fetch(sql)[0][0], "a standby, which is enough to answer from", "it is")
+
+
+def _lag(seconds: float, what: str, who: str) -> Check:
+    if seconds <= LONGEST_LAG_SECONDS:
+        return Check("replication", True, f"{what}; {who} {seconds:.1f} s behind" if seconds else what)
+    return Check("replication", False, f"{what}; {who} {seconds:,.0f} s behind: answers are that old, see what holds it up")
+
+
+def _check_schema(engine: Engine) -> tuple[bool, Check]:
+    try:
+        engine.check()
+    except StorageError as error:
+        return False, Check("schema", False, str(error))
+    return True, Check("schema", True, f"version {VERSION}")
+
+
+def _check_rights(session: Session) -> Check:
+    names = ["facts", "folders", *TABLES]
+    sql = (
+        "SELECT has_table_privilege(name, 'SELECT'), pg_has_role(relowner, 'USAGE') FROM unnest(%s::text[]) AS name"
+        " JOIN pg_class ON pg_class.oid = to_regclass(name)"
+    )
+    rows = session.fetch(sql, (names,))
+    may_read, owns = all(reads for reads, _ in rows), all(owner for _, owner in rows)
+    (may_create,) = session.fetch("SELECT has_schema_privilege(current_schema(), 'CREATE')")[0]
+    if not may_read:
+        return Check("rights", False, "this role may not read: `GRANT SELECT ON ALL TABLES IN SCHEMA public TO` it")
+    if owns and may_create:
+        return Check("rights", True, "this role may read and publish")
+    return Check("rights", True, "this role may read, which is enough for a server, and not publish, for which it has to own the tables")
+
+
+def _examine_folders(session: Session, exact_vectors: int) -> Iterator[Check]:
+    found = _published_folders(session)
+    if not found:
+        yield Check("folders", False, "none is published yet: `thumbindex engine publish --folder DIR` does it")
+    for each in found:
+        size = f"{plural(each.documents, 'document')}, {plural(each.chunks, 'chunk')}"
+        yield Check(f"folder {each.name}", True, f"generation {each.generation:,}, {size}; a builder said so {_ago(each.seconds)}")
+        yield _check_terms(session, each)
+        yield _check_vectors(session, each, exact_vectors)
+
+
+def _ago(seconds: float) -> str:
+    for length, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= length:
+            return f"{plural(int(seconds // length), noun)} ago"
+    return "a moment ago"
+
+
+def _check_terms(session: Session, folder: PublishedFolder) -> Check:
+    """Look how the postings of a word are found: by the primary key of the folder's partition, without looking into any other."""
+    name, partition = f"words of {folder.name}", f"postings_{folder.folder}"
+    sql = "SELECT columns FROM postings WHERE folder = %s AND field = 1 AND term = ANY(%s)"
+    relations, indexes = _plan(session, partition, sql, (folder.folder, ["a", "b"]))
+    if others := sorted(relations - {partition}):
+        return Check(name, False, f"a word is looked for in {', '.join(others)}, too: `enable_partition_pruning` has to be on")
+    if indexes != {f"{partition}_pkey"}:
+        return Check(name, False, f"a word is not found by {partition}_pkey: `ANALYZE {partition}`, or `REINDEX TABLE {partition}`")
+    return Check(name, True, "a word is found by the key of its partition, and in no other")
+
+
+def _check_vectors(session: Session, folder: PublishedFolder, exact_vectors: int) -> Check:
+    name, partition = f"vectors of {folder.name}", f"vectors_{folder.folder}"
+    if folder.vectors <= exact_vectors:
+        return Check(name, True, f"{folder.vectors:,}: few enough to compare each with a question")
+    vector = f"'[{','.join(['0'] * folder.dimensions)}]'::halfvec({folder.dimensions})"
+    sql = f"SELECT id FROM vectors WHERE folder = %s ORDER BY (vector::halfvec({folder.dimensions})) <#> {vector} LIMIT 50"
+    _, indexes = _plan(session, partition, sql, (folder.folder,))
+    if indexes != {f"{partition}_hnsw"}:
+        return Check(name, False, f"{folder.vectors:,}, and no index of their own is used: the next `thumbindex engine publish` makes it")
+    return Check(name, True, f"{folder.vectors:,}, found by an index of their own")
+
+
+def _plan(session: Session, partition: str, sql: str, parameters: tuple[Any, ...]) -> tuple[set[str], set[str]]:
+    """Return the tables and the indexes that a query looks into. A small table is taken for a large one, which is not read whole."""
+    (size,) = session.fetch("SELECT coalesce(pg_total_relation_size(to_regclass(%s)), 0)", (partition,))[0]
+    for way in ("seqscan", "sort"):
+        session.execute(f"SET LOCAL enable_{way} = {'off' if size < SMALL_BYTES else 'on'}")
+    told = session.fetch(f"EXPLAIN (FORMAT JSON, COSTS false) {sql}", parameters)[0][0]
+    nodes = list(_nodes((told if isinstance(told, list) else json.loads(told))[0]["Plan"]))
+    return {each["Relation Name"] for each in nodes if "Relation Name" in each}, {each["Index Name"] for each in nodes if "Index Name" in each}
+
+
+def _nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield node
+    for each in node.get("Plans", ()):
+        yield from _nodes(each)

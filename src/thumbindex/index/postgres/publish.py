@@ -1,0 +1,663 @@
+"""Publish an index to PostgreSQL: what differs from what is there by row ids, and the new generation, in one transaction."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from thumbindex.errors import EngineError
+from thumbindex.index.analysis import CHUNK_FIELDS
+from thumbindex.index.catalog import StoreCatalog, positions_of
+from thumbindex.index.names import name_rows
+from thumbindex.index.postgres.database import Engine, Half, Session
+from thumbindex.index.postgres.ids import MOST_CHUNKS, Rows
+from thumbindex.index.postgres.vectors import EXACT
+from thumbindex.index.postgres.view import document_record
+from thumbindex.index.postgres.words import PublishedRows, segment_rows
+from thumbindex.index.segments import FIELDS
+from thumbindex.index.snapshot import Opened
+from thumbindex.index.store import Store
+from thumbindex.index.words import WhooshKeywordIndex
+from thumbindex.model import Chunk, Document, DocumentId, Link, Problem, day_modified, day_of
+from thumbindex.ports import DOCUMENT_BITS
+from thumbindex.text import fold, fold_line, form_key, text_digest, words
+
+INCARNATION = "incarnation"
+"""The fact of a store that tells it from one that was built anew, and counts rows from the beginning."""
+
+TABLES = (
+    "documents",
+    "abbreviations",
+    "sections",
+    "chunks",
+    "links",
+    "problems",
+    "segments",
+    "postings",
+    "words",
+    "vectors",
+    "repeats",
+    "clusters",
+    "decided",
+    "alike",
+)
+"""The tables that have a partition for each folder."""
+
+_OF_DOCUMENT = ("abbreviations", "sections", "chunks", "links", "vectors")
+"""Those of them whose rows go with a document."""
+
+SAMPLE = 512
+"""Chunks, spread evenly, that are given with the folder: those by which `confidence` sees how near any text is to a question."""
+
+CHANNEL = "thumbindex"
+"""On which a new generation is announced."""
+
+ROOM = 8
+"""Into so many parts the room between two documents is cut for the one that comes: notes of days come one after the other, each behind the last."""
+
+DOCUMENTS_AT_ONCE = 200
+"""Documents whose texts are in memory at once."""
+
+Source = Callable[[str], str | None]
+"""Gives a note's text as its file is now, by path; None where it is not the one that was indexed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a publication did."""
+
+    name: str
+    generation: int
+    documents: int  # there are now
+    chunks: int
+    added: int  # documents
+    removed: int
+    statements: int
+
+
+@dataclass(slots=True, eq=False)
+class _There:
+    """What is published of a folder, as far as the next publication must know it."""
+
+    folder: int
+    generation: int = -1
+    documents: dict[int, int] = field(default_factory=dict)  # place by row
+    records: dict[int, Document] = field(default_factory=dict)  # by row; empty where another process published them
+    links: Mapping[int, frozenset[str]] = field(default_factory=dict)  # the paths that each document's links lead to, by row
+    segments: dict[str, int] = field(default_factory=dict)  # number by Whoosh's name
+    vectors: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    problems: tuple[Problem, ...] | None = None
+    duplicates: object = None  # the KnownDuplicates that were published
+    fingerprint: str = ""
+
+
+def incarnation_of(store: Store) -> str:
+    """Return what tells a store from one that was built anew; empty where it has not been published yet."""
+    return store.meta(INCARNATION)
+
+
+def new_incarnation() -> str:
+    """Return one that no other store has."""
+    return secrets.token_hex(8)
+
+
+def lock_of(name: str) -> int:
+    """Return the second half of the advisory lock's key of a folder, by its name."""
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big", signed=True)
+
+
+class Publisher:
+    """Publishes one folder's index, again and again: what it published last it knows, unless somebody else published meanwhile."""
+
+    def __init__(self, engine: Engine, name: str, source: Source) -> None:
+        self._engine, self._name, self._source = engine, name, source
+        self._there: _There | None = None
+
+    def publish(self, opened: Opened, store: Store, extra: Mapping[str, Any] | None = None) -> Published | None:
+        """Publish an index as it was opened from a store that is read at the same moment; None where that is published already.
+
+        `extra` are further facts for those who read. Raises EngineError, IndexBusyError.
+        """
+        incarnation = incarnation_of(store)
+        with self._engine.change(lock_of(self._name)) as session:
+            there = self._known(session, incarnation)
+            lengths = SegmentLengths(opened.keyword, opened.catalog)
+            facts = {**_facts(opened, store, lengths), **(extra or {})}
+            if there.generation == opened.snapshot.generation and self._is_told(session, there, facts):
+                session.execute("UPDATE folders SET published = now() WHERE folder = %s", (there.folder,))
+                self._there = there
+                return None
+            done = _Publication(session, there, opened, store, self._source, lengths).run()
+            session.execute(
+                "UPDATE folders SET generation = %s, published = now(), facts = %s WHERE folder = %s",
+                (opened.snapshot.generation, json.dumps(facts), there.folder),
+            )
+            self._make_current(session, there.folder)
+            session.execute("SELECT pg_notify(%s, %s)", (CHANNEL, json.dumps([self._name, opened.snapshot.generation])))
+            added, removed = done
+            there.generation = opened.snapshot.generation
+            statements = session.statements
+        self._there = there
+        catalog = opened.catalog
+        return Published(self._name, there.generation, len(catalog.paths), len(catalog), added, removed, statements)
+
+    def beat(self) -> None:
+        """Say that what is published is what there is."""
+        if self._there is not None:
+            with self._engine.change() as session:
+                session.execute("UPDATE folders SET published = now() WHERE folder = %s", (self._there.folder,))
+
+    def forget(self) -> None:
+        """Know nothing of what is published: after a failure it is read again."""
+        self._there = None
+
+    def _known(self, session: Session, incarnation: str) -> _There:
+        found = session.fetch("SELECT folder, generation FROM folders WHERE name = %s AND incarnation = %s", (self._name, incarnation))
+        if not found:
+            ((folder,),) = session.fetch(
+                "INSERT INTO folders (name, incarnation, is_current, generation, published, facts)"
+                " VALUES (%s, %s, false, -1, now(), '{}') RETURNING folder",
+                (self._name, incarnation),
+            )
+            make_partitions(session, folder)
+            return _There(folder)
+        folder, generation = found[0]
+        if self._there is not None and (self._there.folder, self._there.generation) == (folder, generation):
+            return self._there
+        return _read_there(session, folder, generation)
+
+    def _is_told(self, session: Session, there: _There, facts: Mapping[str, Any]) -> bool:
+        ((told,),) = session.fetch("SELECT facts FROM folders WHERE folder = %s AND generation >= 0", (there.folder,)) or (("{}",),)
+        return bool(json.loads(told) == json.loads(json.dumps(facts)))
+
+    def _make_current(self, session: Session, folder: int) -> None:
+        if session.fetch("SELECT 1 FROM folders WHERE folder = %s AND NOT is_current", (folder,)):
+            session.execute("UPDATE folders SET is_current = false WHERE name = %s AND folder <> %s", (self._name, folder))
+            session.execute("UPDATE folders SET is_current = true WHERE folder = %s", (folder,))
+
+
+def _read_there(session: Session, folder: int, generation: int) -> _There:
+    documents: dict[int, int] = dict(session.fetch("SELECT id, place FROM documents WHERE folder = %s", (folder,)))
+    segments = {name: number for number, name in session.fetch("SELECT segment, name FROM segments WHERE folder = %s", (folder,))}
+    vectors = np.array([row for (row,) in session.fetch("SELECT id FROM vectors WHERE folder = %s ORDER BY id", (folder,))], dtype=np.int64)
+    ((told,),) = session.fetch("SELECT facts FROM folders WHERE folder = %s", (folder,))
+    links: dict[int, set[str]] = {}
+    for document, path in session.fetch("SELECT document, resolved FROM links WHERE folder = %s AND resolved <> ''", (folder,)):
+        links.setdefault(document, set()).add(path)
+    led = {row: frozenset(paths) for row, paths in links.items()}
+    return _There(folder, generation, documents, links=led, segments=segments, vectors=vectors, fingerprint=json.loads(told).get("fingerprint", ""))
+
+
+# ------------------------------------------------------------------ partitions
+
+
+def make_partitions(session: Session, folder: int) -> None:
+    """Make a folder's partition of each table. Readers of the others are not waited for, nor do they wait: it is made first, then attached."""
+    for table in TABLES:
+        session.execute(f"CREATE TABLE {table}_{folder} (LIKE {table} INCLUDING ALL)")
+        session.execute(f"ALTER TABLE {table} ATTACH PARTITION {table}_{folder} FOR VALUES IN ({folder})")
+
+
+def drop_folder(engine: Engine, folder: int) -> None:
+    """Delete all that is published of a folder that nobody is to read any more."""
+    with engine.change() as session:
+        session.execute("DELETE FROM folders WHERE folder = %s", (folder,))
+    for table in TABLES:
+        with engine.change() as session:  # a moment's lock a table: a question that runs is waited for, and holds up no more than one
+            session.execute(f"DROP TABLE IF EXISTS {table}_{folder}")
+
+
+def sweep_folders(engine: Engine) -> int:
+    """Delete what was published of stores that were built anew since; return how many there were."""
+    with engine.question() as session:
+        old = session.fetch(
+            "SELECT folder FROM folders f WHERE NOT is_current AND EXISTS (SELECT 1 FROM folders g WHERE g.name = f.name AND g.is_current)"
+        )
+    for (folder,) in old:
+        drop_folder(engine, folder)
+    return len(old)
+
+
+def index_vectors(engine: Engine, above: int = EXACT) -> list[int]:
+    """Make an HNSW index of each folder with more vectors than can be compared with a question one by one; return the folders that got one."""
+    made = []
+    with engine.question() as session:
+        folders = session.fetch("SELECT folder, facts FROM folders WHERE is_current")
+        indexed = {name for (name,) in session.fetch("SELECT indexname FROM pg_indexes WHERE indexname LIKE 'vectors%%_hnsw'")}
+    for folder, told in folders:
+        facts = json.loads(told)
+        if facts.get("vectors", 0) > above and f"vectors_{folder}_hnsw" not in indexed:
+            with engine.change() as session:
+                session.execute("SET LOCAL maintenance_work_mem = '1GB'")
+                session.execute(
+                    f"CREATE INDEX vectors_{folder}_hnsw ON vectors_{folder}"
+                    f" USING hnsw ((vector::halfvec({int(facts['dimensions'])})) halfvec_ip_ops) WITH (m = 16, ef_construction = 64)"
+                )
+            made.append(folder)
+    return made
+
+
+# ------------------------------------------------------------------ one publication
+
+
+class _Publication:
+    """One transaction's changes."""
+
+    def __init__(self, session: Session, there: _There, opened: Opened, store: Store, source: Source, lengths: SegmentLengths) -> None:
+        self._session, self._there, self._opened, self._store, self._source = session, there, opened, store, source
+        self._catalog: StoreCatalog = opened.catalog
+        self._folder = there.folder
+        self._lengths = lengths
+        self._at = {row: n for n, row in enumerate(self._catalog.document_rows.tolist())}
+
+    def run(self) -> tuple[int, int]:
+        """Bring the database up to the index; return how many documents came and went."""
+        there = self._there
+        gone = sorted(there.documents.keys() - self._at.keys())
+        new = [row for row in self._at if row not in there.documents]
+        self._remove(gone)
+        self._words(gone)
+        self._add(new)
+        self._touch()
+        self._links(set(new))
+        self._problems()
+        self._vectors(gone)
+        if there.duplicates is not self._opened.duplicates.known or new or gone:
+            self._duplicates()
+        there.records = dict(zip(self._catalog.document_rows.tolist(), self._catalog.documents, strict=True))
+        there.duplicates = self._opened.duplicates.known
+        return len(new), len(gone)
+
+    def _execute(self, sql: str, *parameters: Any) -> int:
+        return self._session.execute(sql, (self._folder, *parameters))
+
+    def _copy(self, table: str, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> int:
+        """Copy rows into a partition; its folder is put before each of them."""
+        whole = ((self._folder, *row) for row in rows)
+        return self._session.copy(f"{table}_{self._folder}", ("folder", *columns), ("int4", *columns.values()), whole)
+
+    # -------------------------------------------------------------- documents
+
+    def _remove(self, gone: Sequence[int]) -> None:
+        if gone:
+            self._execute("DELETE FROM documents WHERE folder = %s AND id = ANY(%s)", gone)
+            for table in _OF_DOCUMENT:
+                self._execute(f"DELETE FROM {table} WHERE folder = %s AND document = ANY(%s)", gone)
+            for row in gone:
+                del self._there.documents[row]
+
+    def _add(self, new: Sequence[int]) -> None:
+        if not new:
+            return
+        self._place(new)
+        states = self._store.manifest([self._catalog.documents[self._at[row]].path for row in new])
+        facts = {row: (title, times, rest) for row, _, title, times, rest in self._store.documents(list(new))}
+        columns = {
+            "id": "int8",
+            "place": "int8",
+            "path": "text",
+            "chunks": "int4",
+            "day": "date",
+            "written": "date",
+            "folded": "text",
+            "titles": "text",
+            "tags": "text[]",
+            "names": "text[]",
+            "lengths": "int4[]",
+            "language": "text",
+            "size": "int8",
+            "digest": "text",
+            "flagged": "bool",
+            "record": "text",
+            "source": "bytea",
+        }
+
+        def rows() -> Iterator[Sequence[Any]]:
+            for row in new:
+                document = self._catalog.documents[self._at[row]]
+                state, source = states[document.path], self._source(document.path)
+                yield (
+                    row,
+                    self._there.documents[row],
+                    stored(document.path),
+                    self._size(row),
+                    *_document_columns(document),
+                    state.size,
+                    state.digest,
+                    bool(document.flags),
+                    document_record(*facts[row]),
+                    None if source is None else source.encode("utf-8", "surrogatepass"),
+                )
+
+        self._copy("documents", columns, rows())
+        pairs = [(row, each) for row in new for each in self._catalog.documents[self._at[row]].abbreviations]
+        if pairs:
+            shapes = dict.fromkeys(("short", "long", "key"), "text")
+            self._copy("abbreviations", {"document": "int8", **shapes}, ((row, each.short, each.long, form_key(each.long)) for row, each in pairs))
+        for start in range(0, len(new), DOCUMENTS_AT_ONCE):
+            self._add_texts(new[start : start + DOCUMENTS_AT_ONCE])
+
+    def _size(self, row: int) -> int:
+        size = len(self._catalog.chunk_ids(DocumentId(self._at[row])))
+        if size > MOST_CHUNKS:
+            path = self._catalog.documents[self._at[row]].path
+            raise EngineError(f"{path} has {size:,} chunks, more than {MOST_CHUNKS:,}, and cannot be published: leave it out with corpus.exclude.")
+        return size
+
+    def _add_texts(self, documents: Sequence[int]) -> None:
+        chunk_rows = [row + 1 + n for row in documents for n in range(self._size(row))]
+        of = {row + 1 + n: row for row in documents for n in range(self._size(row))}
+        chunks, sections = self._store.chunks(chunk_rows), self._store.sections(chunk_rows)
+        if len(chunks) != len(chunk_rows):
+            raise EngineError("The index was changed while it was published: it is published again in a moment.")
+        columns = {"id": "int8", "document": "int8", "section": "int4", "headings": "text", "record": "bytea", "salience": "float8"}
+        made = (
+            (row, of[row], chunks[row].section, json.dumps(chunks[row].heading_path), chunk_record(chunks[row]), chunks[row].salience)
+            for row in chunk_rows
+        )
+        self._copy("chunks", columns, made)
+        parents = {(of[row], each.ordinal): each for row, each in sections.items()}
+        shapes = {"document": "int8", "ordinal": "int4", "start_line": "int4", "end_line": "int4", "digest": "text", "text": "bytea"}
+        texts = (
+            (document, each.ordinal, each.start_line, each.end_line, text_digest(each.text), each.text.encode("utf-8", "surrogatepass"))
+            for (document, _), each in parents.items()
+        )
+        self._copy("sections", shapes, texts)
+
+    def _place(self, new: Sequence[int]) -> None:
+        """Give new documents places between their neighbors by path; where there is no room, give all of them new ones."""
+        places = self._there.documents
+        order = self._catalog.document_rows.tolist()
+        wanted = spread([places.get(row, -1) for row in order], 1 << DOCUMENT_BITS)
+        moved = [(row, place) for row, place in zip(order, wanted, strict=True) if row in places and places[row] != place]
+        if moved:  # out of the way first: no two may be at one place at any moment
+            rows, to = [row for row, _ in moved], [place for _, place in moved]
+            self._execute("UPDATE documents SET place = -1 - place WHERE folder = %s AND id = ANY(%s)", rows)
+            self._session.execute(
+                "UPDATE documents d SET place = m.place FROM unnest(%s::int8[], %s::int8[]) AS m (id, place) WHERE d.folder = %s AND d.id = m.id",
+                (rows, to, self._folder),
+            )
+        places.update(zip(order, wanted, strict=True))
+
+    def _touch(self) -> None:
+        """Write the days of documents anew that are not what they were; where that is not known, of all."""
+        before, now = self._there.records, dict(zip(self._catalog.document_rows.tolist(), self._catalog.documents, strict=True))
+        if self._there.generation < 0:
+            return
+        if before:
+            changed = [row for row, document in now.items() if row in before and before[row] is not document and before[row] != document]
+        else:
+            held: dict[int, str] = dict(self._session.fetch("SELECT id, record FROM documents WHERE folder = %s", (self._folder,)))
+            every = {row: document_record(title, times, rest) for row, _, title, times, rest in self._store.documents()}
+            changed = [row for row, record in held.items() if record != every.get(row)]
+        if changed:
+            records = {row: document_record(title, times, rest) for row, _, title, times, rest in self._store.documents(changed)}
+            values = [(row, day_of(now[row]), day_modified(now[row]), records[row]) for row in changed]
+            self._session.execute(
+                "UPDATE documents d SET day = m.day, written = m.written, record = m.record"
+                " FROM unnest(%s::int8[], %s::date[], %s::date[], %s::text[]) AS m (id, day, written, record) WHERE d.folder = %s AND d.id = m.id",
+                (*map(list, zip(*values, strict=True)), self._folder),
+            )
+
+    def _links(self, new: set[int]) -> None:
+        """Publish the links of new documents, and of those whose links lead elsewhere than they did."""
+        now = {row: frozenset(stored(path) for path in json.loads(paths)) for row, paths in self._store.linked_paths().items()}
+        before = self._there.links
+        changed = [row for row in self._at if row in new or (before.get(row) != now.get(row) and self._there.generation >= 0)]
+        old = [row for row in changed if row not in new]
+        if old:
+            self._execute("DELETE FROM links WHERE folder = %s AND document = ANY(%s)", old)
+        paths = {self._catalog.documents[self._at[row]].path: row for row in changed}
+        if paths:
+            found = ((paths[path], ordinal, link) for path, ordinal, link in self._store.links(list(paths)))
+            rows = ((row, ordinal, None if link.resolved is None else stored(link.resolved), link_record(link)) for row, ordinal, link in found)
+            self._copy("links", {"document": "int8", "ordinal": "int4", "resolved": "text", "record": "text"}, rows)
+        self._there.links = now
+
+    def _problems(self) -> None:
+        problems = self._store.problems()
+        if problems != self._there.problems:
+            self._execute("DELETE FROM problems WHERE folder = %s")
+            rows = ((stored(each.path), each.line, stored(each.reason)) for each in problems)
+            self._copy("problems", {"path": "text", "line": "int4", "reason": "text"}, rows)
+            self._there.problems = problems
+
+    # -------------------------------------------------------------- words and vectors
+
+    def _words(self, gone: Sequence[int]) -> None:
+        """Publish segments that are new, take away those that were merged, and note in the others which documents are gone."""
+        keyword, there = self._opened.keyword, self._there
+        now = {segment.id: n for n, segment in enumerate(keyword.segments)}
+        merged = [number for name, number in there.segments.items() if name not in now]
+        if merged:
+            for table in ("postings", "words", "segments"):
+                self._execute(f"DELETE FROM {table} WHERE folder = %s AND segment = ANY(%s)", merged)
+        there.segments = {name: number for name, number in there.segments.items() if name in now}
+        if gone and there.segments:
+            more = np.array(gone, dtype=np.int64).tobytes()
+            self._session.execute("UPDATE segments SET gone = gone || %s WHERE folder = %s", (more, self._folder))
+        following = max((*there.segments.values(), *merged), default=0) + 1
+        for name in (each for each in now if each not in there.segments):
+            self._add_segment(keyword, now[name], following)
+            there.segments[name] = following
+            following += 1
+
+    def _add_segment(self, keyword: WhooshKeywordIndex, at: int, number: int) -> None:
+        segment = keyword.segments[at]
+        self._copy("segments", {"segment": "int4", "name": "text", "gone": "bytea"}, [(number, segment.id, b"")])
+        rows = ((field, term, number, columns, places) for field, term, columns, places in segment_rows(segment, self._lengths.rows(at)))
+        shapes = {"field": "int2", "term": "text", "segment": "int4", "columns": "bytea", "places": "bytea"}
+        self._copy("postings", shapes, rows)
+        known = ((len(word), word, number) for word in segment.words if is_stored(word))
+        self._copy("words", {"length": "int4", "word": "text", "segment": "int4"}, known)
+
+    def _vectors(self, gone: Sequence[int]) -> None:
+        there, view = self._there, self._opened.vectors
+        if there.fingerprint != self._opened.fingerprint:
+            self._execute("DELETE FROM vectors WHERE folder = %s")
+            there.vectors, there.fingerprint = np.zeros(0, dtype=np.int64), self._opened.fingerprint
+        held = view.rows()
+        new = np.setdiff1d(held, there.vectors)
+        if len(new):
+            order = np.argsort(held)
+            at = order[np.searchsorted(held, new, sorter=order)]
+            of = self._catalog.document_rows[self._catalog.document_ids[self._catalog.chunk_positions(new)]]
+            rows = (
+                (row, document, Half(vector))
+                for start in range(0, len(new), 4096)
+                for row, document, vector in zip(
+                    new[start : start + 4096].tolist(),
+                    of[start : start + 4096].tolist(),
+                    view.take(at[start : start + 4096]).astype(np.float16),
+                    strict=True,
+                )
+            )
+            self._copy("vectors", {"id": "int8", "document": "int8", "vector": "halfvec"}, rows)
+        there.vectors = np.sort(held)
+
+    # -------------------------------------------------------------- what says the same
+
+    def _duplicates(self) -> None:
+        """Write what is known of duplicates where it differs."""
+        duplicates, rows = self._opened.duplicates, self._catalog.chunk_rows
+        known = duplicates.known
+        repeats = dict(known.repeats[(self._catalog.chunk_positions(known.repeats.ravel()).reshape(-1, 2) >= 0).all(axis=1)].tolist())
+        self._differing("repeats", "chunk", "keeper", repeats)
+        clusters = {int(rows[member]): int(rows[first]) for member, first in duplicates.members()}
+        self._differing("clusters", "chunk", "cluster", clusters)
+        decided = {row: digest for row, digest in known.texts.items() if self._catalog.chunk_positions(np.array([row]))[0] >= 0}
+        self._differing("decided", "chunk", "digest", decided, "text")
+        boosted = self._catalog.chunk_positions(known.boosted)
+        raised = dict(zip(known.boosted[boosted >= 0].tolist(), known.salience[boosted >= 0].tolist(), strict=True))
+        plain = dict(zip(rows.tolist(), self._catalog.salience.tolist(), strict=True))
+        stands: dict[int, float] = dict(self._session.fetch("SELECT id, salience FROM chunks WHERE folder = %s", (self._folder,)))
+        wanted = [(row, raised.get(row, plain[row])) for row in plain if stands.get(row) != raised.get(row, plain[row])]
+        if wanted:
+            self._session.execute(
+                "UPDATE chunks c SET salience = m.salience FROM unnest(%s::int8[], %s::float8[]) AS m (id, salience)"
+                " WHERE c.folder = %s AND c.id = m.id",
+                ([row for row, _ in wanted], [salience for _, salience in wanted], self._folder),
+            )
+        self._alike()
+
+    def _differing(self, table: str, key: str, value: str, wanted: Mapping[int, Any], kind: str = "int8") -> None:
+        """Make a table of two columns what it is to be."""
+        held: dict[int, Any] = dict(self._session.fetch(f"SELECT {key}, {value} FROM {table} WHERE folder = %s", (self._folder,)))
+        old = [row for row, found in held.items() if wanted.get(row) != found]
+        if old:
+            self._execute(f"DELETE FROM {table} WHERE folder = %s AND {key} = ANY(%s)", old)
+        new = [(row, found) for row, found in wanted.items() if held.get(row) != found]
+        if new:
+            self._copy(table, {key: "int8", value: kind}, new)
+
+    def _alike(self) -> None:
+        held = {row for (row,) in self._session.fetch("SELECT id FROM alike WHERE folder = %s", (self._folder,))}
+        pairs = {pair[0]: pair for pair in self._store.duplicates.alike_since(0)}
+        if old := sorted(held - pairs.keys()):
+            self._execute("DELETE FROM alike WHERE folder = %s AND id = ANY(%s)", old)
+        shapes = {"id": "int8", "first": "int8", "second": "int8", "cosine": "float8", "zone": "text", "rule": "text", "differs": "text"}
+        new = [pairs[row] for row in sorted(pairs.keys() - held)]
+        if new:
+            self._copy("alike", shapes, ((*row[:4], *(stored(each) for each in row[4:])) for row in new))
+
+
+def spread(places: Sequence[int], end: int) -> list[int]:
+    """Return places from 0 to `end`, ascending, for items that have one or none (-1); those that have one keep it, unless there is no room."""
+    found = list(places)
+    held = [n for n, place in enumerate(found) if place >= 0]
+    bounds = [-1, *held, len(found)]
+    for before, after in pairwise(bounds):
+        count = after - before - 1
+        low, high = (found[before] if before >= 0 else -1), (found[after] if after < len(found) else end)
+        step = (high - low) // max(count + 1, ROOM)
+        if count and step < 1:
+            return [(n + 1) * (end // (len(found) + 1)) for n in range(len(found))]
+        for n in range(count):
+            found[before + 1 + n] = low + (n + 1) * step
+    return found
+
+
+class SegmentLengths:
+    """Of which documents and chunks the rows of an index's segments are, and how long their fields are, each and all together."""
+
+    def __init__(self, keyword: WhooshKeywordIndex, catalog: StoreCatalog) -> None:
+        self._segments, self._catalog = keyword.segments, catalog
+        first = np.searchsorted(catalog.document_ids, np.arange(len(catalog.document_rows) + 1))
+        self._first, self._sizes = first[:-1], np.diff(first)
+        self._at = [self._positions(segment.row_ids) for segment in keyword.segments]
+        self._whole = {name: self._by_document(name) for name in CHUNK_FIELDS}
+
+    def _positions(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Return for each row the position of its document (-1 where it is not there any more) and of its chunk (-1 for a document's)."""
+        chunks = np.where(rows > 0, self._catalog.chunk_positions(np.abs(rows)), -1)
+        documents = np.where(rows > 0, -1, positions_of(self._catalog.document_rows, -rows))
+        return np.where(chunks >= 0, self._catalog.document_ids[chunks], documents), chunks
+
+    def _by_document(self, name: str) -> Rows:
+        total = np.zeros(len(self._sizes), dtype=np.int64)
+        for segment, (documents, chunks) in zip(self._segments, self._at, strict=True):
+            live = chunks >= 0
+            total += np.bincount(documents[live], weights=segment.lengths(name)[live], minlength=len(total)).astype(np.int64)
+        return total
+
+    def rows(self, at: int) -> PublishedRows:
+        """Return what the rows of a segment are."""
+        documents, chunks = self._at[at]
+        live = documents >= 0
+        row = np.where(live, self._catalog.document_rows[documents], -1)
+        ordinal = np.where(chunks >= 0, chunks - self._first[documents], self._sizes[documents])
+        whole = {name: np.where(live, total[documents], 0) for name, total in self._whole.items()}
+        return PublishedRows(row, np.where(live, ordinal, 0), whole)
+
+    def sums(self, name: str) -> dict[str, int]:
+        """Return what a field's lengths come to and how many there are above 0, of chunks and of whole documents, or of documents alone."""
+        of_chunks = name in CHUNK_FIELDS
+        parts = [
+            segment.lengths(name)[(chunks >= 0) if of_chunks else ((documents >= 0) & (chunks < 0))]
+            for segment, (documents, chunks) in zip(self._segments, self._at, strict=True)
+        ]
+        lengths = np.concatenate([np.zeros(0), *parts])
+        total = self._whole[name] if of_chunks else lengths
+        return {
+            "sum": int(lengths.sum()),
+            "count": int(np.count_nonzero(lengths)),
+            "document_sum": int(total.sum()),
+            "document_count": int(np.count_nonzero(total)),
+        }
+
+
+def _document_columns(document: Document) -> tuple[Any, ...]:
+    tags = {"/".join(parts[:end]) for tag in document.tags for parts in (fold(tag).split("/"),) for end in range(1, len(parts) + 1)}
+    names = [(letters, length) for letters, length in name_rows(document) if is_stored(letters)]
+    titles = "\n".join(f" {' '.join(words(name))} " for name in (document.title, *document.aliases))
+    return (
+        day_of(document),
+        day_modified(document),
+        stored(fold_line(document.path)),
+        stored(titles),
+        sorted(stored(tag) for tag in tags),
+        [letters for letters, _ in names],
+        [length for _, length in names],
+        document.language,
+    )
+
+
+def chunk_record(chunk: Chunk) -> bytes:
+    """Return a chunk as it is published, its headings aside."""
+    values = [chunk.ordinal, chunk.section, chunk.kind, chunk.start_line, chunk.end_line, chunk.text, chunk.salience, chunk.language]
+    return json.dumps(values).encode()
+
+
+def link_record(link: Link) -> str:
+    """Return a link as it is published."""
+    return json.dumps([link.kind, link.target, link.fragment, link.text, link.line, link.resolved])
+
+
+def stored(text: str) -> str:
+    """Return a text as PostgreSQL can keep it: neither a NUL nor half a character."""
+    return text if is_stored(text) else text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def is_stored(text: str) -> bool:
+    """Tell whether PostgreSQL can keep a text as it is."""
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
+
+
+def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, Any]:
+    """Return what is known of a folder as a whole."""
+    catalog, snapshot = opened.catalog, opened.snapshot
+    repeated = snapshot.duplicates.repeated()
+    within = None if repeated is None else catalog.everything() - repeated
+    step = 1 + (len(catalog) if within is None else len(within)) // SAMPLE
+    rows = catalog.chunk_rows[np.array(catalog.every(step, within), dtype=np.int64)].tolist()
+    resolved, dangling = store.link_counts()
+    days = catalog.days
+    return {
+        "documents": len(catalog.paths),
+        "chunks": len(catalog),
+        "vectors": len(snapshot.vector),
+        "dimensions": opened.vectors.dimensions,
+        "model": opened.model,
+        "fingerprint": opened.fingerprint,
+        "keyword_languages": sorted(opened.keyword.languages),
+        "languages": dict(catalog.languages),
+        "first_day": days.first.isoformat() if days.first else None,
+        "written_day": days.written.isoformat() if days.written else None,
+        "lengths": {name: lengths.sums(name) for name in FIELDS},
+        "repeats": 0 if repeated is None else len(repeated),
+        "decisions": [
+            [each.first, each.second, each.verdict, each.note, each.made, each.first_place, each.second_place]
+            for each in opened.duplicates.known.decisions
+        ],
+        "sample": {"step": step, "rows": rows, "but_repeats": repeated is not None},
+        "links_resolved": resolved,
+        "links_dangling": dangling,
+        "ingestion": {kind: [segments, repeats, boosts] for kind, (segments, repeats, boosts) in store.duplicates.ingested_by_type().items()},
+    }

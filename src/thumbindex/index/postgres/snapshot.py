@@ -1,0 +1,68 @@
+"""A published folder opened for one question: its catalog, words, vectors, links and duplicates, as the ports that the pipeline knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from thumbindex.index.postgres.catalog import PostgresCatalog, PostgresLinkGraph
+from thumbindex.index.postgres.database import Session
+from thumbindex.index.postgres.duplicates import PostgresDuplicates
+from thumbindex.index.postgres.ids import FolderState
+from thumbindex.index.postgres.store import PublishedStore
+from thumbindex.index.postgres.vectors import EXACT, PostgresVectorIndex
+from thumbindex.index.postgres.view import FolderView, Kept
+from thumbindex.index.postgres.words import PostgresKeywordIndex
+from thumbindex.model import ChunkId
+from thumbindex.ports import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedIndex:
+    """A snapshot, and what it is a snapshot of."""
+
+    snapshot: Snapshot
+    store: PublishedStore
+    state: FolderState
+
+    @property
+    def fingerprint(self) -> str:
+        """What the model is known by that made the vectors."""
+        return str(self.state.facts["fingerprint"])
+
+    @property
+    def model(self) -> str:
+        """Its name."""
+        return str(self.state.facts["model"])
+
+    @property
+    def documents(self) -> int:
+        """How many documents there are."""
+        return self.state.documents
+
+    @property
+    def lost(self) -> frozenset[ChunkId]:
+        """The chunks that were found and are not there any more: none, since a question sees one moment."""
+        return frozenset()
+
+
+def open_published(session: Session, state: FolderState, kept: Kept, exact: int = EXACT) -> PublishedIndex:
+    """Open a folder at the moment of a session; among more than `exact` chunks an index of vectors is asked for the nearest."""
+    view = FolderView(session, state, kept)
+    catalog = PostgresCatalog(view)
+    words, vectors, graph, duplicates = PostgresKeywordIndex(view), PostgresVectorIndex(view, exact), PostgresLinkGraph(view), PostgresDuplicates(view)
+    return PublishedIndex(Snapshot(state.generation, catalog, words, vectors, graph, None, duplicates), PublishedStore(view), state)
+
+
+def read_folders(session: Session, known: Collection[FolderState] = ()) -> list[FolderState]:
+    """Return the folders that are published, by name; what is `known` of a generation is not read again."""
+    held = {(each.folder, each.generation): each for each in known}
+    sql = "SELECT folder, name, incarnation, generation, extract(epoch FROM published)::float8 FROM folders WHERE is_current ORDER BY name"
+    rows = session.fetch(sql)
+    new = [row[0] for row in rows if (row[0], row[3]) not in held]
+    told: dict[int, str] = dict(session.fetch("SELECT folder, facts FROM folders WHERE folder = ANY(%s)", (new,))) if new else {}
+    return [
+        FolderState(folder, name, incarnation, generation, published, json.loads(told[folder]) if folder in told else held[folder, generation].facts)
+        for folder, name, incarnation, generation, published in rows
+    ]

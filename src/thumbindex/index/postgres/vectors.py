@@ -1,0 +1,145 @@
+"""Meaning in a published folder: pgvector finds the candidates, and FAISS gives them the scores that an index on disk would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from zlib import crc32
+
+import numpy as np
+
+from thumbindex.index.postgres.catalog import NO_ROWS, RowSelection, selection_of
+from thumbindex.index.postgres.database import Half, Halves, Row
+from thumbindex.index.postgres.ids import chunk_id, place_of
+from thumbindex.index.postgres.view import MOST_VECTORS, FolderView
+from thumbindex.index.vectors import VectorView
+from thumbindex.model import ChunkId, Hit
+from thumbindex.ports import Cosines, Matrix, Selection, Vector
+
+EXACT = 50_000
+"""Chunks up to which each one's vector is compared with a question; among more, an index (HNSW) is asked where there is one."""
+
+SPARE = 64
+"""Candidates beyond those that are wanted: the database compares with the question in half precision, and brings some into another order."""
+
+CLEAR = 1e-3
+"""By so much the last candidate's cosine must be below the last one wanted, so that none that was left out may come before it.
+
+A question of length 1 in half precision differs by 2^-11 at most; it does so for the last candidate, and for those behind it.
+"""
+
+FEW_LEFT_OUT = 256
+"""Chunks that may not be found, up to which they are looked past: to be left out, each would be looked for in every row."""
+
+EXPLORED = 200
+"""Vectors that HNSW keeps in sight while it looks for the nearest (`ef_search`): of 200 answers it finds 96 to 100 of 100 best ones."""
+
+
+class PostgresVectorIndex:
+    """VectorIndex over one published folder."""
+
+    def __init__(self, view: FolderView, exact: int = EXACT) -> None:
+        self._view, self._exact = view, exact
+        self._dimensions = int(view.state.facts["dimensions"])
+        # a folder of another model has other vectors at the same rows
+        self._model = crc32(str(view.state.facts["fingerprint"]).encode()) << 52
+
+    def __len__(self) -> int:
+        """Count the chunks that have a vector."""
+        return int(self._view.state.facts["vectors"])
+
+    def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
+        """Return the best `limit` chunks by cosine, ties by id."""
+        chosen = RowSelection(self._view, NO_ROWS, True) if within is None else selection_of(within)
+        if not len(self) or not len(chosen) or limit <= 0:
+            return ()
+        is_exact = min(len(chosen), len(self)) <= self._exact
+        best = self._best(query, limit, chosen, is_exact)
+        if not is_exact and len(best) < limit:  # the index has given up: what may be found is too far apart in it
+            best = self._best(query, limit, chosen, True)
+        return tuple(Hit(chunk, place_of(chunk), rank, score) for rank, (chunk, score) in enumerate(best, 1))
+
+    def _best(self, query: Vector, limit: int, chosen: RowSelection, is_exact: bool) -> list[tuple[ChunkId, float]]:
+        """Return the best chunks with their cosines: more candidates are asked for until none that was left out can be among them."""
+        looked_past = len(chosen.rows) if chosen.but and len(chosen.rows) <= FEW_LEFT_OUT else 0
+        wanted = limit + SPARE + looked_past
+        while True:
+            found = self._candidates(query, wanted, chosen, is_exact, bool(looked_past))
+            scores = self._scores(query, found)
+            known = self._view.by_row(document for _, document, _ in found)
+            places = {row: chunk_id(known[document].place, row - document - 1) for row, document, _ in found if document in known}
+            left_out = frozenset(chosen.rows.tolist()) if looked_past else frozenset()
+            best = sorted(((n, scores[row]) for row, n in places.items() if row not in left_out), key=lambda each: (-each[1], each[0]))[:limit]
+            if len(found) < wanted or (len(best) == limit and scores[found[-1][0]] < best[-1][1] - CLEAR):
+                return best
+            wanted *= 4
+
+    def _candidates(self, query: Vector, wanted: int, chosen: RowSelection, is_exact: bool, looks_past: bool) -> list[Row]:
+        """Return row, document's row and vector of the chunks that the database takes for the nearest, best first."""
+        which, rows = "", list[list[int]]()
+        if len(chosen.rows) and not looks_past:
+            which, rows = " AND NOT (id = ANY(%s))" if chosen.but else " AND id = ANY(%s)", [chosen.rows.tolist()]
+        elif not chosen.but:
+            return []
+        column = "vector" if is_exact else f"(vector::halfvec({self._dimensions}))"  # as the index was made: without it no index is asked
+        if not is_exact:
+            scan = "strict_order" if which or wanted > EXPLORED else "off"
+            sql = "SELECT set_config('hnsw.ef_search', %s, true), set_config('hnsw.iterative_scan', %s, true)"
+            self._view.session.fetch(sql, (str(EXPLORED), scan))
+        sql = f"SELECT id, document, vector FROM vectors WHERE folder = %s{which} ORDER BY {column} <#> %s LIMIT %s"
+        found = self._view.fetch(sql, *rows, Half(query.astype(np.float16)), wanted)
+        self._keep({row: vector for row, _, vector in found})
+        return found
+
+    def _scores(self, query: Vector, found: Sequence[Row]) -> Mapping[int, float]:
+        """Return cosines by row as FAISS counts them: the same bits, whatever stands beside a vector."""
+        if not found:
+            return {}
+        view = VectorView(self._dimensions)
+        view.fill(len(found), [([row for row, _, _ in found], np.stack([vector for _, _, vector in found]).astype(np.float32))])
+        rows, scores = view.search(query, len(found), None)
+        return dict(zip(rows.tolist(), scores.tolist(), strict=True))
+
+    def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
+        """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
+        found: Cosines = self.vectors(chunks) @ query
+        return found
+
+    def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
+        """Return stored vectors; NaN rows for chunks that have none."""
+        found = np.full((len(chunks), self._dimensions), np.nan, dtype=np.float32)
+        rows = self._view.rows_of(chunks).tolist()
+        halves = self._halves(sorted({row for row in rows if row >= 0}))
+        held = [(at, vector) for at, row in enumerate(rows) if (vector := halves.get(row)) is not None]
+        if held:
+            found[[at for at, _ in held]] = np.stack([vector for _, vector in held])
+        return found
+
+    # -------------------------------------------------------------- vectors that are kept
+
+    def _halves(self, rows: Sequence[int]) -> dict[int, Halves | None]:
+        """Return vectors by row, None where there is none; those that are not kept come in one statement."""
+        if not len(self):
+            return {}
+        kept, found = self._view.kept, dict[int, Halves | None]()
+        with kept.lock:
+            for row in rows:
+                if (key := row | self._model) in kept.vectors:
+                    found[row] = kept.vectors[key]
+                    kept.vectors.move_to_end(key)
+        if lacking := [row for row in rows if row not in found]:
+            new: dict[int, Halves | None] = dict.fromkeys(lacking)
+            new.update(self._view.fetch("SELECT id, vector FROM vectors WHERE folder = %s AND id = ANY(%s)", lacking))
+            self._keep(new)
+            found.update(new)
+        return found
+
+    def _keep(self, vectors: Mapping[int, Halves | None]) -> None:
+        """Keep vectors, the last ones asked for; that there is none holds for this generation alone."""
+        kept = self._view.kept
+        with kept.lock:
+            for row, vector in vectors.items():
+                if vector is not None or self._view.is_recent:
+                    kept.vectors[row | self._model] = vector
+                    kept.vectors.move_to_end(row | self._model)
+            while len(kept.vectors) > MOST_VECTORS:
+                kept.vectors.popitem(last=False)

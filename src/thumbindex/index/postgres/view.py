@@ -1,0 +1,134 @@
+"""One folder in one question: its documents by row and by place, each looked up once and kept for the next question of the same generation."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from thumbindex.index.postgres.database import Halves, Row, Session
+from thumbindex.index.postgres.ids import FolderState, Rows, chunk_id, chunk_row, ordinal_of, place_of
+from thumbindex.index.store import document_from_row
+from thumbindex.model import ChunkId, Document, FileTimes
+
+MOST_DOCUMENTS = 20_000
+"""Documents of a generation that are kept: some kilobytes each."""
+
+MOST_VECTORS = 50_000
+"""Vectors that are kept, of chunks that were compared with questions: 40 MB of 384 numbers in half precision."""
+
+MOST_POSTINGS = 4_000
+"""Columns of terms that are kept: those of frequent words come with every question."""
+
+
+class Known(NamedTuple):
+    """A document and where it stands."""
+
+    row: int
+    place: int
+    chunks: int
+    document: Document
+
+
+@dataclass(slots=True, eq=False)
+class Recent:
+    """What is kept of one generation."""
+
+    generation: int
+    by_row: dict[int, Known] = field(default_factory=dict)
+    by_place: dict[int, Known] = field(default_factory=dict)
+    made: dict[Any, Any] = field(default_factory=dict)  # whatever else was made of the generation, by what it is
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """What a server keeps of a folder between questions: vectors and postings never change under their keys, the rest is of one generation."""
+
+    folder: int
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    vectors: OrderedDict[int, Halves | None] = field(default_factory=OrderedDict)  # by chunk row; None where it had none in that generation
+    postings: OrderedDict[Any, Any] = field(default_factory=OrderedDict)  # parts by segment, by field and term
+    posting_bytes: int = 0  # that they take
+    recent: Recent = field(default_factory=lambda: Recent(-1))
+
+    def of(self, generation: int) -> Recent:
+        """Return what is kept of a generation; a question that began before the present one shares nothing."""
+        with self.lock:
+            if generation < self.recent.generation:
+                return Recent(generation)
+            if generation > self.recent.generation:
+                self.recent = Recent(generation)
+                for row in [row for row, vector in self.vectors.items() if vector is None]:
+                    del self.vectors[row]
+            return self.recent
+
+
+class FolderView:
+    """What a question sees of one folder. `%s` in a statement stands first for the folder's number, then for the parameters."""
+
+    def __init__(self, session: Session, state: FolderState, kept: Kept) -> None:
+        self.session, self.state, self.kept = session, state, kept
+        self.recent = kept.of(state.generation)
+
+    @property
+    def is_recent(self) -> bool:
+        """Tell whether no newer generation has been asked since."""
+        return self.recent is self.kept.recent
+
+    def fetch(self, sql: str, *parameters: Any) -> list[Row]:
+        """Return the rows of a query about this folder."""
+        return self.session.fetch(sql, (self.state.folder, *parameters))
+
+    def by_row(self, rows: Iterable[int]) -> Mapping[int, Known]:
+        """Return documents by their rows; those that are gone are missing."""
+        return self._known(rows, self.recent.by_row, "id")
+
+    def by_place(self, places: Iterable[int]) -> Mapping[int, Known]:
+        """Return documents by their places, which are their ids in a snapshot."""
+        return self._known(places, self.recent.by_place, "place")
+
+    def _known(self, keys: Iterable[int], known: Mapping[int, Known], column: str) -> Mapping[int, Known]:
+        wanted = list(dict.fromkeys(int(key) for key in keys))
+        with self.kept.lock:
+            found = {key: known[key] for key in wanted if key in known}
+        if lacking := [key for key in wanted if key not in found]:
+            rows = self.fetch(f"SELECT id, place, chunks, path, record FROM documents WHERE folder = %s AND {column} = ANY(%s)", lacking)
+            found.update((each.row if column == "id" else each.place, each) for each in self.keep(rows))
+        return found
+
+    def keep(self, rows: Collection[Row]) -> list[Known]:
+        """Keep documents that were read as id, place, chunks, path and record."""
+        found = [Known(row, place, chunks, read_document(record, path, self.state.name)) for row, place, chunks, path, record in rows]
+        with self.kept.lock:
+            if len(self.recent.by_row) + len(found) > MOST_DOCUMENTS:
+                self.recent.by_row.clear()
+                self.recent.by_place.clear()
+            for each in found:
+                self.recent.by_row[each.row] = self.recent.by_place[each.place] = each
+        return found
+
+    def rows_of(self, chunks: Sequence[ChunkId]) -> Rows:
+        """Return the rows of chunks, in their order; -1 for those of documents that are not here."""
+        known = self.by_place(map(place_of, chunks))
+        return np.array([chunk_row(known[d].row, ordinal_of(n)) if (d := place_of(n)) in known else -1 for n in chunks], dtype=np.int64)
+
+    def ids_of(self, documents: Sequence[int], ordinals: Sequence[int]) -> list[ChunkId]:
+        """Return the ids of chunks by their documents' rows and their places in these, in their order; those that are not here are left out."""
+        known = self.by_row(documents)
+        return [chunk_id(known[row].place, ordinal) for row, ordinal in zip(documents, ordinals, strict=True) if row in known]
+
+
+def document_record(title: str, times: FileTimes, facts: str) -> str:
+    """Return a document's facts as they are published: ASCII, since PostgreSQL keeps neither a NUL nor half a character."""
+    return json.dumps([title, list(times), facts])
+
+
+def read_document(record: str, path: str, folder: str) -> Document:
+    """Return a document from what was published of it."""
+    title, times, facts = json.loads(record)
+    return document_from_row(path, title, FileTimes(*times), facts, folder)

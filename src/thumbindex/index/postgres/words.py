@@ -1,0 +1,565 @@
+"""Words in PostgreSQL: each term's postings as columns in bytes, and BM25F over the chunks and documents that a question's terms stand in."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from thumbindex.index.analysis import DOCUMENT_FIELDS
+from thumbindex.index.bm25f import MOST_DOCUMENTS, Column, Floats, Lengths, Scorer, Totals, leaders
+from thumbindex.index.postgres.catalog import RowSelection, selection_of
+from thumbindex.index.postgres.ids import Rows, chunk_id
+from thumbindex.index.postgres.view import MOST_POSTINGS, FolderView
+from thumbindex.index.segments import FIELDS, Columns, Segment, decode_places, encode_numbers
+from thumbindex.index.words import NOWHERE, TermColumns
+from thumbindex.model import DocumentId, Hit, RankedList, Term
+from thumbindex.ports import KeywordWeights, Mask, Selection
+
+__all__ = [
+    "PostgresKeywordIndex",
+    "Postings",
+    "PublishedRows",
+    "decode_places",
+    "decode_postings",
+    "encode_places",
+    "encode_postings",
+    "segment_rows",
+]
+
+POSTING_BYTES = 128 << 20
+"""Bytes of postings that are kept of a folder: a word that stands in a million chunks takes ten million."""
+
+MOST_PLACED = 200_000
+"""Documents of which place and number of chunks are kept: a hundred bytes each."""
+
+LONGEST_TERM = 1_000
+"""Bytes of a term that stands in the table as it is: an index of PostgreSQL takes 2,700 in a row."""
+
+DENSE = 16
+"""How many rows there may be to each that is touched for all of them to be numbered: four bytes each."""
+
+_HEADER = struct.Struct("<IH")
+"""Of a term's postings: how many there are, and how wide each column is, two bits a column."""
+
+_KINDS = ("<u1", "<u2", "<u4", "<u8")
+
+_NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
+
+T = TypeVar("T")
+
+
+# ------------------------------------------------------------------ postings as bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postings:
+    """One term's postings in one field, by document, then by chunk: a number a posting in each column."""
+
+    documents: Rows  # their rows
+    ordinals: Rows  # of a chunks' field the chunk's place in its document, of a documents' field how many chunks that has
+    frequencies: Rows
+    lengths: Rows  # of the field in that chunk, or document, in words
+    document_lengths: Rows  # of the field in all chunks of the document
+
+
+def encode_postings(postings: Postings) -> bytes:
+    """Write one term's postings."""
+    (data,) = _encoded(_columns_of(postings), np.array([0, len(postings.documents)]))
+    return data
+
+
+def decode_postings(data: bytes) -> Postings:
+    """Read one term's postings."""
+    size, widths = _HEADER.unpack_from(data)
+    at, columns = _HEADER.size, []
+    for n in range(5):
+        kind = _KINDS[widths >> 2 * n & 3]
+        columns.append(np.frombuffer(data, dtype=kind, count=size, offset=at).astype(np.int64))
+        at += size * int(kind[-1])
+    return Postings(*columns)
+
+
+def encode_places(places: Rows, counts: Rows) -> bytes:
+    """Write the places at which a term stands, those of a posting after those of another: so many each, ascending."""
+    return encode_numbers(_steps(places, counts))[0]
+
+
+def _columns_of(postings: Postings) -> tuple[Rows, ...]:
+    return postings.documents, postings.ordinals, postings.frequencies, postings.lengths, postings.document_lengths
+
+
+def _steps(places: Rows, counts: Rows) -> Rows:
+    """Return how far each place is from the one before it, and the first of each posting as it is."""
+    firsts = np.cumsum(counts) - counts
+    steps = np.diff(places, prepend=0)
+    steps[firsts] = places[firsts]
+    return steps
+
+
+def _encoded(columns: Sequence[Rows], bounds: Rows) -> Iterator[bytes]:
+    """Write the postings of many terms, each from one bound to the next: most stand once, and NumPy is not asked for each of them."""
+    starts, ends = bounds[:-1], bounds[1:]
+    filled = np.flatnonzero(ends > starts)
+    widths = np.zeros((len(columns), len(starts)), dtype=np.int64)
+    for n, column in enumerate(columns):
+        largest = np.maximum.reduceat(column, starts[filled]) if len(filled) else _NO_ROWS
+        widths[n, filled] = np.searchsorted([1 << 8, 1 << 16, 1 << 32], largest, side="right")
+    written = [
+        [column.astype(kind).tobytes() if (widths[n] == code).any() else b"" for code, kind in enumerate(_KINDS)] for n, column in enumerate(columns)
+    ]
+    for start, end, *own in zip(starts.tolist(), ends.tolist(), *widths.tolist(), strict=True):
+        parts = (written[n][code][start << code : end << code] for n, code in enumerate(own))
+        yield _HEADER.pack(end - start, sum(code << 2 * n for n, code in enumerate(own))) + b"".join(parts)
+
+
+# ------------------------------------------------------------------ what is published of a segment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedRows:
+    """What the rows of a segment are, a number a row in each column."""
+
+    document: Rows  # row of the document that it is, or is a part of; -1 where it is not to be published
+    ordinal: Rows  # the chunk's place in its document, or how many chunks a document has
+    document_lengths: Mapping[str, Rows]  # by field of chunks: its length in all chunks of the document
+
+
+def segment_rows(segment: Segment, known: PublishedRows) -> Iterator[tuple[int, str, bytes, bytes]]:
+    """Yield field, term, postings and places, in bytes, of every term of a segment; of a term whose rows are all left out nothing."""
+    for number, name in enumerate(FIELDS):
+        lengths = segment.lengths(name).astype(np.int64)
+        whole = lengths if name in DOCUMENT_FIELDS else known.document_lengths[name]
+        for texts, columns in segment.field(name).columns():
+            yield from ((number, *each) for each in _published(texts, columns, known, lengths, whole))
+
+
+def _published(texts: Sequence[str], columns: Columns, known: PublishedRows, lengths: Rows, whole: Rows) -> Iterator[tuple[str, bytes, bytes]]:
+    rows = columns.rows.astype(np.int64)
+    documents, ordinals = known.document[rows], known.ordinal[rows]
+    order = np.lexsort((ordinals, documents, columns.terms))
+    order = order[documents[order] >= 0]
+    terms, rows, counts = columns.terms[order].astype(np.int64), rows[order], columns.counts[order]
+    held, starts = np.unique(terms, return_index=True)
+    bounds = np.append(starts, len(terms))
+    data = _encoded((documents[order], ordinals[order], counts, lengths[rows], whole[rows]), bounds)
+    places = _encoded_places(columns, order, bounds) if columns.places is not None else (b"" for _ in held)
+    for term, postings, stood in zip(held.tolist(), data, places, strict=True):
+        yield stored_term(texts[term]), postings, stood
+
+
+def _encoded_places(columns: Columns, order: Rows, bounds: Rows) -> Iterator[bytes]:
+    """Write the places of postings in an order, those of a term from one bound to the next."""
+    assert columns.places is not None
+    counts = columns.counts[order]
+    ends = np.cumsum(counts)
+    begun = (np.cumsum(columns.counts) - columns.counts)[order]
+    at = np.repeat(begun - ends + counts, counts) + np.arange(int(counts.sum()))
+    data, sizes = encode_numbers(_steps(columns.places[at].astype(np.int64), counts))
+    cuts = np.append(0, np.cumsum(sizes))[np.append(0, ends)[bounds]].tolist()
+    return (data[cuts[n] : cuts[n + 1]] for n in range(len(cuts) - 1))
+
+
+def stored_term(term: str) -> str:
+    """Return a term as the table has it: by its digest where it is too long for an index, or no text to PostgreSQL."""
+    data = term.encode("utf-8", "surrogatepass")
+    is_stored = len(data) <= LONGEST_TERM and "\0" not in term and (term.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in term))
+    return term if is_stored else f"\x01{blake2b(data, digest_size=20).hexdigest()}"
+
+
+# ------------------------------------------------------------------ what a question touches
+
+Pair = tuple[str, str]
+"""A field and a stem in it."""
+
+
+class Part(NamedTuple):
+    """A term's postings in one segment, as they are kept; `places` is None where nobody asked for them yet."""
+
+    columns: bytes
+    places: bytes | None
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return len(self.columns) + len(self.places or b"")
+
+
+class _Wanted:
+    """Notes which postings a question asks for, and whether their places too; gives none."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[Pair, bool] = {}
+
+    def column(self, name: str, stem: str) -> Column:
+        self.pairs.setdefault((name, stem), False)
+        return NOWHERE[name in DOCUMENT_FIELDS]
+
+    def phrase(self, name: str, stems: Sequence[str]) -> Rows:
+        for stem in stems:
+            self.pairs[name, stem] = self.pairs.get((name, stem), False) or len(stems) > 1
+        return _NO_ROWS
+
+
+class _Rows:
+    """Rows that a question touches, ascending, and where each stands among them."""
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        joined = np.concatenate([_NO_ROWS, *parts])
+        self._first = int(joined.min()) if len(joined) else 0
+        self._rank: npt.NDArray[np.int32] | None = None
+        span = int(joined.max()) - self._first + 1 if len(joined) else 0
+        if span > DENSE * len(joined):
+            self.rows = _united(joined)
+        else:  # a third of the time that sorting takes
+            is_here = np.zeros(span, dtype=np.bool_)
+            is_here[joined - self._first] = True
+            self.rows = np.flatnonzero(is_here) + self._first
+            self._rank = np.cumsum(is_here, dtype=np.int32)
+
+    def positions(self, rows: Rows) -> Rows:
+        """Return where rows stand, all of which are here."""
+        if self._rank is None:
+            return np.searchsorted(self.rows, rows)
+        return self._rank[rows - self._first].astype(np.int64) - 1
+
+
+class _Touched:
+    """The postings that a question asks for, and the chunks and documents that they stand in: all that it can find.
+
+    `chunks` and `documents` are their rows; a position is one's number among them. All chunks of a document are here that was found itself.
+    """
+
+    def __init__(self, parts: Mapping[Pair, Sequence[tuple[Part, Rows]]]) -> None:
+        """Take the parts of each term, each with the documents of its segment that are gone."""
+        self._parts = parts
+        self._postings = {pair: _composed(found) for pair, found in parts.items()}
+        documents = _Rows([postings.documents for postings in self._postings.values()])
+        self.documents = documents.rows
+        self.sizes = np.full(len(self.documents), -1, dtype=np.int64)  # chunks of each document; -1 where only chunks of it were found
+        self._at: dict[Pair, Rows] = {}
+        for pair, postings in self._postings.items():
+            if pair[0] in DOCUMENT_FIELDS:
+                self._at[pair] = documents.positions(postings.documents)
+                self.sizes[self._at[pair]] = postings.ordinals
+        found = {pair: postings.documents + 1 + postings.ordinals for pair, postings in self._postings.items() if pair not in self._at}
+        self._chunks = _Rows([*found.values(), _spans(self.documents, self.sizes)])
+        self.chunks = self._chunks.rows
+        self.document_ids = np.searchsorted(self.documents, self.chunks) - 1  # a chunk's document is the last one before it
+        self._at |= {pair: self._chunks.positions(rows) for pair, rows in found.items()}
+
+    def column(self, name: str, stem: str) -> Column:
+        """Return the column of a stem in a field."""
+        return Column(self._at[name, stem], self._postings[name, stem].frequencies.astype(np.float32), name in DOCUMENT_FIELDS)
+
+    def phrase(self, name: str, stems: Sequence[str]) -> Rows:
+        """Return where stems stand one after the other; a row's words are all in one segment."""
+        segments = zip(*(self._parts[name, stem] for stem in stems), strict=True)
+        found = [_phrase_postings([part for part, _ in parts], parts[0][1]) for parts in segments]
+        documents, ordinals = (np.concatenate([_NO_ROWS, *column]) for column in zip((_NO_ROWS, _NO_ROWS), *found, strict=True))
+        return np.searchsorted(self.documents, documents) if name in DOCUMENT_FIELDS else self._chunks.positions(documents + 1 + ordinals)
+
+    def lengths(self, name: str, facts: Mapping[str, int]) -> Lengths:
+        """Return a field's lengths as far as they are asked for, and the means of the whole folder."""
+        whole = name in DOCUMENT_FIELDS
+        documents = np.zeros(len(self.documents), dtype=np.float32)
+        chunks = np.zeros(0 if whole else len(self.chunks), dtype=np.float32)
+        for pair, postings in self._postings.items():
+            if pair[0] == name and whole:
+                documents[self._at[pair]] = postings.lengths
+            elif pair[0] == name:
+                documents[self.document_ids[self._at[pair]]] = postings.document_lengths
+                chunks[self._at[pair]] = postings.lengths
+        mean, documents_mean = _mean(facts, "sum", "count"), _mean(facts, "document_sum", "document_count")
+        return Lengths(documents if whole else chunks, mean, documents, documents_mean)
+
+    def held(self, found: Iterable[tuple[str, Rows]]) -> Mask:
+        """Tell which chunks stand at positions by field, themselves or by their document."""
+        chunks, documents = np.zeros(len(self.chunks), dtype=np.bool_), np.zeros(len(self.documents), dtype=np.bool_)
+        for name, at in found:
+            (documents if name in DOCUMENT_FIELDS else chunks)[at] = True
+        return chunks | documents[self.document_ids] if documents.any() else chunks
+
+
+def _spans(documents: Rows, sizes: Rows) -> Rows:
+    """Return the rows of all chunks of documents, whose numbers of chunks are given; none where that is not known."""
+    sizes = np.maximum(sizes, 0)
+    return np.repeat(documents + 1 - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
+
+
+def _united(rows: Rows) -> Rows:
+    """Return rows ascending, each once: NumPy's own `unique` takes ten times as long for a million."""
+    ascending = np.sort(rows)
+    is_new = np.append(np.ones(min(len(rows), 1), dtype=np.bool_), ascending[1:] != ascending[:-1])
+    found: Rows = ascending[is_new]
+    return found
+
+
+def _is_in(rows: Rows, ascending: Rows) -> Mask:
+    """Tell which rows are among others."""
+    if not len(ascending):
+        return np.zeros(len(rows), dtype=np.bool_)
+    found: Mask = ascending[np.minimum(np.searchsorted(ascending, rows), len(ascending) - 1)] == rows
+    return found
+
+
+def _composed(parts: Sequence[tuple[Part, Rows]]) -> Postings:
+    """Join a term's postings in several segments, without documents that are gone."""
+    found = []
+    for part, gone in parts:
+        if part.columns:
+            columns = _columns_of(decode_postings(part.columns))
+            if len(gone) and (lost := _is_in(columns[0], gone)).any():
+                columns = tuple(column[~lost] for column in columns)
+            found.append(columns)
+    if len(found) < 2:
+        return Postings(*(found[0] if found else (_NO_ROWS,) * 5))
+    joined = [np.concatenate(columns) for columns in zip(*found, strict=True)]
+    order = np.lexsort((joined[1], joined[0]))
+    return Postings(*(column[order] for column in joined))
+
+
+def _phrase_postings(parts: Sequence[Part], gone: Rows) -> tuple[Rows, Rows]:
+    """Return document and ordinal of the postings in one segment in which terms stand one after the other."""
+    if not all(part.columns for part in parts):
+        return _NO_ROWS, _NO_ROWS
+    first, *others = (decode_postings(part.columns) for part in parts)
+    keys, kept = _keys(first), np.arange(len(first.documents))
+    if others:
+        found = None
+        for after, (part, postings) in enumerate(zip(parts, (first, *others), strict=True)):
+            own, places = _keys(postings), decode_places(part.places or b"", postings.frequencies)
+            at = np.where(_is_in(own, keys), np.searchsorted(keys, own), -1)  # a row has too many bits to stand in one number with a place
+            starts = ((np.repeat(at, postings.frequencies) << 32) + places - after)[np.repeat(at >= 0, postings.frequencies)]
+            found = starts if found is None else found[_is_in(found, starts)]
+        kept = _united(found >> 32) if found is not None else kept
+    kept = kept[~_is_in(first.documents[kept], gone)]
+    return first.documents[kept], first.ordinals[kept]
+
+
+def _keys(postings: Postings) -> Rows:
+    """Return a number a posting by which a segment's rows of one field are told apart, ascending: a chunk's row in a field of chunks."""
+    return postings.documents + 1 + postings.ordinals
+
+
+def _mean(facts: Mapping[str, int], total: str, count: str) -> float:
+    """Return a mean as `bm25f` has it."""
+    return facts[total] / facts[count] if facts.get(count) else 1.0
+
+
+# ------------------------------------------------------------------ the index
+
+
+class PostgresKeywordIndex:
+    """KeywordIndex over what is published of one folder; it reads the postings of what is asked, and what is kept it does not read again."""
+
+    def __init__(self, view: FolderView) -> None:
+        self._view = view
+        self.languages = frozenset[str](view.state.facts["keyword_languages"])
+
+    def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
+        """Score chunks and documents by BM25F over the weighted fields; terms are ORed, phrases must match."""
+        touched, (asked, phrases) = self._asked(
+            lambda columns: (list(columns.of_terms(terms, weights.fields)), [columns.phrase(term.text) for term in terms if term.phrase])
+        )
+        facts, state = self._view.state.facts["lengths"], self._view.state
+        lengths = {name: touched.lengths(name, facts.get(name, {})) for name in weights.fields}
+        totals = Totals(state.chunks, state.documents)
+        scorer = Scorer(touched.document_ids, len(touched.documents), totals, weights, lengths.__getitem__)
+        for term, columns in asked:
+            scorer.add(term.text, term.weight, columns)
+        chosen = None if within is None else selection_of(within)
+        mask = None if chosen is None else _is_in(touched.chunks, chosen.rows) ^ chosen.but
+        for phrase in phrases:
+            held = touched.held(phrase.items())
+            mask = held if mask is None else held & mask
+        return RankedList(self._hits(scorer, touched, mask, limit), self._documents(scorer, touched, mask, None if phrases else chosen))
+
+    def holding(self, text: str, fields: Collection[str]) -> Selection:
+        """Return the chunks that hold all words of a text, themselves or by their document, in any of the fields."""
+        touched, asked = self._asked(
+            lambda columns: [[(name, columns.column(name, word).rows) for name in fields] for word in columns.analyzed(text, fields)]
+        )
+        found = [touched.held(columns) for columns in asked]
+        return RowSelection(self._view, touched.chunks[np.logical_and.reduce(found)] if found else _NO_ROWS)
+
+    def holding_phrase(self, text: str) -> Selection:
+        """Return the chunks that hold a phrase in text or headings, or whose document does in its title or alias."""
+        touched, found = self._asked(lambda columns: columns.phrase(text))
+        return RowSelection(self._view, touched.chunks[touched.held(found.items())])
+
+    def frequency(self, word: str) -> int:
+        """Count the chunks that hold the word as written (folded)."""
+        pair = ("code", word)
+        return len(_composed(self._read({pair: False})[pair]).documents)
+
+    def adjacent(self, text: str) -> int:
+        """Count the chunks in whose text words stand one after the other, endings aside."""
+        return len(self._asked(lambda columns: columns.form("body", text))[1].rows)
+
+    def words(self, lengths: range) -> Collection[str]:
+        """Return the word forms of these lengths; those of deleted chunks too, as long as they are published."""
+        rows = self._view.fetch("SELECT DISTINCT word FROM words WHERE folder = %s AND length = ANY(%s)", list(lengths)) if lengths else []
+        return [word for (word,) in rows]
+
+    # -------------------------------------------------------------- the best
+
+    def _hits(self, scorer: Scorer, touched: _Touched, mask: Mask | None, limit: int) -> tuple[Hit, ...]:
+        scores = scorer.chunk_scores() if mask is None else np.where(mask, scorer.chunk_scores(), 0)
+        of = touched.documents[touched.document_ids]
+        best = self._best(scores, limit, of, touched.chunks)
+        places, _ = self._placed(of[best])
+        ordinals = touched.chunks[best] - of[best] - 1
+        coverage, matched = scorer.coverage(best.tolist())
+        rows = zip(places.tolist(), ordinals.tolist(), scores[best].tolist(), matched, coverage, strict=True)
+        return tuple(
+            Hit(chunk_id(place, ordinal), DocumentId(place), rank, score, names, share)
+            for rank, (place, ordinal, score, names, share) in enumerate(rows, 1)
+        )
+
+    def _documents(self, scorer: Scorer, touched: _Touched, mask: Mask | None, chosen: RowSelection | None) -> dict[DocumentId, float]:
+        """Return the best documents of which any chunk is allowed: of a selection, one that no term stands in too."""
+        scores = scorer.document_scores()
+        if mask is not None:
+            allowed = np.zeros(len(scores), dtype=np.bool_)
+            allowed[touched.document_ids[mask]] = True
+            if chosen is not None:
+                self._allow_others(allowed, scores, touched, chosen)
+            scores = np.where(allowed, scores, 0)
+        best = self._best(scores, MOST_DOCUMENTS, touched.documents, touched.documents)
+        places, _ = self._placed(touched.documents[best])
+        return {DocumentId(place): score for place, score in zip(places.tolist(), scores[best].tolist(), strict=True)}
+
+    def _allow_others(self, allowed: Mask, scores: Floats, touched: _Touched, chosen: RowSelection) -> None:
+        """Allow the documents of which chunks are chosen that no term stands in, as far as they can be among the best."""
+        documents, rows = touched.documents, chosen.rows
+        first = np.searchsorted(rows, documents + 1)
+        is_open = (scores > 0) & ~allowed & (touched.sizes < 0)
+        if not chosen.but:  # some of what is chosen lies between it and the next one
+            is_open &= np.append(first[1:], len(rows)) > first
+        if len(sure := leaders(np.where(allowed, scores, 0), MOST_DOCUMENTS)) >= MOST_DOCUMENTS:
+            is_open &= scores >= scores[sure].min()
+        at = np.flatnonzero(is_open)
+        _, sizes = self._placed(documents[at])
+        counts = np.searchsorted(rows, documents[at] + 1 + sizes) - first[at]
+        allowed[at] = counts < sizes if chosen.but else counts > 0
+
+    def _best(self, scores: npt.NDArray[Any], limit: int, documents: Rows, rows: Rows) -> Rows:
+        """Return the positions of the best scores above 0, best first, equal ones by their documents' places, then by their rows."""
+        found = leaders(scores, limit)
+        if len(found) > limit:  # of many equal ones only those of the first documents
+            last = scores[found] == scores[found].min()
+            first = self._first(_united(documents[found[last]]), limit - int(np.count_nonzero(~last)))
+            found = found[~last | _is_in(documents[found], first)]
+        places, _ = self._placed(documents[found])
+        return found[np.lexsort((rows[found], places, -scores[found]))][:limit]
+
+    # -------------------------------------------------------------- places of documents
+
+    def _placed(self, documents: Rows) -> tuple[Rows, Rows]:
+        """Return the places of documents, and how many chunks each has."""
+        kept, rows = self._view.kept, documents.tolist()
+        with kept.lock:
+            known = self._of_generation("placed", dict[int, tuple[int, int]])
+            found = {row: known[row] for row in rows if row in known}
+        if lacking := [row for row in dict.fromkeys(rows) if row not in found]:
+            new = {row: (place, chunks) for row, place, chunks in self._view.fetch(_PLACED, lacking)}
+            found |= new
+            with kept.lock:
+                if len(known) + len(new) > MOST_PLACED:
+                    known.clear()
+                known.update(new)
+        table = np.array([found[row] for row in rows], dtype=np.int64).reshape(-1, 2)
+        return table[:, 0], table[:, 1]
+
+    def _first(self, documents: Rows, most: int) -> Rows:
+        """Return the first documents by their places, at most so many, in the order of their rows."""
+        if len(documents) <= most:
+            return documents
+        found = self._view.fetch(f"{_PLACED} ORDER BY place LIMIT %s", documents.tolist(), max(most, 0))
+        return np.sort(np.array([row for row, *_ in found], dtype=np.int64))
+
+    def _of_generation(self, what: str, make: Callable[[], T]) -> T:
+        """Return what is kept as long as the folder's generation is."""
+        found: T = self._view.recent.made.setdefault(("words", what), make())
+        return found
+
+    # -------------------------------------------------------------- postings
+
+    def _asked(self, ask: Callable[[TermColumns], T]) -> tuple[_Touched, T]:
+        """Read all postings that a question asks for, and ask it of these."""
+        wanted = _Wanted()
+        ask(TermColumns(self.languages, wanted.column, wanted.phrase))
+        touched = _Touched(self._read(wanted.pairs))
+        return touched, ask(TermColumns(self.languages, touched.column, touched.phrase))
+
+    def _segments(self) -> Mapping[str, tuple[int, Rows]]:
+        """Return the number of each segment, and the documents in it that are gone, by name: a number may be given again."""
+        with self._view.kept.lock:
+            known = self._of_generation("segments", dict[str, tuple[int, Rows]])
+        if not known:
+            rows = self._view.fetch("SELECT segment, name, gone FROM segments WHERE folder = %s ORDER BY segment")
+            known.update({name: (number, _united(np.frombuffer(gone, dtype="<i8"))) for number, name, gone in rows})
+        return known
+
+    def _read(self, pairs: Mapping[Pair, bool]) -> dict[Pair, list[tuple[Part, Rows]]]:
+        """Return the parts of terms in all segments, in their order; what is not kept is read in one statement."""
+        segments = self._segments() if pairs else {}
+        if not segments:
+            return {pair: [] for pair in pairs}
+        with self._view.kept.lock:
+            held: dict[Pair, Mapping[str, Part]] = {pair: self._view.kept.postings.get(pair, {}) for pair in pairs}
+        fresh = {pair for pair, parts in held.items() if not parts or (pairs[pair] and any(part.places is None for part in parts.values()))}
+        some = {name for pair, parts in held.items() if pair not in fresh for name in segments.keys() - parts.keys()}
+        lacking = [pair for pair, parts in held.items() if pair in fresh or segments.keys() - parts.keys()]
+        read = self._fetched(lacking, pairs, fresh, [segments[name][0] for name in some])
+        for pair in lacking:
+            known = {} if pair in fresh else held[pair]
+            held[pair] = {name: known.get(name) or read.get((*pair, number), _NOTHING) for name, (number, _) in segments.items()}
+        self._keep(held, lacking)
+        return {pair: [(parts[name], gone) for name, (_, gone) in segments.items()] for pair, parts in held.items()}
+
+    def _fetched(
+        self, lacking: Sequence[Pair], placed: Mapping[Pair, bool], fresh: Collection[Pair], segments: Sequence[int]
+    ) -> dict[tuple[str, str, int], Part]:
+        """Read terms by field, text and segment: of those that are `fresh` all segments, of the others these."""
+        if not lacking:
+            return {}
+        numbers, texts = [FIELDS.index(name) for name, _ in lacking], [stored_term(text) for _, text in lacking]
+        rows = self._view.fetch(_POSTINGS, numbers, texts, [pair in fresh for pair in lacking], [placed[pair] for pair in lacking], list(segments))
+        asked = dict(zip(zip(numbers, texts, strict=True), lacking, strict=True))
+        return {(*asked[number, text], segment): Part(columns, places) for number, text, segment, columns, places in rows}
+
+    def _keep(self, found: Mapping[Pair, Mapping[str, Part]], new: Sequence[Pair]) -> None:
+        """Keep postings, those asked for last the longest."""
+        kept = self._view.kept
+        with kept.lock:
+            for pair in new:
+                kept.posting_bytes += _size(found[pair]) - _size(kept.postings.get(pair, {}))
+                kept.postings[pair] = found[pair]
+            for pair in found.keys() & kept.postings.keys():
+                kept.postings.move_to_end(pair)
+            while kept.postings and (len(kept.postings) > MOST_POSTINGS or kept.posting_bytes > POSTING_BYTES):
+                kept.posting_bytes -= _size(kept.postings.popitem(last=False)[1])
+
+
+def _size(parts: Mapping[str, Part]) -> int:
+    return sum(part.size for part in parts.values())
+
+
+_NOTHING = Part(b"", b"")
+
+_PLACED = "SELECT id, place, chunks FROM documents WHERE folder = %s AND id = ANY(%s)"
+
+_POSTINGS = (
+    "SELECT p.field, p.term, p.segment, p.columns, CASE WHEN asked.placed THEN p.places END"
+    " FROM (SELECT * FROM postings WHERE folder = %s) AS p"
+    " JOIN unnest(%s::smallint[], %s::text[], %s::boolean[], %s::boolean[]) AS asked (field, term, fresh, placed)"
+    " ON p.field = asked.field AND p.term = asked.term"
+    " WHERE asked.fresh OR p.segment = ANY(%s::int[])"
+)

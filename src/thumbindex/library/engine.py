@@ -1,0 +1,336 @@
+"""Folders in PostgreSQL: published by a builder, and opened for reading by any number of servers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from thumbindex.config import with_tuned
+from thumbindex.corpus.private import is_private_text
+from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
+from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
+from thumbindex.index.files import Places
+from thumbindex.index.postgres.database import Engine, Session
+from thumbindex.index.postgres.ids import FolderState
+from thumbindex.index.postgres.publish import INCARNATION, Published, Publisher, drop_folder, index_vectors, new_incarnation, sweep_folders
+from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
+from thumbindex.index.postgres.store import PublishedStore
+from thumbindex.index.postgres.vectors import EXACT
+from thumbindex.index.postgres.view import Kept
+from thumbindex.index.snapshot import Opened, open_snapshot
+from thumbindex.index.stamp import read_stamp
+from thumbindex.index.store import Store
+from thumbindex.index.writer import Writer
+from thumbindex.library.folders import Folder, read_tuned
+from thumbindex.library.reader import OpenedIndex, Reader
+from thumbindex.model import Problem, Section
+from thumbindex.ports import Snapshot
+from thumbindex.settings import Config
+
+BEAT_SECONDS = 1.0
+"""How often a builder says that what it published is what there is."""
+
+NOWHERE = Path("/dev/null")
+"""Where a published folder is said to lie: below a file, so that nothing can be read there by mistake."""
+
+
+# ------------------------------------------------------------------ read by servers
+
+
+class PublishedFolders:
+    """The folders that a database holds, as one process reads them: its connections, and what it keeps between questions."""
+
+    def __init__(self, url: str, exact: int = EXACT) -> None:
+        self.engine = Engine(url)
+        self._exact = exact
+        self._kept: dict[int, Kept] = {}
+        self._states: list[FolderState] = []
+        self._here = threading.local()  # the session of the question that this thread answers
+        self._guard = threading.Lock()
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Have all that this thread reads be of one moment; inside another moment it is that one's."""
+        if getattr(self._here, "session", None) is not None:
+            yield
+            return
+        with self.engine.question() as session:
+            self._here.session, self._here.opened = session, {}
+            try:
+                yield
+            finally:
+                self._here.session = None
+
+    def states(self) -> list[FolderState]:
+        """Return what is published, as of this moment."""
+        with self.moment():
+            opened: dict[Any, Any] = self._here.opened
+            if "states" not in opened:
+                opened["states"] = read_folders(self._session, self._states)
+                with self._guard:
+                    self._states = opened["states"]
+            found: list[FolderState] = opened["states"]
+            return found
+
+    def open(self, name: str) -> PublishedIndex:
+        """Open a folder as of this moment. Raises UnknownFolderError where it is not published any more."""
+        opened: dict[Any, Any] = self._here.opened
+        if name not in opened:
+            state = next((each for each in self.states() if each.name == name), None)
+            if state is None:
+                raise UnknownFolderError(f"The folder {name} is not published to {self.engine.where} any more.")
+            with self._guard:
+                kept = self._kept.setdefault(state.folder, Kept(state.folder))
+            opened[name] = open_published(self._session, state, kept, self._exact)
+        found: PublishedIndex = opened[name]
+        return found
+
+    @property
+    def _session(self) -> Session:
+        session: Session = self._here.session
+        return session
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.engine.close()
+
+
+class PublishedReader(Reader):
+    """One published folder, open for reading. What it gives is of the moment that its library asks in."""
+
+    is_published = True
+
+    def __init__(self, folder: Folder, folders: PublishedFolders) -> None:
+        super().__init__(folder)
+        self.folders = folders
+
+    @property
+    def indexed(self) -> bool:
+        """Tell whether there are words to search: what is published has them."""
+        return True
+
+    @property
+    def store(self) -> PublishedStore:  # type: ignore[override]  # the part of a store that those ask who only read
+        """What the folder's store tells, as of this moment."""
+        return self.opened().store
+
+    def snapshot(self) -> Snapshot:
+        """Return the index as of this moment."""
+        return self.opened().snapshot
+
+    def opened(self) -> PublishedIndex:
+        """Return the snapshot with what it is a snapshot of."""
+        return self.folders.open(self.folder.name)
+
+    def moment(self) -> AbstractContextManager[None]:
+        """Have what is read meanwhile be of one moment, of all folders of this database."""
+        return self.folders.moment()
+
+    @property
+    def place(self) -> str:
+        """Where the index lies, without user and password."""
+        return self.folders.engine.where
+
+    def confirmed(self) -> tuple[float, float]:
+        """Return the database's time, and when the folder was published or confirmed last; asked anew, outside of any moment."""
+        with self.folders.engine.question() as session:
+            sql = "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM folders WHERE is_current AND name = %s"
+            ((now, published),) = session.fetch(sql, (self.folder.name,)) or ((0.0, 0.0),)
+            return float(now), float(published)
+
+    def published_text(self, path: str) -> str | None:
+        """Return a note's text as it was published."""
+        return self.store.source(path)
+
+    def published_sections(self, path: str) -> tuple[Section, ...]:
+        """Return a note's sections as they were published."""
+        return self.store.sections_at(path)
+
+    def newer(self, opened: OpenedIndex) -> PublishedIndex:
+        """Return the same: a moment does not pass."""
+        return self.opened()
+
+    def refresh(self) -> None:
+        """Do nothing: each question opens the index as it is then."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.folders.close()
+
+
+def open_published_folders(url: str, config: Config, names: Sequence[str | Path]) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
+    """Open the folders that are published to a database: those that are named, all where none is; return them, and the names of others.
+
+    Others are folders of this machine, by path or configured name. Raises EngineError; UnknownFolderError for a name that is of neither.
+    """
+    folders = PublishedFolders(url)
+    try:
+        return _opened_by_name(folders, config, names)
+    except BaseException:
+        folders.close()
+        raise
+
+
+def _opened_by_name(folders: PublishedFolders, config: Config, names: Sequence[str | Path]) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
+    folders.engine.check()
+    there = {state.name: state for state in folders.states()}
+    others = [name for name in names if str(name) not in there]
+    for name in others:
+        if str(name) not in config.folders and not Path(name).expanduser().exists():
+            where, known = folders.engine.where, ", ".join(there) or "none"
+            raise UnknownFolderError(f"No folder {str(name)!r} is published to {where}, and there is none here: published there is {known}.")
+    wanted = [there[str(name)] for name in names if str(name) in there] if names else list(there.values())
+    readers = tuple(PublishedReader(_folder_of(state, config), folders) for state in sorted(wanted, key=lambda each: each.name))
+    return readers, others
+
+
+def _folder_of(state: FolderState, config: Config) -> Folder:
+    tuned = state.facts.get("tuned")
+    if tuned and config.query.tuned:
+        config = with_tuned(config, tuned, f"what was tuned for {state.name}")
+    about = state.facts.get("about")
+    if about and state.name not in config.about:
+        config = replace(config, about={**config.about, state.name: about})
+    return Folder(state.name, NOWHERE / state.name, Places(NOWHERE / state.name), config)
+
+
+# ------------------------------------------------------------------ published by builders
+
+
+class Publishing:
+    """Publishes some folders' indexes whenever they have changed."""
+
+    def __init__(self, folders: Sequence[Folder], url: str) -> None:
+        self.engine = Engine(url)
+        try:
+            self.engine.check()
+        except BaseException:
+            self.engine.close()
+            raise
+        self._folders = [_PublishedFolder(each, self.engine) for each in folders]
+
+    def look(self) -> tuple[Published, ...]:
+        """Publish what has changed since the last look. Raises StorageError: the next look tries again."""
+        found = [each.look() for each in self._folders]
+        return tuple(each for each in found if each)
+
+    def tidy(self) -> None:
+        """Make the indexes that large folders need, and delete what was published of stores that are no more."""
+        index_vectors(self.engine)
+        sweep_folders(self.engine)
+
+    def close(self) -> None:
+        """Close the files and connections."""
+        for each in self._folders:
+            each.close()
+        self.engine.close()
+
+
+class _PublishedFolder:
+    """One folder on its way into the database."""
+
+    def __init__(self, folder: Folder, engine: Engine) -> None:
+        self._folder = folder
+        self._publisher = Publisher(engine, folder.name, self._text)
+        self._store: Store | None = None
+        self._opened: Opened | None = None
+        self._identity: tuple[int, int] | None = None
+        self._beat_at = 0.0
+
+    def look(self) -> Published | None:
+        """Publish the index where it has changed and is whole; a text that is just being taken in comes with the next look."""
+        places = self._folder.places.at()
+        if not places.store.exists():
+            return None
+        store = self._opened_store(places)
+        if self._opened is not None and self._opened.is_current(store, places) and store.meta(INCARNATION):
+            self._beat()
+            return None
+        if not store.meta(INCARNATION):
+            with Writer.open(self._folder.places.folder) as writer:
+                if not writer.store.meta(INCARNATION):
+                    writer.note(INCARNATION, new_incarnation())
+        try:
+            return self._publish(store, places)
+        except BaseException:
+            self._publisher.forget()
+            self._opened = None
+            raise
+
+    def _publish(self, store: Store, places: Places) -> Published | None:
+        with store.reading():
+            stamp = read_stamp(places.keyword)
+            if stamp is None or stamp.behind or stamp.generation < int(store.meta("words", "0")):
+                return None
+            opened = open_snapshot(store, places, self._folder.name, last=self._opened)
+            if not opened.whole or opened.snapshot.generation != store.generation:
+                return None
+            published = self._publisher.publish(opened, store, self._facts())
+        self._opened, self._beat_at = opened, time.monotonic() + BEAT_SECONDS
+        return published
+
+    def _opened_store(self, places: Places) -> Store:
+        """Return the store of the present edition, opened anew where it was built anew."""
+        found = places.store.stat()
+        identity = (found.st_dev, found.st_ino)
+        if self._store is None or identity != self._identity:
+            if self._store is not None:
+                self._store.close()
+            self._store, self._identity, self._opened = Store(places.store, read_only=True), identity, None
+        return self._store
+
+    def _facts(self) -> Mapping[str, Any]:
+        folder = self._folder
+        try:
+            tuned = read_tuned(folder.places)
+        except ConfigError:
+            tuned = None
+        return {"tuned": dict(tuned.settings) if tuned else {}, "about": folder.config.about.get(folder.name, "")}
+
+    def _text(self, path: str) -> str | None:
+        """Return a note's text where its file is still the one that was indexed, and may be shown."""
+        corpus = self._folder.config.corpus
+        data = read_bytes(self._folder.root, path, corpus)
+        if isinstance(data, Problem) or is_private_text(path, decode(path, data)[0], corpus):
+            return None
+        indexed = self._store.manifest([path]).get(path) if self._store else None
+        return decode_seen(path, data) if indexed and indexed.digest == digest_of(data) else None
+
+    def _beat(self) -> None:
+        if time.monotonic() >= self._beat_at:
+            self._publisher.beat()
+            self._beat_at = time.monotonic() + BEAT_SECONDS
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+
+
+def publish_folders(folders: Sequence[Folder], url: str, progress: Callable[[Published], None] = lambda published: None) -> tuple[Published, ...]:
+    """Publish the indexes of some folders as they are now; tell of each that had changed. Raises EngineError, IndexBusyError, UsageError."""
+    lacking = [each.name for each in folders if not each.places.store.exists()]
+    if lacking:
+        raise UsageError(f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one.")
+    with closing(Publishing(folders, url)) as publishing:
+        done = publishing.look()
+        for each in done:
+            progress(each)
+        publishing.tidy()
+    return done
+
+
+def forget_folder(url: str, name: str) -> bool:
+    """Delete what is published of a folder; tell whether there was anything."""
+    with closing(Engine(url)) as engine:
+        engine.check()
+        with engine.question() as session:
+            numbers = [number for (number,) in session.fetch("SELECT folder FROM folders WHERE name = %s", (name,))]
+        for number in numbers:
+            drop_folder(engine, number)
+    return bool(numbers)
