@@ -21,7 +21,7 @@ from thumbindex.config import FOLDER_FILE
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.model import Changes, Progress
 from thumbindex.process import collect_as_usual
-from thumbindex.serve.opening import Opening, open_library
+from thumbindex.serve.opening import Opening, is_here, open_library
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -484,8 +484,10 @@ class Background:
         library = self._opened()
         if library is None:
             return
-        if self._given_command is None:
-            self._command = child_command(self._opening, [each.places.watch for each in library.opened] if library.config.serve.watch.enabled else [])
+        own = [each for each in library.opened if is_here(each.root)]  # of a database a builder takes care
+        if self._given_command is None and own:
+            opening = self._opening if len(own) == len(library.opened) else replace(self._opening, folder=tuple(str(each.root) for each in own))
+            self._command = child_command(opening, [each.places.watch for each in own] if library.config.serve.watch.enabled else [])
         if self._command:
             self._child = Child(self._command)
             threading.Thread(target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True).start()

@@ -21,6 +21,7 @@ from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.completion import completion
 from thumbindex.serve.duplicates import duplicates
+from thumbindex.serve.engine import engine
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.folders import add, folders, remove
 from thumbindex.serve.http.tokens import add_token, default_token_file
@@ -41,6 +42,7 @@ from thumbindex.serve.options import (
     open_named,
     phrasings_from_options,
     takes_opening,
+    takes_opening_or_engine,
 )
 from thumbindex.serve.server import ABOUT, HELP_NAMES, PAGE_EXAMPLES, SERVE_EXAMPLES, page, serve
 from thumbindex.serve.terminal import ProgressDisplay, print_forgotten, print_json, print_list, print_report, print_status, print_why
@@ -77,7 +79,7 @@ def token(
 
 
 @reported
-@takes_opening
+@takes_opening_or_engine
 def why_note(
     ctx: typer.Context,
     opening: Opening,
@@ -196,7 +198,7 @@ class QueryCommand(Command):
     ),
 )
 @reported
-@takes_opening
+@takes_opening_or_engine
 def query(
     ctx: typer.Context,
     opening: Opening,
@@ -250,7 +252,7 @@ def query(
 
 @app.command("list", examples=("list --folder notes --tag recipe", "list --since 2026-01-01 --limit 20"))
 @reported
-@takes_opening
+@takes_opening_or_engine
 def list_command(
     ctx: typer.Context,
     opening: Opening,
@@ -294,16 +296,16 @@ app.command(examples=("remove notes",))(remove)
 
 @app.command(examples=("status", "status --folder notes --json"))
 @reported
-@takes_opening
+@takes_opening_or_engine
 def status(
     ctx: typer.Context,
     opening: Opening,
     as_json: JsonOption = False,
 ) -> int:
     """List the indexes, their size, model and state: those of --folder, else all of them."""
-    if opening.index and not opening.index.expanduser().is_dir():
+    if opening.index and not opening.database and not opening.index.expanduser().is_dir():
         raise UsageError(f"There is no index directory {opening.index}: check the path, or make one with `thumbindex index --index {opening.index}`.")
-    with open_for(ctx, opening) if opening.folder else open_everywhere(opening) as library:
+    with open_for(ctx, opening) if opening.folder or opening.database else open_everywhere(opening) as library:
         folders = library.status()
     if as_json:
         print_json(status_payload(folders))
@@ -340,6 +342,7 @@ def forget(
 app.command("why", examples=("why plans.md who decides about the budget", 'why "plans.md#Budget" "who decides?" --limit 10'))(why_note)
 app.command("doctor", examples=("doctor", "doctor --folder notes --json"))(doctor)
 app.add_typer(duplicates, name="duplicates", epilog=shown_examples(("duplicates --folder notes", "duplicates --grey", "duplicates review")))
+app.add_typer(engine, name="engine", epilog=shown_examples(("engine migrate --engine URL", "engine publish --watch --folder notes --engine URL")))
 app.command("tune", examples=("tune --folder notes", "tune --folder notes --dry-run", "tune --folder notes --undo"))(tune_folder)
 app.command("eval", examples=("eval --from-links --folder notes", "eval queries.jsonl --folder notes --report results"))(evaluate_queries)
 app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)

@@ -18,7 +18,7 @@ from thumbindex.model import Cluster, DuplicatesFound, Verdict
 from thumbindex.serve.as_json import cluster_payload, duplicates_payload
 from thumbindex.serve.clusters import differing_pieces
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_models, reported, say_error
-from thumbindex.serve.options import JsonOption, open_for, takes_opening
+from thumbindex.serve.options import JsonOption, open_for, takes_opening, takes_opening_or_engine
 from thumbindex.serve.terminal import ProgressDisplay, output, plain, print_json, print_line
 from thumbindex.serve.usage import Program
 from thumbindex.text import plural
@@ -104,7 +104,7 @@ _QUIT = ("q", "", "\x03", "\x04")
 
 
 @duplicates.callback(invoke_without_command=True)
-@takes_opening
+@takes_opening_or_engine
 def list_or_go_on(ctx: typer.Context, opening: Opening, grey: GreyOption = False, as_json: JsonOption = False) -> None:
     """List what says the same: side by side, with what differs marked, where each stands, and the rule that decided."""
     if ctx.invoked_subcommand is None:

@@ -27,7 +27,7 @@ from thumbindex.model import Answer
 from thumbindex.process import environment
 from thumbindex.serve.answers import place_line
 from thumbindex.serve.links import vault_of, vscode_link
-from thumbindex.serve.opening import FAILURE, FOUND, Opening, reported, say_error
+from thumbindex.serve.opening import FAILURE, FOUND, Opening, is_here, reported, say_error
 from thumbindex.serve.options import open_for
 from thumbindex.serve.terminal import print_line
 from thumbindex.text import plural
@@ -44,11 +44,14 @@ class LastAnswer:
 
 
 def remember_answer(answer: Answer, folders: Sequence[tuple[str, Path]], opening: Opening) -> None:
-    """Keep where the passages of an answer stand, for `open`; where that cannot be written, the answer before is gone all the same."""
-    roots = {name: str(root) for name, root in folders}
+    """Keep where the passages of an answer stand, for `open`; where that cannot be written, the answer before is gone all the same.
+
+    Nothing of a database can be opened: of such an answer nothing is kept.
+    """
+    roots = {name: str(root) for name, root in folders if is_here(root)}
     index, config = (each and absolute(each) for each in (opening.index, opening.config))
     asked = Opening(tuple(roots.values()), index, config, opening.overrides).arguments()
-    places = [(roots[each.folder], each.path, place_line(each)) for each in answer.passages]
+    places = [(roots[each.folder], each.path, place_line(each)) for each in answer.passages if len(roots) == len(folders)]
     path = _file()
     with suppress(OSError):
         path.unlink(missing_ok=True)

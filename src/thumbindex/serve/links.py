@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from thumbindex.model import Passage
+from thumbindex.serve.opening import is_here
 
 
 def vault_of(path: Path) -> Path | None:
@@ -35,8 +36,10 @@ def programs(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
 
 
 def link_to(passage: Passage, root: Path, form: str) -> str:
-    """Return the link to a passage in the form that `serve.links` names; empty for none."""
+    """Return the link to a passage in the form that `serve.links` names; empty for none, and where the note is in a database."""
     path = root / passage.path
+    if not is_here(path):
+        return ""
     if form == "obsidian":
         return obsidian_link(path, passage.heading)
     if form == "vscode":

@@ -18,8 +18,8 @@ from thumbindex.process import environment
 COMMANDS = ("query", "list", "read", "outline", "related", "broken", "orphans", "why")
 """That only read. Each is asked both ways by `tests/serve/test_local.py`, from another directory than the server's, and must print the same."""
 
-ALONE = ("-h", "--help", "--explain", "--wait", "--wait-fresh")
-"""Options of commands that no server answers: they print help or times, or wait."""
+ALONE = ("-h", "--help", "--explain", "--wait", "--wait-fresh", "--engine")
+"""Options of commands that no server answers: they print help or times, wait, or ask a database."""
 
 LONGEST_REQUEST = 256 * 1024
 """Bytes: some shells export environments of a hundred thousand."""

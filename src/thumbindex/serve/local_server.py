@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -208,7 +209,7 @@ def _opening_in(arguments: Sequence[str]) -> Opening:
     """Read what a command names; where the command line's own parser comes to something else, that counts."""
     pairs = zip(arguments, (*arguments[1:], ""), strict=True)
     named = [each if "=" in each else f"{each}={value}" for each, value in pairs if each.partition("=")[0] in _OPENING]
-    return Opening.from_arguments(named)
+    return replace(Opening.from_arguments(named), engine="")  # each of these commands asks a database where one is configured
 
 
 @cache

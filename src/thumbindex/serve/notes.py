@@ -23,7 +23,16 @@ from thumbindex.serve.as_json import (
     verification_payload,
 )
 from thumbindex.serve.opening import FOUND, NOT_FOUND, WRONG_USE, Opening, reported, say_error
-from thumbindex.serve.options import GlobOption, JsonOption, TagOption, check_limit, filters_from_options, open_for, takes_opening
+from thumbindex.serve.options import (
+    GlobOption,
+    JsonOption,
+    TagOption,
+    check_limit,
+    filters_from_options,
+    open_for,
+    takes_opening,
+    takes_opening_or_engine,
+)
 from thumbindex.serve.terminal import WARNING, ProgressDisplay, output, place_text, plain, print_json, print_line, print_list, print_row
 from thumbindex.serve.tools import read_lines, replace_surrogates
 from thumbindex.serve.wording import SIMILAR, check_line, filter_lines, flagged, outline_lines, related_groups, verification_head
@@ -41,7 +50,7 @@ PathArgument = Annotated[str, typer.Argument(metavar="PATH", help=_PATH_HELP)]
 
 
 @reported
-@takes_opening
+@takes_opening_or_engine
 def read(
     ctx: typer.Context,
     opening: Opening,
@@ -92,7 +101,7 @@ def _print_excerpt(excerpt: Excerpt, several: bool = False) -> None:
 
 
 @reported
-@takes_opening
+@takes_opening_or_engine
 def outline(
     ctx: typer.Context,
     opening: Opening,
@@ -115,7 +124,7 @@ def outline(
 
 
 @reported
-@takes_opening
+@takes_opening_or_engine
 def related(
     ctx: typer.Context,
     opening: Opening,
@@ -143,7 +152,7 @@ def related(
 
 
 @reported
-@takes_opening
+@takes_opening_or_engine
 def verify(
     ctx: typer.Context,
     opening: Opening,
@@ -189,7 +198,7 @@ def _draft(text: str | None, file: Path | None) -> str:
 
 
 @reported
-@takes_opening
+@takes_opening_or_engine
 def broken(
     ctx: typer.Context,
     opening: Opening,
@@ -215,7 +224,7 @@ def broken(
 
 
 @reported
-@takes_opening
+@takes_opening_or_engine
 def orphans(
     ctx: typer.Context,
     opening: Opening,

@@ -21,10 +21,14 @@ from thumbindex.config import configured_roots, load_config, real_folder, resolv
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.process import caller
 from thumbindex.settings import Config, QuerySettings
-from thumbindex.text import one_line
+from thumbindex.text import one_line, without_password
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
+
+
+_ENGINE_URL = "engine.url="
+"""The setting that is kept from children, and from what is printed of an opening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,12 @@ class Opening:
     index: Path | None = None
     config: Path | None = None
     overrides: tuple[str, ...] = ()
+    engine: str | None = None  # the database that is asked, empty the configured one; None where only an index on this machine will do
 
     def arguments(self) -> list[str]:
-        """Return the same as command line arguments, for a child process."""
-        given = [*(("--folder", each) for each in self.folder), *(("--set", each) for each in self.overrides)]
+        """Return the same as command line arguments, for a child process; it is not told of a database, whose password others would see there."""
+        overrides = [each for each in self.overrides if not each.startswith(_ENGINE_URL)]
+        given = [*(("--folder", each) for each in self.folder), *(("--set", each) for each in overrides)]
         given += [("--index", str(self.index))] if self.index else []
         given += [("--config", str(self.config))] if self.config else []
         return [f"{name}={value}" for name, value in given]
@@ -55,11 +61,21 @@ class Opening:
     def over(self, group: Opening) -> Opening:
         """Return what this names, what a group of commands names where this names nothing."""
         overrides = (*group.overrides, *self.overrides)
-        return Opening(self.folder or group.folder, self.index or group.index, self.config or group.config, overrides)
+        engine = None if self.engine is None else self.engine or group.engine or ""
+        return Opening(self.folder or group.folder, self.index or group.index, self.config or group.config, overrides, engine)
 
     def load(self) -> Config:
         """Load the configuration; each folder's own file is the library's to take in."""
         return load_config(config_file=self.config, overrides=self.overrides)
+
+    @property
+    def database(self) -> str:
+        """The address of the database that is asked in place of an index on this machine; empty where there is none."""
+        return "" if self.engine is None else self.engine or self.database_in(self.load())
+
+    def database_in(self, config: Config) -> str:
+        """Return the same where the configuration is loaded."""
+        return "" if self.engine is None else self.engine or config.engine.url
 
 
 MayName = Mapping[Path, Callable[[str], bool]]
@@ -78,7 +94,9 @@ def library_class() -> type[Library]:
 
 def open_library(opening: Opening) -> Library:
     """Open the library that an opening describes."""
-    return library_class().open(opening.folder, index=opening.index, config=opening.load(), wait_for_models=False)
+    config = opening.load()
+    asked: dict[str, Any] = {"engine": url} if (url := opening.database_in(config)) else {}
+    return library_class().open(opening.folder, index=opening.index, config=config, wait_for_models=False, **asked)
 
 
 def enclosing(opening: Opening) -> tuple[Opening, str]:
@@ -88,7 +106,10 @@ def enclosing(opening: Opening) -> tuple[Opening, str]:
     """
     if opening.folder:
         return opening, ""
-    config, library, current = opening.load(), library_class(), real_folder(".")
+    config = opening.load()
+    if opening.database_in(config):
+        return opening, ""
+    library, current = library_class(), real_folder(".")
     configured = configured_roots(config)
     for root in (current, *current.parents):
         with suppress(UsageError):  # an index on a network drive is nobody's
@@ -118,9 +139,27 @@ def named_folders(opening: Opening) -> tuple[tuple[str, Path], ...]:
         return library_class().find_folders(config, opening.folder, str(opening.index or config.index.directory))
 
 
+def served_folders(opening: Opening, config: Config) -> tuple[tuple[tuple[str, Path], ...], Mapping[str, str]]:
+    """Return name and path of each folder that a server answers from, and what the owners of some say about them."""
+    if not opening.database_in(config):
+        return named_folders(opening), config.about
+    with open_library(opening) as library:
+        said = {each.name: each.config.about.get(each.name, "") for each in library.opened}
+        return library.folders, {**config.about, **{name: about for name, about in said.items() if about}}
+
+
+NOWHERE = Path("/dev/null")
+"""Where what is published is said to lie: below no directory."""
+
+
+def is_here(root: Path) -> bool:
+    """Tell whether a folder, or a note, lies on this machine, and not in a database."""
+    return NOWHERE not in root.parents
+
+
 def names_allowed(opening: Opening, folders: tuple[tuple[str, Path], ...]) -> MayName:
-    """Return which directories of the folders may be named: none that is private."""
-    config = opening.load()
+    """Return which directories of the folders on this machine may be named: none that is private."""
+    config, folders = opening.load(), tuple(each for each in folders if is_here(each[1]))
     if not any(own.closed or own.corpus.private.globs for own in (with_folder_file(config, root) for _, root in folders)):
         return {}
     return library_class().open_directories(folders, config)
@@ -286,7 +325,7 @@ def say_error(message: str, color: str | None = "red") -> None:
     import typer
 
     asked = caller()
-    typer.secho(" ".join(message.split("\n")), asked.stderr if asked else None, fg=color, err=True)
+    typer.secho(without_password(" ".join(message.split("\n"))), asked.stderr if asked else None, fg=color, err=True)
 
 
 def unforeseen(error: Exception) -> str:

@@ -32,22 +32,37 @@ _OPTIONS: dict[str, Any] = {
     "config": Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, over the user's and the folder's own.")],
     "overrides": SetOption,
 }
+_ENGINE = Annotated[
+    str | None, typer.Option("--engine", metavar="URL", help="Ask the folders that are published to this database, as postgresql://host/name.")
+]
 _GROUP = "thumbindex.opening"
 
 
 def takes_opening(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that name what is to be opened, in place of its second parameter; a group's are its commands' too."""
+    return _taking(command, _OPTIONS)
+
+
+def takes_opening_or_engine(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Do the same for a command that can as well ask the folders that are published to a database: to the configured one where none is named."""
+    return _taking(command, {**_OPTIONS, "engine": _ENGINE})
+
+
+def _taking(command: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     signature = inspect.signature(command, eval_str=True)
 
     @functools.wraps(command)
     def run(ctx: typer.Context, **given: Any) -> Any:
-        folder, index, config, overrides = (given.pop(name) for name in _OPTIONS)
-        named = Opening(tuple(folder or ()), index, config, tuple(overrides or ()))
-        opening = ctx.meta[_GROUP] = named.over(ctx.meta.get(_GROUP, Opening()))
+        folder, index, config, overrides, *engine = (given.pop(name) for name in options)
+        named = Opening(tuple(folder or ()), index, config, tuple(overrides or ()), engine[0] or "" if engine else None)
+        group = ctx.meta.get(_GROUP, Opening())
+        if group.engine and not engine:
+            raise UsageError("That is done where the folders are indexed, not in the database that they are published to: leave --engine out.")
+        opening = ctx.meta[_GROUP] = named.over(group)
         return command(ctx, opening, **given)
 
     ctx, _, *own = signature.parameters.values()
-    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in _OPTIONS.items()]
+    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in options.items()]
     run.__signature__ = signature.replace(parameters=[ctx, *own, *added])  # type: ignore[attr-defined]
     return run
 

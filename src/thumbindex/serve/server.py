@@ -9,7 +9,7 @@ import typer
 
 from thumbindex.errors import UsageError
 from thumbindex.serve.opening import Opening, reported
-from thumbindex.serve.options import chosen_here, takes_opening
+from thumbindex.serve.options import chosen_here, takes_opening, takes_opening_or_engine
 from thumbindex.serve.stdio import serve_stdio
 from thumbindex.serve.usage import PROGRAM, Program
 
@@ -19,7 +19,7 @@ HELP_NAMES = {"help_option_names": ["--help", "-h"]}
 
 
 @reported
-@takes_opening
+@takes_opening_or_engine
 def serve(
     ctx: typer.Context,
     opening: Opening,
@@ -61,7 +61,7 @@ def page(
 
 PAGE_EXAMPLES = ("page --folder notes", "page --no-browser --port 9000")
 
-SERVE_EXAMPLES = ("serve --folder notes", "serve --http --port 8080 --folder notes")
+SERVE_EXAMPLES = ("serve --folder notes", "serve --http --port 8080 --folder notes", "serve --http --engine postgresql://db.example.org/notes")
 
 server_app = Program(name=PROGRAM, help=ABOUT, context_settings=HELP_NAMES)
 """The program with these commands alone."""

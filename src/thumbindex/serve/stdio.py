@@ -8,6 +8,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -15,7 +16,7 @@ from typing import IO, Any
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background
 from thumbindex.serve.early import EarlyLines, answer_initialize, answer_list
-from thumbindex.serve.opening import Opening, about_folders, named_folders, names_allowed
+from thumbindex.serve.opening import Opening, about_folders, names_allowed, served_folders
 
 
 def serve_stdio(opening: Opening) -> int:
@@ -23,18 +24,19 @@ def serve_stdio(opening: Opening) -> int:
     outgoing = claim_output()
     compute_on_one_thread()  # the child that indexes, too
     take_short_turns()
-    folders = named_folders(opening)
+    config = opening.load()
+    folders, about = served_folders(opening, config)
     if sys.stdin.isatty():
         say_what_is_awaited(folders)
     # The input is read by a thread that no Python-level exception would wake: let signals end the process at once.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
     may_name = names_allowed(opening, folders)
-    config = opening.load()
-    about = about_folders(config, folders, may_name)
-    takes_roots = not opening.folder and not config.folders
+    about = about_folders(replace(config, about=about), folders, may_name)
+    database = opening.database_in(config)
+    takes_roots = not opening.folder and not config.folders and not database
     greet = partial(answer_initialize, folders=folders, may_name=may_name, takes_roots=takes_roots, about=about)
-    background = Background(opening, takes_roots=takes_roots, takes_commands=True)
+    background = Background(opening, takes_roots=takes_roots, takes_commands=not database)
     ahead = EarlyLines(_claim_input(), outgoing, {"initialize": greet, "tools/list": answer_list}, partial(answer_call, background))
     give_memory_back()
     ahead.await_call()

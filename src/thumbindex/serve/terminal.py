@@ -25,7 +25,7 @@ from rich.text import Text
 from thumbindex import model
 from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteList, Problem, Why
 from thumbindex.process import caller, current_folder
-from thumbindex.serve.opening import library_class
+from thumbindex.serve.opening import NOWHERE, is_here, library_class
 from thumbindex.serve.wording import (
     doing,
     fate,
@@ -293,9 +293,10 @@ PATH, LINE = "magenta", "green"
 
 
 def place_text(path: Path, line: int) -> Text:
-    """Return a place as `path:line`, which is a link to the file where a terminal prints it by `print_row`."""
+    """Return a place as `path:line`, which is a link to a file on this machine where a terminal prints it by `print_row`."""
     place = Text.assemble((plain(one_line(path_here(path))), PATH), (f":{line}", LINE))
-    place.stylize(Style(meta={"address": file_address(path)}))
+    if is_here(path):
+        place.stylize(Style(meta={"address": file_address(path)}))
     return place
 
 
@@ -312,7 +313,9 @@ def print_row(console: Console, row: Text) -> None:
 
 
 def path_here(path: Path) -> str:
-    """Return a path as it is opened from the current directory: whole where it lies outside of that."""
+    """Return a path as it is opened from the current directory: whole where it lies outside of that, behind its folder's name in a database."""
+    if not is_here(path):
+        return path.relative_to(NOWHERE).as_posix()
     here = Path(current_folder())
     near = str(path.relative_to(here)) if here in path.parents else str(path)
     return f".{os.sep}{near}" if near.startswith("-") else near

@@ -27,11 +27,11 @@ from thumbindex.process import offline
 from thumbindex.serve.clients.install import command_of, entry_spot, options_of, read_entry, surroundings
 from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
-from thumbindex.serve.options import JsonOption, open_for, takes_opening
+from thumbindex.serve.options import JsonOption, open_for, takes_opening_or_engine
 from thumbindex.serve.terminal import print_json
 from thumbindex.serve.wording import hold_hidden
 from thumbindex.settings import Config
-from thumbindex.text import one_line, plural
+from thumbindex.text import one_line, plural, without_password
 
 if TYPE_CHECKING:
     from thumbindex.library.status import ModelHealth
@@ -213,6 +213,18 @@ def check_handshake(options: Sequence[str]) -> Check:
     return Check("handshake", "ok", f"{seconds:.1f} s; tools {', '.join(tools)}")
 
 
+def check_database(url: str) -> Iterator[Check]:
+    """Look at a database that folders are published to: all that has to be right of it for a server, and what a builder needs."""
+    try:
+        # Imported here: who has no database does without the extra.
+        from thumbindex.library.administration import examine_engine
+
+        for each in examine_engine(url):
+            yield Check(f"engine {each.name}", "ok" if each.is_well else "fail", each.sentence)
+    except StorageError as error:
+        yield Check("engine", "fail", str(error))
+
+
 def _ask(server: subprocess.Popen[str], message: Mapping[str, Any]) -> Any:
     """Send a message; where it is a request, return its result. Raises ThumbindexError where the server ends or refuses."""
     assert server.stdin is not None
@@ -248,15 +260,20 @@ _COLORS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.
 
 
 @reported
-@takes_opening
+@takes_opening_or_engine
 def doctor(
     ctx: typer.Context,
     opening: Opening,
     as_json: JsonOption = False,
 ) -> int:
-    """Check the installation, the folders (those of --folder, else the configured ones, else those that clients name) and the clients."""
+    """Check the installation, the folders (those of --folder, else the configured ones, else those that clients name) and the clients.
+
+    With --engine, check a database that folders are published to, and nothing else.
+    """
     checks = []
-    for each in examine(opening, surroundings(), lambda one: open_for(ctx, one)):
+    for found in examine(opening, surroundings(), lambda one: open_for(ctx, one)):
+        # a client's entry may name a database with its password
+        each = replace(found, found=without_password(found.found), remedy=without_password(found.remedy))
         checks.append(each)
         if as_json:
             continue
@@ -279,12 +296,18 @@ def examine(opening: Opening, around: Surroundings, opener: Callable[[Opening], 
             return version(package)
         return None
 
+    if opening.engine:
+        yield from check_database(opening.engine)
+        return
     yield check_packages(requires("thumbindex") or (), version_of)
     try:
         config = opening.load()
     except ConfigError as error:
         yield Check("configuration", "fail", str(error), "Mend it: no command goes on without.")
         return
+    if url := opening.database_in(config):
+        yield from check_database(url)
+    opening = replace(opening, engine=None)
     folders, source = opening.folder, "--folder"
     if not folders:
         folders, source = tuple(config.folders), "[folders] in the configuration"

@@ -46,7 +46,7 @@ from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, n
 from thumbindex.serve.http.limits import CHECK_SECONDS, CONTENT_TYPE, Calls, Gate, Metrics, Observed, Senders, Strangers, refusal, still_taken
 from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
-from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error
+from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error, served_folders
 from thumbindex.serve.stdio import claim_output
 from thumbindex.settings import Config, HttpSettings
 
@@ -385,8 +385,11 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     if not is_said and not config.serve.http.issuer and default_token_file().is_file():
         say_error(f"Clients are asked for the tokens of {default_token_file()}; `--token-file ''` asks for none.", color=None)
         config = _with_http(config, token_file=str(default_token_file()))
-    folders = named_folders(opening)
-    background = Background(opening, takes_commands=True)
+    folders, about = served_folders(opening, config)
+    database = opening.database_in(config)
+    if database:  # who sees what goes by the names under which folders are published, wherever their notes lie
+        config = replace(config, about=about, folders={name: str(root) for name, root in folders})
+    background = Background(opening, takes_commands=not database)
     site = Site(background, folders, config, names_allowed(opening, folders))
     for warning in site.warnings():
         say_error(warning)
