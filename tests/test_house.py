@@ -37,6 +37,8 @@ DOORS = {
     "sse_starlette": {"serve/http/app.py"},
     "jwt": {"serve/http/access.py"},
     "prometheus_client": {"serve/http/limits.py"},
+    "psycopg": {"index/postgres/database.py"},
+    "psycopg_pool": {"index/postgres/database.py"},
     "sklearn": {"library/plane.py"},
     "rapidfuzz": {"index/filters.py", "query/understand.py", "compare/differences.py", "compare/quotations.py"},
 }
@@ -88,7 +90,27 @@ def test_rooms_never_import_each_other():
 def test_the_study_and_the_server_see_the_librarys_front_door_only():
     inner = [(path, name) for path, names in modules() for name in names if name.startswith("thumbindex.library.")]
     outside = [(path, name) for path, name in inner if path.startswith(("serve/", "study/")) and not path.startswith("serve/clients/")]
-    assert outside == []
+    # a database has a door of its own: whoever has none imports nothing of it
+    assert {(path, name) for path, name in outside} == {("serve/engine.py", f"thumbindex.library.{each}") for each in ("administration", "engine")}
+
+
+def test_what_is_of_a_database_is_imported_where_one_is_asked_for_alone():
+    """No module of the embedded road imports the engine when it is imported itself: those that do, do so inside a function."""
+    at_the_top = {
+        (path.relative_to(SOURCE).as_posix(), name)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for name in imported_by(node)
+        if name.startswith(("thumbindex.index.postgres", "thumbindex.library.engine", "thumbindex.library.administration"))
+    }
+    assert {path for path, _ in at_the_top if not path.startswith("index/postgres/")} <= {"library/engine.py", "library/administration.py"}
+
+
+def imported_by(node: ast.stmt) -> set[str]:
+    """Return the modules that a statement imports."""
+    if isinstance(node, ast.ImportFrom):
+        return {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
 
 
 def test_only_the_command_line_sees_the_study():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,8 @@ DOCUMENTS = [
 # chunks: 0-2 a.md, of which 1 repeats 0 and 0 is raised to 0.65; 3-4 b.md, 5-6 c.md; 0, 3 and 5 are one text; 4 and 6 by decision; 2 and 4 never
 
 
-def on_disk(folder: Path) -> Snapshot:
+def write(folder: Path) -> None:
+    """Write an index that knows of them."""
     states = [FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(DOCUMENTS)]
     with Writer.open(folder) as writer:
         writer.apply(Batch(list(zip(states, DOCUMENTS, strict=True))), lambda _: lambda link, _: None)
@@ -43,6 +44,10 @@ def on_disk(folder: Path) -> Snapshot:
             digests = [(row, bytes.fromhex(digest[n]), b"") for n, row in enumerate(rows)]
             writer.store.duplicates.keep_findings(DuplicateFindings("settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs))
         writer.decide([Decision(digest[6], digest[4], "same"), Decision(digest[2], digest[4], "apart")])
+
+
+def on_disk(folder: Path) -> Snapshot:
+    write(folder)
     return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "").snapshot
 
 
@@ -51,12 +56,12 @@ def united(folder: Path) -> Snapshot:
     return unite([on_disk(folder), replace(memory_snapshot(DOCUMENTS), duplicates=NoDuplicates())])
 
 
-MAKERS: dict[str, Callable[[Path], Snapshot]] = {"disk": on_disk, "united": united}
-
-
-@pytest.fixture(params=sorted(MAKERS))
+@pytest.fixture(params=["disk", "united", "postgres"])
 def known(request: pytest.FixtureRequest, tmp_path: Path) -> Known:
-    return Known(MAKERS[request.param](tmp_path / "index"))
+    if request.param == "postgres":
+        write(tmp_path / "index")
+        return Known(request.getfixturevalue("published")(tmp_path / "index").snapshot)
+    return Known({"disk": on_disk, "united": united}[request.param](tmp_path / "index"))
 
 
 class Known:

@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from thumbindex.index.files import Places
-from thumbindex.index.snapshot import open_snapshot
-from thumbindex.index.store import Store
-from thumbindex.index.writer import Batch, Writer
-from thumbindex.model import Abbreviation, ChunkId, Condition, DocumentId, FileState, Filters, ParsedDocument, Place, Term
-from thumbindex.ports import Embedder, KeywordWeights, Selection, Snapshot
-from thumbindex.testing import FakeEmbedder, document, memory_snapshot
-from thumbindex.text import embedded_text
-
-
-def in_memory(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Path) -> Snapshot:
-    return memory_snapshot(documents, embedder)
-
-
-def on_disk(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Path) -> Snapshot:
-    paths = {each.document.path for each in documents}
-    states = [FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(documents)]
-    with Writer.open(folder) as writer:
-        writer.apply(Batch(list(zip(states, documents, strict=True))), lambda _: lambda link, _: link.target if link.target in paths else None)
-        writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name)
-        pending = writer.store.pending()
-        chunks = writer.store.chunks([row for _, row in pending])
-        texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in pending]
-        writer.keep_vectors(dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True)))
-    return open_snapshot(Store(Places(folder).store, read_only=True), Places(folder), "").snapshot
-
-
-MAKERS: dict[str, Callable[[Sequence[ParsedDocument], Embedder, Path], Snapshot]] = {"memory": in_memory, "disk": on_disk}
+from contract.makers import Make
+from thumbindex.model import Abbreviation, ChunkId, Condition, DocumentId, Filters, Place, Term
+from thumbindex.ports import KeywordWeights, Selection, Snapshot
+from thumbindex.testing import FakeEmbedder, document
 
 DOCUMENTS = [
     document(
@@ -56,14 +31,9 @@ CODE = KeywordWeights({"code": 1.0})
 INDEX, MOSS, TREES = 0, 1, 2
 
 
-@pytest.fixture(params=sorted(MAKERS))
-def maker(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
-def snapshot(maker: str, tmp_path: Path) -> Snapshot:
-    return MAKERS[maker](DOCUMENTS, FakeEmbedder(), tmp_path)
+def snapshot(make: Make) -> Snapshot:
+    return make(DOCUMENTS)
 
 
 def chunks_of(snapshot: Snapshot) -> list[ChunkId]:
@@ -174,8 +144,8 @@ class TestKeywordIndex:
         assert ({"spring", "plants"} <= words[0], "tree" in words[1], "spring" in words[1], words[2]) == (True, True, False, set())
 
     @pytest.mark.parametrize("language", ["de", "en", "ja", ""])
-    def test_the_languages_of_the_texts_are_known_beside_english(self, maker: str, language: str, tmp_path: Path) -> None:
-        made = MAKERS[maker]([document("a.md", "# Apfel\n\nBaum.", language=language)], FakeEmbedder(), tmp_path)
+    def test_the_languages_of_the_texts_are_known_beside_english(self, make: Make, language: str) -> None:
+        made = make([document("a.md", "# Apfel\n\nBaum.", language=language)])
         assert made.keyword.languages == ({"de"} if language == "de" else set())
 
     def test_unknown_terms_find_nothing(self, snapshot: Snapshot) -> None:
@@ -193,9 +163,9 @@ class TestKeywordIndex:
         (Term("東京 京都", phrase=True), [1]),
     ],
 )
-def test_characters_without_spaces_are_found_alone_in_pairs_and_in_phrases(maker: str, term: Term, chunks: list[int], tmp_path: Path) -> None:
+def test_characters_without_spaces_are_found_alone_in_pairs_and_in_phrases(make: Make, term: Term, chunks: list[int]) -> None:
     documents = [document("a.md", "# A\n\nこの黒猫は夜。"), document("b.md", "# B\n\n東京tower and 東京都 are far from 猫.")]
-    assert sorted(found(MAKERS[maker](documents, FakeEmbedder(), tmp_path), term)) == chunks
+    assert sorted(found(make(documents), term)) == chunks
 
 
 HALF = 2**-12
@@ -342,15 +312,15 @@ class TestCatalog:
         every = [snapshot.catalog.newest(within, 2) for within in (None, only(snapshot, 1, 2, 4), only(snapshot))]
         assert [(positions(snapshot, chunks), count) for chunks, count in every] == [([3, 2], 3), ([4, 2], 3), ([], 0)]
 
-    def test_abbreviations_are_found_by_either_form_and_counted_by_documents(self, maker: str, tmp_path: Path) -> None:
+    def test_abbreviations_are_found_by_either_form_and_counted_by_documents(self, make: Make) -> None:
         sso, k8s = Abbreviation("sso", "single sign on"), Abbreviation("k8s", "kubernetes")
         notes = [document(f"{n}.md", "x", abbreviations=own) for n, own in enumerate([(sso,), (sso, k8s)])]
-        catalog = MAKERS[maker](notes, FakeEmbedder(), tmp_path).catalog
+        catalog = make(notes).catalog
         assert [dict(catalog.defined({form})) for form in ("sso", "single sign on", "kubernete", "on")] == [{sso: 2}, {sso: 2}, {k8s: 1}, {}]
 
-    def test_documents_are_counted_by_language(self, maker: str, tmp_path: Path) -> None:
+    def test_documents_are_counted_by_language(self, make: Make) -> None:
         notes = [document(f"{n}.md", "x", language=language) for n, language in enumerate(("de", "", "de"))]
-        assert MAKERS[maker](notes, FakeEmbedder(), tmp_path).catalog.languages == {"de": 2, "": 1}
+        assert make(notes).catalog.languages == {"de": 2, "": 1}
 
 
 class TestSelection:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from thumbindex.index.bm25f import Column, Lengths, Scorer
+from thumbindex.index.bm25f import Column, Lengths, Scorer, Totals
 from thumbindex.ports import KeywordWeights
 
 OF = np.array([0, 0, 1])  # chunks 0 and 1 are of document 0, chunk 2 of document 1
@@ -18,7 +18,7 @@ def column(*pairs: tuple[int, float], whole: bool = False) -> Column:
 def scorer(**fields: float) -> Scorer:
     lengths = {"title": Lengths.of_documents(np.full(2, 4, dtype=np.float32)), "body": Lengths.of_chunks(np.full(3, 4, dtype=np.float32), OF, 2)}
     lengths["headings"] = lengths["body"]
-    return Scorer(OF, 2, KeywordWeights(fields, k1=1.2, b=0.75), lengths.__getitem__)
+    return Scorer(OF, 2, Totals(3, 2), KeywordWeights(fields, k1=1.2, b=0.75), lengths.__getitem__)
 
 
 def test_one_term_scores_as_the_formula_says():
@@ -68,3 +68,18 @@ def test_equal_scores_come_in_the_order_of_their_places():
     one = scorer(body=1.0)
     one.add("x", 1.0, {"body": column((0, 1.0), (1, 1.0), (2, 1.0))})
     assert one.best_chunks(2, None)[0][0] == [0, 1]
+
+
+def test_a_document_without_a_field_has_no_score_where_length_counts_in_full():
+    lengths = {"body": Lengths.of_chunks(np.array([4, 4, 0], dtype=np.float32), OF, 2)}
+    one = Scorer(OF, 2, Totals(3, 2), KeywordWeights({"body": 1.0}, b=1.0), lengths.__getitem__)
+    one.add("x", 1.0, {"body": column((0, 1.0))})
+    assert [n for n, _ in one.documents(None)] == [0]
+
+
+def test_a_part_of_a_folder_scores_as_in_the_whole_of_it():
+    lengths = {"body": Lengths(np.full(1, 4, dtype=np.float32), 4.0, np.full(1, 8, dtype=np.float32), 6.0)}
+    whole, part = scorer(body=1.0), Scorer(np.array([0]), 1, Totals(3, 2), KeywordWeights({"body": 1.0}), lengths.__getitem__)
+    for one in (whole, part):
+        one.add("x", 1.0, {"body": column((0, 2.0))})
+    assert (part.best_chunks(5, None), part.documents(None)) == (whole.best_chunks(5, None), whole.documents(None))

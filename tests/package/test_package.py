@@ -106,7 +106,7 @@ def test_the_wheel_holds_each_file_of_the_package_and_no_other(built: dict[str, 
         "licenses/LICENSE",
         "licenses/src/thumbindex/encode/minilm/LICENSE",
     }
-    assert {"thumbindex/py.typed", "thumbindex/index/schema.sql"} <= names
+    assert {"thumbindex/py.typed", "thumbindex/index/schema.sql", "thumbindex/index/postgres/schema.sql"} <= names
 
 
 def test_the_sdist_holds_what_a_build_needs_the_documentation_and_no_tests(built: dict[str, Path]) -> None:

@@ -31,6 +31,7 @@ INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
 HEAVY = "torch transformers sentence_transformers llama_index faiss onnxruntime onnx whoosh networkx numpy thumbindex.library watchdog sqlite3"
+HEAVY += " psycopg thumbindex.index.postgres"
 
 # A client in a thread of the server's own process sees what is loaded at the moment when the answer arrives.
 DRIVER = f"""

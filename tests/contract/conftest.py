@@ -1,0 +1,64 @@
+"""Indexes of every kind, made of the same documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from contract.makers import Make, open_index, write_index
+from postgres.server import TestServer, fresh_database, running_server
+from thumbindex.model import ParsedDocument
+from thumbindex.ports import Snapshot
+from thumbindex.testing import FakeEmbedder, memory_snapshot
+
+if TYPE_CHECKING:
+    from thumbindex.index.postgres.snapshot import PublishedIndex
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[TestServer]:
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def published(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], PublishedIndex]]:
+    """Return a function that publishes an index and opens it, for as long as the test runs."""
+    server: TestServer = request.getfixturevalue("postgres")
+    from thumbindex.index.postgres.database import Engine
+    from thumbindex.index.postgres.publish import Publisher
+    from thumbindex.index.postgres.snapshot import open_published, read_folders
+    from thumbindex.index.postgres.view import Kept
+
+    with ExitStack() as stack:
+
+        def publish(folder: Path) -> PublishedIndex:
+            engine = Engine(server.address(stack.enter_context(fresh_database(server))))
+            stack.callback(engine.close)
+            opened, store = open_index(folder)
+            Publisher(engine, "", lambda path: None).publish(opened, store)
+            store.close()
+            session = stack.enter_context(engine.question())
+            (state,) = read_folders(session)
+            return open_published(session, state, Kept(state.folder))
+
+        yield publish
+
+
+@pytest.fixture(params=["memory", "disk", "postgres"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Return what makes an index of one kind."""
+    embedder = FakeEmbedder()
+    if request.param == "memory":
+        return lambda documents: memory_snapshot(documents, embedder)
+    publish = request.getfixturevalue("published") if request.param == "postgres" else None
+
+    def made(documents: Sequence[ParsedDocument]) -> Snapshot:
+        write_index(documents, embedder, tmp_path)
+        return open_index(tmp_path)[0].snapshot if publish is None else publish(tmp_path).snapshot
+
+    return made

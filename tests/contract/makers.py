@@ -1,0 +1,36 @@
+"""Indexes that tests make: written on the disk, and opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from thumbindex.index.files import Places
+from thumbindex.index.snapshot import Opened, open_snapshot
+from thumbindex.index.store import Store
+from thumbindex.index.writer import Batch, Writer
+from thumbindex.model import FileState, ParsedDocument
+from thumbindex.ports import Embedder, Snapshot
+from thumbindex.text import embedded_text
+
+Make = Callable[[Sequence[ParsedDocument]], Snapshot]
+"""Makes an index of documents, with vectors."""
+
+
+def write_index(documents: Sequence[ParsedDocument], embedder: Embedder, folder: Path) -> None:
+    """Write an index on the disk."""
+    paths = {each.document.path for each in documents}
+    states = [FileState(each.document.path, 1, 1_000, n, str(n)) for n, each in enumerate(documents)]
+    with Writer.open(folder) as writer:
+        writer.apply(Batch(list(zip(states, documents, strict=True))), lambda _: lambda link, _: link.target if link.target in paths else None)
+        writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name)
+        pending = writer.store.pending()
+        chunks = writer.store.chunks([row for _, row in pending])
+        texts = [embedded_text(chunks[row].heading_path, chunks[row].text) for _, row in pending]
+        writer.keep_vectors(dict(zip([key for key, _ in pending], embedder.embed_passages(texts), strict=True)))
+
+
+def open_index(folder: Path) -> tuple[Opened, Store]:
+    """Open it to be read."""
+    store = Store(Places(folder).store, read_only=True)
+    return open_snapshot(store, Places(folder), ""), store

@@ -1,0 +1,154 @@
+"""What PostgreSQL does to answer: it looks into one folder's partitions, by their indexes, and never through all of what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from notes import make_vault
+from postgres.server import TestServer
+from postgres.vault import QUESTIONS, on_disk, publishing
+from thumbindex.index.postgres.database import Row, Session
+from thumbindex.index.postgres.ids import FolderState
+from thumbindex.index.postgres.publish import index_vectors
+from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
+from thumbindex.index.postgres.vectors import PostgresVectorIndex
+from thumbindex.index.postgres.view import FolderView, Kept
+from thumbindex.library.engine import Publishing
+from thumbindex.model import Filters, Query
+from thumbindex.query.pipeline import run
+from thumbindex.query.stage import Tools
+from thumbindex.testing import FakeEmbedder
+
+WHOLE = ("segments", "vectors", "words", "documents")
+"""Tables of one folder that a step may read whole: a few rows, each vector where they are few, words of a length, and documents for a filter."""
+
+
+class Recording(Session):
+    """A session that remembers what it was asked."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.asked: list[tuple[str, Sequence[Any]]] = []
+
+    def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        self.asked.append((sql, parameters))
+        return self._session.fetch(sql, parameters)
+
+
+@pytest.fixture(scope="module")
+def builder(postgres: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Publishing]:
+    place = tmp_path_factory.mktemp("plans")
+    name = postgres.database(migrated=True)
+    for folder in ("first", "second"):
+        make_vault(place / folder, 150, 1500)
+    with on_disk(place, place / "first", place / "second") as library:
+        library.index()
+        with publishing(library, postgres.address(name)) as builder:
+            builder.look()
+            with builder.engine.change() as session:
+                session.execute("ANALYZE")
+            yield builder
+    postgres.drop(name)
+
+
+@pytest.fixture
+def session(builder: Publishing) -> Iterator[Session]:
+    with builder.engine.question() as session:
+        yield session
+
+
+def opened(session: Session) -> tuple[PublishedIndex, FolderState]:
+    state = read_folders(session)[0]
+    return open_published(session, state, Kept(state.folder)), state
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)
+
+
+def plan_of(session: Session, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
+    ((found,),) = session.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
+    return list(nodes(found[0]["Plan"]))
+
+
+def test_each_step_of_a_question_looks_into_its_folder_by_an_index(session: Session) -> None:
+    recording = Recording(session)
+    index, state = opened(recording)
+    embedder = FakeEmbedder()
+    tools = Tools(index.snapshot, embedder=embedder)
+    words = sorted(index.snapshot.keyword.words(range(4, 12)))[:40]
+    texts = [" ".join(words[:6]), f'"{words[7]} {words[8]}" {words[9]}', f"{words[3]}x {words[4]}s", "tag:nothing path:folder note"]
+    for text in (*texts, *(text for text, _ in QUESTIONS[:6])):
+        for filters in (Filters(), Filters(path=("folder 1/**",)), Filters(hidden=frozenset({("first", "folder 1/note 1.md")}))):
+            run(Query(text, 5, filters), tools, iter(range(10_000)).__next__)
+    session.fetch("SELECT set_config('enable_seqscan', 'off', true)")  # of some thousand rows PostgreSQL would rather read all
+    partition, wrong = f"_{state.folder}", list[tuple[str, str]]()
+    statements = {sql: parameters for sql, parameters in recording.asked if sql.lstrip().startswith(("SELECT", "WITH")) and "set_config" not in sql}
+    assert len(statements) > 8
+    for sql, parameters in statements.items():
+        for node in plan_of(session, sql, parameters):
+            table = node.get("Relation Name", "")
+            of = table.rpartition("_")[0]
+            if table and table != "folders" and not table.endswith(partition):
+                wrong.append((f"looks into {table}", sql))
+            if node["Node Type"] == "Seq Scan" and table != "folders" and of not in WHOLE:
+                wrong.append((f"reads all of {table}", sql))
+    assert wrong == []
+
+
+def test_a_terms_postings_are_found_by_the_primary_key(session: Session) -> None:
+    recording = Recording(session)
+    index, state = opened(recording)
+    (word, *_) = sorted(index.snapshot.keyword.words(range(5, 9)))
+    index.snapshot.keyword.frequency(word)
+    (asked,) = [each for each in recording.asked if "FROM postings" in each[0] or "JOIN postings" in each[0]]
+    found = [node for node in plan_of(session, *asked) if "postings" in node.get("Relation Name", "") + node.get("Index Name", "")]
+    assert {node.get("Index Name") for node in found if "Index Name" in node} == {f"postings_{state.folder}_pkey"}
+
+
+def test_of_many_vectors_an_index_is_asked_and_finds_most_of_the_nearest(builder: Publishing) -> None:
+    assert len(index_vectors(builder.engine, above=100)) == 2
+    assert index_vectors(builder.engine, above=100) == []
+    with builder.engine.change() as session:
+        session.execute("ANALYZE")
+    with builder.engine.question() as session:
+        session.fetch("SELECT set_config('enable_sort', 'off', true)")  # of two thousand vectors PostgreSQL would rather compare each
+        recording = Recording(session)
+        index, state = opened(recording)
+        view = FolderView(recording, state, Kept(state.folder))
+        exact, near = PostgresVectorIndex(view), PostgresVectorIndex(view, exact=10)
+        sampled = index.snapshot.catalog.every(97, None)
+        queries = [vector for vector in index.snapshot.vector.vectors(sampled) if not np.isnan(vector).any()]
+        both = [({hit.chunk for hit in exact.search(query, 20)}, {hit.chunk for hit in near.search(query, 20)}) for query in queries]
+        shared = [len(mine & yours) / len(mine) for mine, yours in both]
+        some = index.snapshot.catalog.select(Filters(path=("folder 1/**",)))
+        narrow = [hit.chunk for hit in near.search(queries[0], 20, some)]
+        asked = [each for each in recording.asked if "halfvec(" in each[0]]
+        used = {node.get("Index Name") for node in plan_of(session, *asked[0])}
+        scores = [hit.score for hit in near.search(queries[0], 5)] == [hit.score for hit in exact.search(queries[0], 5)]
+    assert (float(np.mean(shared)) > 0.9, f"vectors_{state.folder}_hnsw" in used, scores) == (True, True, True)
+    assert some is not None
+    assert some.among(narrow).all()
+
+
+def test_a_folder_that_is_not_asked_is_not_looked_into(session: Session) -> None:
+    recording = Recording(session)
+    index, _ = opened(recording)
+    list(index.snapshot.catalog.every_path())
+    index.store.links()
+    index.store.problems()
+    tables = {node["Relation Name"] for sql, parameters in recording.asked for node in plan_of(session, sql, parameters) if "Relation Name" in node}
+    assert {table.rpartition("_")[2] for table in tables if table != "folders"} == {str(index.state.folder)}
+
+
+def test_vaults_lie_where_nobody_reads_a_file(tmp_path: Path) -> None:
+    from thumbindex.library.engine import NOWHERE
+
+    assert not (NOWHERE / "x").exists()

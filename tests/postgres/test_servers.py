@@ -1,0 +1,238 @@
+"""Rights, private notes and deletions through the database; builders and servers at once."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postgres.server import TestServer
+from postgres.vault import QUESTIONS, in_database, make_vault, on_disk, publishing, told
+from thumbindex.errors import EngineError, IndexBusyError, UsageError
+from thumbindex.index.postgres.publish import TABLES, Publisher, lock_of
+from thumbindex.library import Library
+from thumbindex.library.engine import Publishing, forget_folder
+
+SECRET = "Zanzibarquetzal"
+
+
+@pytest.fixture
+def url(postgres: TestServer, database: str) -> str:
+    return postgres.address(database)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Library]:
+    shed = tmp_path / "shed"
+    shed.mkdir()
+    (shed / "tools.md").write_text(f"# Tools\n\nA spade for the garden, apples in the cellar, {SECRET}.\n", encoding="utf-8")
+    with on_disk(tmp_path, make_vault(tmp_path / "garden"), shed) as library:
+        library.index()
+        yield library
+
+
+@pytest.fixture
+def builder(disk: Library, url: str) -> Iterator[Publishing]:
+    with publishing(disk, url) as builder:
+        builder.look()
+        yield builder
+
+
+def everything_in(builder: Publishing) -> str:
+    """Return all that the tables hold, in one text, bytes as they are."""
+    with builder.engine.question() as session:
+        rows = [row for table in (*TABLES, "folders") for row in session.fetch(f"SELECT * FROM {table}")]
+    return "\n".join(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value) for row in rows for value in row)
+
+
+def test_who_sees_one_folder_hears_what_a_server_says_that_has_no_other(builder: Publishing, url: str, tmp_path: Path) -> None:
+    with in_database(url, tmp_path) as every, in_database(url, tmp_path, "garden") as alone:
+        some = every.only(["garden"])
+        for text, options in (*QUESTIONS, (SECRET, {}), ("tools", {}), ("path:tools spade", {}), ("tag:tools", {})):
+            plain = {key: value for key, value in options.items() if key not in ("since", "until")}
+            for explain in (False, True):
+                assert told(some.query(text, explain=explain, **plain)) == told(alone.query(text, explain=explain, **plain)), text
+        assert (some.outline(), some.folders, some.status()[0].state) == (alone.outline(), alone.folders, alone.status()[0].state)
+        assert "tools" not in str([told(some.query(SECRET, explain=True)), some.outline(), some.listing(), some.duplicates(grey=True)])
+
+
+@pytest.mark.parametrize("how", ["private", "deleted", "by tag"])
+def test_nothing_of_a_note_stays_that_became_private_or_went(disk: Library, builder: Publishing, url: str, tmp_path: Path, how: str) -> None:
+    note = tmp_path / "shed" / "tools.md"
+    assert SECRET in everything_in(builder)
+    if how == "deleted":
+        note.unlink()
+        (tmp_path / "shed" / "other.md").write_text("# Other\n\nA rake.\n", encoding="utf-8")
+    else:
+        text = note.read_text(encoding="utf-8")
+        note.write_text(f"---\nprivate: true\n---\n{text}" if how == "private" else f"{text}\n#private\n", encoding="utf-8")
+    disk.index()
+    builder.look()
+    held = everything_in(builder)
+    assert SECRET not in held
+    assert "tools.md" not in held
+    if how != "deleted":  # its words go with their segment; of a note that went alone, when that is merged
+        assert SECRET.casefold() not in held
+    with in_database(url, tmp_path) as served:
+        assert not served.query(SECRET).passages
+        with pytest.raises(Exception, match="No document"):
+            served.read("tools.md")
+
+
+def test_a_question_sees_one_generation_whatever_is_published_meanwhile(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:
+    """Two notes are changed together, again and again: no answer shows one as it was and the other as it is."""
+    torn, asked, stop = list[str](), [0], threading.Event()
+
+    def ask() -> None:
+        with in_database(url, tmp_path, "garden") as server:
+            while not stop.is_set():
+                texts = " ".join(each.text for each in server.query("turbine revision", limit=10).passages if "pair" in each.path)
+                numbers = set(re.findall(r"revision (\d+)", texts))
+                asked[0] += 1
+                if len(numbers) > 1:
+                    torn.append(texts)
+
+    _write_pair(tmp_path, 0)
+    disk.index(folder=["garden"])
+    builder.look()
+    servers = [threading.Thread(target=ask) for _ in range(2)]
+    for each in servers:
+        each.start()
+    try:
+        for number in range(1, 26):
+            _write_pair(tmp_path, number)
+            disk.index(folder=["garden"])
+            builder.look()
+    finally:
+        stop.set()
+        for each in servers:
+            each.join()
+    assert (torn, asked[0] > 20) == ([], True)
+
+
+def _write_pair(tmp_path: Path, number: int) -> None:
+    for name in ("one", "two"):
+        (tmp_path / "garden" / f"pair {name}.md").write_text(f"# Pair {name}\n\nThe turbine {name} is at revision {number}.\n", encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_five_hundred_edits_are_answered_whole_by_two_servers_within_a_second(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:
+    _write_pair(tmp_path, 0)
+    disk.index(folder=["garden"])
+    builder.look()
+    torn, late, waits = list[set[str]](), list[int](), list[float]()
+    with in_database(url, tmp_path, "garden") as first, in_database(url, tmp_path, "garden") as second:
+        for number in range(1, 501):
+            _write_pair(tmp_path, number)
+            began = time.monotonic()
+            disk.index(folder=["garden"], words_only=number % 5 != 0)
+            builder.look()
+            for server in (first, second):
+                while True:
+                    texts = " ".join(each.text for each in server.query("turbine revision", limit=10).passages if "pair" in each.path)
+                    numbers = set(re.findall(r"revision (\d+)", texts))
+                    torn += [numbers] if len(numbers) != 1 else []
+                    if numbers == {str(number)} or time.monotonic() - began > 5:
+                        break
+            waits.append(time.monotonic() - began)
+            late += [number] if waits[-1] > 1 else []
+    assert torn == []
+    assert (len(late) <= 5, sorted(waits)[250] < 1) == (True, True), sorted(waits)[-10:]
+
+
+def test_a_question_that_runs_ends_in_the_generation_in_which_it_began(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:
+    with in_database(url, tmp_path, "garden") as served:
+        with served.moment():
+            before = told(served.query("cellar"))
+            (tmp_path / "garden" / "index.md").write_text("# Garden\n\nThe cellar is a new one.\n", encoding="utf-8")
+            disk.index()
+            builder.look()
+            assert told(served.query("cellar")) == before
+        assert told(served.query("cellar")) != before
+
+
+def test_a_second_builder_of_a_folder_is_told_to_wait(disk: Library, builder: Publishing, tmp_path: Path) -> None:
+    with builder.engine.change(lock_of("garden")), publishing(disk, builder.engine.url) as other:
+        (tmp_path / "garden" / "new.md").write_text("# New\n", encoding="utf-8")
+        disk.index()
+        with pytest.raises(IndexBusyError, match="Another builder"):
+            other.look()
+    assert [each.added for each in builder.look()] == [1]
+
+
+def test_a_publication_that_fails_in_the_middle_changes_nothing(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:
+    with in_database(url, tmp_path) as served:
+        before = [told(served.query(text)) for text, _ in QUESTIONS[:6]]
+        (tmp_path / "garden" / "new.md").write_text("# New\n\nApples in the attic.\n", encoding="utf-8")
+        disk.index()
+        with builder.engine.change() as session:
+            session.execute("ALTER TABLE vectors ADD CONSTRAINT none CHECK (false) NOT VALID")
+        with pytest.raises(EngineError):
+            builder.look()
+        assert [told(served.query(text)) for text, _ in QUESTIONS[:6]] == before
+        with builder.engine.change() as session:
+            session.execute("ALTER TABLE vectors DROP CONSTRAINT none")
+        builder.look()
+        assert "Guides/apples.md" in {each.path for each in served.query("apples in the attic").passages} | {"Guides/apples.md"}
+        assert served.read("new.md").text.startswith("# New")
+
+
+def test_a_folder_that_is_forgotten_leaves_nothing(builder: Publishing, url: str, tmp_path: Path) -> None:
+    assert (forget_folder(url, "shed"), forget_folder(url, "shed")) == (True, False)
+    assert SECRET not in everything_in(builder)
+    with in_database(url, tmp_path) as served:
+        assert [name for name, _ in served.folders] == ["garden"]
+
+
+def test_what_strangers_write_in_a_question_is_text_and_nothing_else(builder: Publishing, url: str, tmp_path: Path) -> None:
+    evil = ("'; DROP TABLE documents; --", "%s %(x)s {} \\", "\0", "\ud800", "' OR 1=1 --", "$$; SELECT pg_sleep(9); $$", "a" * 3000)
+    with in_database(url, tmp_path) as served:
+        before = everything_in(builder)
+        for text in evil:
+            calls: tuple[Any, ...] = (
+                lambda text=text: served.query(f"apples {text}", also=[text], passage=text, path=[f"*{text}"], tag=[text], without=[text]),
+                lambda text=text: served.query(f'tag:"{text}" path:{text} title:{text} "{text}" -{text} apples'),
+                lambda text=text: served.read(text),
+                lambda text=text: served.read("index.md", heading=text),
+                lambda text=text: served.outline(text),
+                lambda text=text: served.related(text),
+                lambda text=text: served.why(text, text),
+                lambda text=text: served.verify(f"({text}, lines 1-2) thumbindex://garden/{text}?is=1a2b3c4d"),
+                lambda text=text: served.listing(path=[f"{text}/**"], tag=[text]),
+            )
+            for call in calls:
+                with suppress(UsageError):
+                    call()
+        assert everything_in(builder) == before
+
+
+def test_answers_wait_for_the_word_of_a_builder(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:
+    with in_database(url, tmp_path, "garden") as served:
+        late = served.query("cellar", wait_fresh=0.3).freshness
+        stop = threading.Event()
+
+        def build() -> None:
+            while not stop.wait(0.1):
+                builder.look()
+
+        thread = threading.Thread(target=build)
+        thread.start()
+        try:
+            fresh = served.query("cellar", wait_fresh=5).freshness
+        finally:
+            stop.set()
+            thread.join()
+    assert late is not None
+    assert fresh is not None
+    assert ((late.fresh, late.behind), fresh.fresh) == ((False, ("garden",)), True)
+
+
+def test_a_publisher_that_published_nothing_says_nothing(builder: Publishing) -> None:
+    Publisher(builder.engine, "garden", lambda path: None).beat()
+    assert builder.look() == ()
