@@ -3,10 +3,14 @@
 import json
 import statistics
 import time
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 QUESTION = "when do two devices edit one note"
+
+LEAST_REST = 400
+"""Milliseconds after which a word that no space has finished is asked at the soonest (`ask.js`)."""
 
 
 def type_slowly(page, text: str, delay: int = 25) -> None:
@@ -34,6 +38,28 @@ def test_answers_come_as_one_types_for_finished_words_only(open_page):
     assert len(asked) <= len(QUESTION.split()) + 1
     assert "newer note wins" in page.locator("#cards").inner_text()
     assert page.url.endswith("?q=" + QUESTION.replace(" ", "+"))
+
+
+@pytest.mark.parametrize("delay", [250, 450])
+def test_a_slow_typist_is_never_asked_for_half_a_word(open_page, delay):
+    page = open_page("/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.extend(parse_qs(urlsplit(request.url).query).get("q", [])) if "/?q=" in request.url else None)
+    type_slowly(page, "pour boiled water", delay)
+    until(page, "document.getElementById('answer').dataset.asked === 'pour boiled water'")
+    assert asked == ["pour", "pour boiled", "pour boiled water"]
+
+
+def test_a_question_that_is_pasted_is_asked_at_once(open_page):
+    page = open_page("/")
+    page.evaluate("document.addEventListener('paste', () => { globalThis.pasted = performance.now(); })")
+    field = page.locator("#q")
+    field.press_sequentially("boil water")
+    for key in ("Control+a", "Control+x", "Control+v"):
+        field.press(key)
+    until(page, "document.getElementById('answer').dataset.asked === 'boil water'")
+    began = page.evaluate("performance.getEntriesByType('resource').filter((each) => each.name.endsWith('?q=boil+water')).at(-1).startTime")
+    assert began - page.evaluate("globalThis.pasted") < LEAST_REST
 
 
 def test_notes_are_offered_by_name_at_each_letter(open_page):

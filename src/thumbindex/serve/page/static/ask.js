@@ -1,9 +1,17 @@
 // Answers as one types: names at each letter, passages for finished words.
 import { announce, keys, load, onChange } from "./page.js";
 
-const REST = 180; // milliseconds without a key, after which a word that may be half is asked, too
+// A last word that no space has finished is asked when the keys rest for clearly longer than this typist takes from key to key.
+const LEAST_REST = 400; // milliseconds, however fast somebody types
+const LONGER = 3; // times the usual gap
+const SLOW = 500; // milliseconds from key to key, until enough gaps are known
+const PAUSE = 2_000; // a longer gap is for thinking
+const KNOWN = 3;
+const KEPT = 15; // gaps that tell how somebody types now
 const field = () => document.getElementById("q");
 let timer = 0;
+let pressed = 0; // when the last key was, in milliseconds
+const gaps = [];
 let asked = field()?.value.trim() ?? "";
 let turn = 0;
 let named = asked; // the text for which notes are offered by name
@@ -68,14 +76,28 @@ async function names(text) {
   return list.replaceChildren(head, all);
 }
 
+/** Remember how long the last key took. */
+function keep(now) {
+  if (now - pressed < PAUSE) gaps.push(now - pressed);
+  if (gaps.length > KEPT) gaps.shift();
+  pressed = now;
+}
+
+/** Return after how many milliseconds without a key a word is taken for finished. */
+function rest() {
+  const usual = gaps.length < KNOWN ? SLOW : [...gaps].sort((a, b) => a - b)[gaps.length >> 1];
+  return Math.max(LEAST_REST, LONGER * usual);
+}
+
 document.addEventListener("input", (event) => {
   if (event.target !== field()) return;
   clearTimeout(timer);
+  keep(event.timeStamp);
   const typed = field().value;
   names(typed.trim());
-  const finished = /\s$/.test(typed) || !typed;
-  if (finished) ask(typed.trim());
-  else timer = setTimeout(() => ask(typed.trim()), REST);
+  const isWhole = ["insertFromPaste", "insertFromDrop"].includes(event.inputType);
+  if (isWhole || /\s$/.test(typed) || !typed) ask(typed.trim());
+  else timer = setTimeout(() => ask(typed.trim()), rest());
 });
 
 document.addEventListener("submit", (event) => {
