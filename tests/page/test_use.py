@@ -154,6 +154,24 @@ def test_a_saved_note_changes_the_answer_on_the_screen(open_page, served):
         served.save(path, before)
 
 
+def test_only_what_reads_otherwise_is_marked_as_changed(open_page, served):
+    tea, coffee = "recipes/tea.md", "recipes/coffee.md"
+    before = {path: (served.root / path).read_text(encoding="utf-8") for path in (tea, coffee)}
+    served.save(coffee, f"\n{before[coffee]}")  # its day is today's from here on
+    page = open_page("/?q=boil+water")
+    score = "document.querySelector('#cards article:has(a[href*=coffee]) meter').textContent"
+    scored = page.evaluate(score)
+    try:
+        served.save(coffee, f"\n\n\n{before[coffee]}")  # the same words, further down
+        served.save(tea, before[tea].replace("Boil water", "Boil water, boil water"))
+        until(page, "document.querySelector('#cards')?.innerText.includes('Boil water, boil water')")
+        assert page.evaluate(score) != scored
+        assert page.locator("article.changed .path").all_inner_texts() == [tea]
+    finally:
+        for path, text in before.items():
+            served.save(path, text)
+
+
 def reloaded(page, served) -> None:
     """Save another note until the screen was loaded anew in place: the first time nobody may be listening yet."""
     page.evaluate("document.getElementById('main').dataset.old = '1'")

@@ -111,18 +111,22 @@ document.addEventListener("change", (event) => {
   if (event.target.closest(".narrow")) ask(field().value.trim(), true);
 });
 
+/** Return what a reader reads of a card: where scores or line numbers alone have moved, nothing has changed for him. */
+function words(card) {
+  const copy = card.cloneNode(true);
+  for (const each of copy.querySelectorAll("meter, .where, .number, summary, .actions, .judging")) each.remove();
+  return copy.textContent.replace(/\s+/g, " ");
+}
+
 onChange(async () => {
-  const before = new Map([...document.querySelectorAll("#cards article")].map((each) => [each.querySelector("a").href, each.textContent]));
+  const cards = () => [...document.querySelectorAll("#cards article")];
+  const pathOf = (card) => card.querySelector(".path").textContent;
+  const before = new Set(cards().map((each) => pathOf(each) + words(each)));
   const isHere = (new URLSearchParams(location.search).get("q") ?? "").trim() === asked; // else its answer is still on its way
   if (!(await show(isHere ? location.pathname + location.search : addressOf(asked), false))) return;
-  let count = 0;
-  for (const each of document.querySelectorAll("#cards article")) {
-    if (before.get(each.querySelector("a").href) !== each.textContent) {
-      each.classList.add("changed");
-      count += 1;
-    }
-  }
-  if (count) announce(count === 1 ? "One passage changed" : `${count} passages changed`);
+  const others = cards().filter((each) => !before.has(pathOf(each) + words(each)));
+  for (const each of others) each.classList.add("changed");
+  if (others.length) announce(others.length === 1 ? "One passage changed" : `${others.length} passages changed`);
 });
 
 function step(by) {
