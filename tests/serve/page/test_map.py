@@ -22,9 +22,8 @@ def test_orphans_broken_links_and_all_notes_are_lists_to_work_off(browser, tags_
     assert notes[-1] == "/note/vault/plugins/graph%20view.md"
 
 
-def test_the_twin_fits_its_schema_and_leads_to_notes(browser):
+def test_the_twin_leads_to_notes(browser):
     found = browser.json("/map.json?color=tag&q=green+button")
-    jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
     (folder,) = found["folders"]
     assert {note["address"] for note in folder["notes"]} >= {"/note/vault/sync.md"}
     assert [note["path"] for note in folder["notes"] if note["lit"]][:1] == ["sync.md"]

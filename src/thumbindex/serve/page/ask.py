@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import StorageError
 from thumbindex.model import Answer, Disagreement, Document, Judged, OutlineEntry, Passage, day_modified, day_of, iso_day
-from thumbindex.serve.as_json import answer_payload, outline_payload
+from thumbindex.serve.as_json import answer_payload, as_json
 from thumbindex.serve.budget import matched_lines
 from thumbindex.serve.links import programs
 from thumbindex.serve.page.visit import NOT_FROM_AFAR, Screen, Visit, address, note_address
@@ -138,7 +138,7 @@ def show(visit: Visit) -> Screen:
         recent = _recent(library) if library.indexed else []
         notes = sum(each.documents for each in library.states().values())
         empty = {"answer": None, "names": (), "recent": recent, "notes": notes, "holds_none": library.indexed and not notes}
-        return Screen("Ask", values | empty, lambda: {"query": "", "results": []})
+        return Screen("Ask", values | empty, lambda: _unasked(values | empty))
     began = time.perf_counter()
     found = asked.ask(library)
     took = time.perf_counter() - began
@@ -166,6 +166,17 @@ def show(visit: Visit) -> Screen:
     return Screen(asked.text, values | said, lambda: answer_payload(answer), took={"library": took})
 
 
+def _unasked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the screen says before a question: what can be asked, and what is new."""
+    recent = [{**named(each), "day": day} for each, day in values["recent"]]
+    return {"query": "", "results": [], "notes": values["notes"], "recent": recent, "indexing": values["indexing"], "problems": values["problems"]}
+
+
+def named(note: OutlineEntry) -> dict[str, Any]:
+    """Return a note as JSON has it, with its address."""
+    return {**as_json(note), "address": note_address(note.folder, note.path)}
+
+
 def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
     """Return the newest notes with their days; of a note of which no day is known the time of its file counts."""
     days: dict[tuple[str, str], date] = {}
@@ -191,10 +202,11 @@ def names(visit: Visit) -> Screen:
     """List the notes whose name begins so: quick enough for each letter."""
     text = visit.text("q", LONGEST_QUERY)
     found = names_like(visit.library, text)
-    payload = outline_payload(found)
-    for entry, each in zip(payload["entries"], found, strict=True):
-        entry["address"] = note_address(each.folder, each.path)
-    return Screen("Notes by name", {"q": text, "names": found, "several": len(visit.library.folders) > 1}, lambda: payload)
+    return Screen(
+        "Notes by name",
+        {"q": text, "names": found, "several": len(visit.library.folders) > 1},
+        lambda: {"query": text, "entries": [named(each) for each in found]},
+    )
 
 
 @lru_cache(maxsize=50_000)

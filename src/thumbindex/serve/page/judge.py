@@ -49,7 +49,7 @@ def show(visit: Visit) -> Screen:
     runs = visit.library.judgements().runs(folder) if folder and visit.may_write else ()
     evaluated, tuned = (RUNS.last(name, folder) if visit.may_write else None for name in ("eval", "tune"))
     commands = _commands(visit, folder)
-    values = {
+    values: dict[str, Any] = {
         "folder": folder,
         "folders": [(name, len(judged.get(name, ())), address("judge", folder=name)) for name in names],
         "entries": [_entry(folder, each) for each in part],
@@ -73,10 +73,30 @@ def show(visit: Visit) -> Screen:
     }
 
     def twin() -> dict[str, Any]:
-        pictures = {name: values[name] for name in ("quality", "worst", "compared", "ablation", "tried")}
-        return {"judged": {name: as_json(each) for name, each in judged.items()}, **pictures}
+        """Return all of it but where things are drawn."""
+        same = ("folder", "page", "questions", "nothings", "least", "is_taken", "verdict", "commands")
+        return {
+            **{name: values[name] for name in same},
+            "folders": {name: len(judged.get(name, ())) for name in names},
+            "pages": max(1, -(-len(own) // _PAGE)),
+            "judged": [as_json(each) for each in part],
+            "runs": [_run(each) for each in values["runs"]],
+            "busy": _run(values["busy"]) if values["busy"] else None,
+            "worst": [{"query": text, "address": href, "score": score} for text, href, score in values["worst"]],
+            **{name: [_undrawn(each) for each in values[name]] for name in ("quality", "ablation", "tried")},
+            "compared": [_undrawn(each) for each in values["compared"]["dots"]] if values["compared"] else [],
+        }
 
     return Screen("Judge", values, twin)
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in ("name", "folder", "began", "state", "said", "seconds")}
+
+
+def _undrawn(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a picture without where it is drawn."""
+    return {name: value for name, value in row.items() if name not in {"x", "y", "width"} and not name.endswith("_x")}
 
 
 def _busy(visit: Visit) -> Run | None:
@@ -265,8 +285,8 @@ def _compared(runs: Sequence[Mapping[str, Any]], judged: Sequence[Judged]) -> Ma
             "y": round(_SIDE - 20 - (_SIDE - 40) * now[id_], 1),
             "query": texts.get(id_, id_),
             "ask": address("ask", q=texts[id_]) if id_ in texts else "",
-            "before": f"{before[id_]:.2f}",
-            "now": f"{now[id_]:.2f}",
+            "before": before[id_],
+            "now": now[id_],
             "moved": round(now[id_] - before[id_], 4),
         }
         for id_ in both

@@ -10,7 +10,7 @@ from typing import Any
 
 from thumbindex.errors import UsageError
 from thumbindex.model import BrokenLink, MapNote, NearPair, NoteMap
-from thumbindex.serve.as_json import map_payload
+from thumbindex.serve.as_json import as_json, map_payload
 from thumbindex.serve.page.visit import Screen, Visit, address, note_address
 from thumbindex.settings import LONGEST_QUERY
 
@@ -41,6 +41,7 @@ def show(visit: Visit) -> Screen:
     groups, legend = _groups(found.notes, color)
     lit = _lit(visit, folder, question) if question else set()
     here = {"folder": folder if len(names) > 1 else "", "color": "" if color == "directory" else color, "q": question, "off": tuple(sorted(off))}
+    counts = _counts(visit, found)
     rows, total = _listed(visit, found, listed, sort, page)
     values = {
         "folder": folder,
@@ -55,7 +56,7 @@ def show(visit: Visit) -> Screen:
         "question": question,
         "lit": len(lit),
         "listed": listed,
-        "lists": [(name, count, address("map", **here | {"show": name})) for name, count in _counts(visit, found).items()],
+        "lists": [(name, count, address("map", **here | {"show": name})) for name, count in counts.items()],
         "sort": sort,
         "sorts": [(name, address("map", **here | {"show": "" if listed == "notes" else listed, "sort": name})) for name in SORTS],
         "rows": rows,
@@ -71,7 +72,14 @@ def show(visit: Visit) -> Screen:
         payload = map_payload(found)
         for note, each, group in zip(payload["notes"], found.notes, groups, strict=True):
             note |= {"address": note_address(folder, each.path), "group": group, "lit": each.path in lit}
-        return {"folders": [payload]}
+        return {
+            "folders": [payload],
+            "color": color,
+            "legend": [{"group": n, "name": name, "notes": count} for n, name, count in legend],
+            "query": question,
+            "lists": counts,
+            "list": {"show": listed, "sort": sort, "page": page, "pages": -(-total // _PAGE), "rows": [_row(each) for each in rows]},
+        }
 
     return Screen("Map", values, twin)
 
@@ -116,21 +124,30 @@ def _listed(visit: Visit, found: NoteMap, listed: str, sort: str, page: int) -> 
         return [_broken(each) for each in broken[part]], len(broken)
     if listed == "near":
         return [_pair(found, pair) for pair in found.near[part]], len(found.near)
-    notes = [each for each in found.notes if listed == "notes" or not each.backlinks]
+    notes = [(at, each) for at, each in enumerate(found.notes) if listed == "notes" or not each.backlinks]
     orders: dict[str, Any] = {
         "title": lambda each: (each.title.casefold(), each.path),
         "path": lambda each: each.path,
         "links": lambda each: (-each.links - each.backlinks, each.path),
         "day": lambda each: (not each.date, [-ord(character) for character in each.date], each.path),
     }
-    notes.sort(key=orders[sort])
-    return [{"href": note_address(found.folder, each.path), "note": each} for each in notes[part]], len(notes)
+    notes.sort(key=lambda both: orders[sort](both[1]))
+    return [{"href": note_address(found.folder, each.path), "note": each, "at": at} for at, each in notes[part]], len(notes)
 
 
 def _broken(link: BrokenLink) -> Mapping[str, Any]:
-    return {"href": note_address(link.folder, link.path, (link.line, link.line)), "path": link.path, "line": link.line, "written": link.written}
+    return {"href": note_address(link.folder, link.path, (link.line, link.line)), "link": link}
 
 
 def _pair(found: NoteMap, pair: NearPair) -> Mapping[str, Any]:
     both = [found.notes[n] for n in (pair.first, pair.second)]
-    return {"cosine": f"{pair.cosine:.2f}", "both": [(note_address(found.folder, each.path), each.title or each.path, each.path) for each in both]}
+    return {"pair": pair, "both": [(note_address(found.folder, each.path), each.title or each.path, each.path) for each in both]}
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a list as JSON has it: a link that is broken, a pair or a note, by their positions among the notes."""
+    if "link" in row:
+        return {**as_json(row["link"]), "address": row["href"]}
+    if "pair" in row:
+        return dict(as_json(row["pair"]))
+    return {"note": row["at"]}

@@ -32,7 +32,6 @@ LONGEST_IMPORT = 500_000
 def show(visit: Visit) -> Screen:
     """Show one cluster with what differs, and how many are left."""
     kind, wanted, folder = visit.choice("show", KINDS), visit.text("at"), visit.texts("folder")
-    page = visit.number("page", 1, 1, 100_000)
     found = _found(visit, folder)
     every = in_order(found.clusters)
     listed = [each for each in every if _is_of(each, kind)]
@@ -69,9 +68,22 @@ def show(visit: Visit) -> Screen:
         "command": "thumbindex duplicates --grey",
     }
 
+    page = visit.number("page", at // _PAGE + 1, 1, 100_000)
+
     def twin() -> dict[str, Any]:
-        part = replace(found, clusters=found.clusters[(page - 1) * _PAGE : page * _PAGE], lapsed=found.lapsed if visit.may_write else ())
-        return duplicates_payload(part) | {"page": page, "pages": -(-len(every) // _PAGE)}
+        part = replace(found, clusters=tuple(listed[(page - 1) * _PAGE : page * _PAGE]), lapsed=found.lapsed if visit.may_write else ())
+        return {
+            "show": kind,
+            "kinds": counts,
+            "decided": values["decided"],
+            "to_decide": values["to_decide"],
+            "cluster": cluster_payload(cluster) if cluster else None,
+            "position": at + 1 if cluster else 0,
+            "following": values["following_id"],
+            **duplicates_payload(part),
+            "page": page,
+            "pages": -(-len(listed) // _PAGE),
+        }
 
     return Screen("Review", values, twin)
 

@@ -76,7 +76,7 @@ def show(visit: Visit) -> Screen:
         "picture": None,
     }
     if not asked.text:
-        return Screen("Why", values, lambda: {"query": "", "results": []})
+        return Screen("Why", values, lambda: {"query": "", "results": [], "offered": list(values["offered"])})
     answer = library.query(
         asked.text,
         also=asked.also,
