@@ -31,8 +31,35 @@ def both(tmp_path_factory, open_fake, browse):
         library.close()
 
 
-def told(page, place, address):
-    found = page.get(address)
+ADDRESSES = (
+    "/note/vault/{}",
+    "/note/vault/{}.json",
+    "/note/{}",
+    "/{}",
+    "/?q=apples&path={}",
+    "/ask.json?q=apples&path={}",
+    "/names?q={}",
+    "/names.json?q={}",
+    "/why?q=apples&path={}",
+    "/why?q=apples&glob={}",
+    "/why.json?q=apples&path={}",
+)
+
+FORMS = {
+    "/judge/mark": (
+        {"query": "apples", "folder": "vault", "path": "{}", "grade": "2"},
+        {"query": "apples", "folder": "{}", "path": "a.md", "grade": "2"},
+    ),
+    "/judge/nothing": ({"query": "apples", "folder": "vault", "grade": "take_back", "back": "{}"}, {"query": "apples", "folder": "{}"}),
+    "/review/decide": ({"id": "{}", "verdict": "same"},),
+    "/review/import": ({"decisions": "{}"},),
+    "/judge/eval": ({"folder": "{}"},),
+}
+"""By address, values of forms: a path stands where `{}` does."""
+
+
+def told(page, place, address, form=None):
+    found = page.get(address) if form is None else page.post(address, form)
     text = re.sub(r"page;dur=[\d.]+|\d{4}-\d\d-\d\dT[\d:+.]+|\d+\.\d+", "x", found.text)
     return found.status_code, text.replace(str(place), "PLACE").replace(quote(str(place), safe=""), "PLACE").replace(quote(str(place)), "PLACE")
 
@@ -44,7 +71,7 @@ def encoded(path: str) -> str:
 @pytest.mark.parametrize("batch", range(len(BATCHES)))
 def test_a_path_leads_to_nothing_outside_and_does_not_tell_whether_anything_is_there(both, batch):
     for path in BATCHES[batch]:
-        for form in ("/note/vault/{}", "/note/vault/{}.json", "/note/{}", "/{}", "/why?q=apples&path={}", "/why.json?q=apples&path={}"):
+        for form in ADDRESSES:
             said = []
             for page, place in both:
                 address = form.format(encoded(path.replace("OUTSIDE", str(place / "outside"))))
@@ -53,6 +80,24 @@ def test_a_path_leads_to_nothing_outside_and_does_not_tell_whether_anything_is_t
                 assert SECRET not in text
                 said.append((status, text))
             assert said[0] == said[1], form.format(path)
+
+
+@pytest.mark.parametrize("batch", range(len(BATCHES)))
+def test_a_path_in_a_form_changes_nothing_outside_and_does_not_tell_whether_anything_is_there(both, batch):
+    for path in BATCHES[batch]:
+        for address, forms in FORMS.items():
+            for form in forms:
+                said = []
+                for page, place in both:
+                    written = path.replace("OUTSIDE", str(place / "outside"))
+                    given = {name: value.replace("{}", written).encode("utf-8", "surrogatepass") for name, value in form.items()}
+                    status, text = told(page, place, address, given)
+                    assert status in {200, 303, 400, 404}, (address, given)
+                    assert SECRET not in text
+                    said.append((status, text))
+                assert said[0] == said[1], (address, form, path)
+    for page, _ in both:
+        assert page.json("/judge.json")["judged"] == []
 
 
 def test_a_path_with_slashes_as_they_are_leads_to_nothing_outside(both):

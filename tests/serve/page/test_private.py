@@ -32,7 +32,16 @@ ADDRESSES = (
     "/map?show=near",
     "/review?show=all",
     "/judge",
+    "/state",
 )
+
+WRITTEN = (
+    r'"(?:seconds|generation|updated|size_bytes|size)": [^,}]+|<td class="number-cell">[\d.]+</td>|width="[\d.]+"'
+    r'|<dt>(?:Last written|Generation)</dt><dd.*?</dd>|"parts": \[\[.*?\]\]|[\d.,]+ MB'
+)
+"""What a screen says of when and how often the index was written, and how many bytes that took: any saved note changes it."""
+
+EXPORTS = ("/review/export", "/judge/export?folder=vault0")
 
 
 def told(page) -> dict[str, tuple[int, str]]:
@@ -41,9 +50,9 @@ def told(page) -> dict[str, tuple[int, str]]:
         path, mark, query = address.partition("?")
         for each in (address, f"{'/ask' if path == '/' else path}.json{mark}{query}"):
             found = page.get(each)
-            text = re.sub(r'"(?:seconds|generation|updated)": [^,}]+|<td class="number-cell">[\d.]+</td>|width="[\d.]+"', "", found.text)
+            text = re.sub(WRITTEN, "", found.text)
             said[each] = (found.status_code, text)
-    return said
+    return said | {each: (page.get(each).status_code, page.get(each).text) for each in EXPORTS}
 
 
 @pytest.fixture
