@@ -350,6 +350,16 @@ def test_why_draws_the_ranks_and_says_them_in_a_table(open_page, picture):
     picture(page, "page-why")
 
 
+def test_a_missed_note_is_judged_without_leaving_why(open_page):
+    page = open_page("/why?q=boil+water&path=plugins/canvas.md")
+    pressed = "document.querySelector(\"button[data-grade='2']\").getAttribute('aria-pressed')"
+    page.locator("button[data-grade='2']").click()
+    until(page, f"{pressed} === 'true'")
+    page.reload()
+    page.locator("button[data-grade='2']").click()
+    until(page, f"{pressed} === 'false'")
+
+
 def test_growth_is_drawn_with_its_table(open_page):
     page = open_page("/state")
     until(page, "document.querySelectorAll('.chart canvas').length > 0")

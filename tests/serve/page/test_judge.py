@@ -173,6 +173,22 @@ def test_a_table_lists_what_was_judged_and_takes_it_out(page, tags_of):
     assert "Nothing is judged yet" in page.get("/judge").text
 
 
+def test_a_note_that_the_search_missed_is_judged_on_why_and_is_a_label_of_eval(page, vault, tags_of):
+    asked = "/why?q=Which+button%3F&path=other.md"
+    assert "other.md" not in [each["path"] for each in page.json("/ask.json?q=Which+button%3F&limit=1")["results"]]
+    form = {facts["name"]: facts["value"] for tag, facts in tags_of(page.get(asked).text).tags if tag == "input" and facts.get("type") == "hidden"}
+    done = page.post("/judge/mark", form | {"grade": "2"})
+    assert done.headers["location"] == asked
+    (query,) = load_queries(vault.opened[0].places.judged_set)
+    assert [(label.path, label.heading, label.grade) for label in query.relevant] == [("other.md", None, 2)]
+    pressed = [facts["data-grade"] for tag, facts in tags_of(page.get(asked).text).tags if facts.get("aria-pressed") == "true"]
+    assert pressed == ["2"]
+
+
+def test_one_who_only_looks_judges_nothing_on_why(vault, visit_of, show):
+    assert "/judge/mark" not in show("why", visit_of(vault, "q=button&path=other.md", may_write=False))[1]
+
+
 def test_eval_is_refused_where_there_is_nothing_to_ask(page):
     assert page.post("/judge/eval", {"folder": "vault0"}).status_code == 400
     assert page.post("/judge/eval", {"folder": "nobody"}).status_code == 400

@@ -143,8 +143,8 @@ def show(visit: Visit) -> Screen:
     found = asked.ask(library)
     took = time.perf_counter() - began
     answer, busy = library.marked(found), visit.background.progress()
-    judged, damage = _judged(visit, asked.text)
-    places = {(folder, each.path, each.heading): each.grade for folder, one in judged.items() for each in one.places}
+    judged, damage = judged_of(visit, asked.text)
+    places = grades_of(judged)
     searched = asked.folder or tuple(name for name, _ in library.folders)
     said = {
         "problems": [*visit.warnings(), *damage],
@@ -189,13 +189,18 @@ def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
     return [(each, iso_day(days[each.folder, each.path])) for each in islice(library.browse(newest_first), _RECENT)]
 
 
-def _judged(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]:
+def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]:
     """Return what was judged of a question, by folder, and what is wrong with it: an answer does not wait until that is mended."""
     try:
         return visit.library.judgements().of(text) if visit.may_write else {}, []
     except StorageError as error:
         _LOG.warning("%s", error)
         return {}, [str(error) if visit.is_near else NOT_FROM_AFAR]
+
+
+def grades_of(judged: Mapping[str, Judged]) -> Mapping[tuple[str, str, str], int]:
+    """Return what was judged of a question by folder, path and heading."""
+    return {(folder, each.path, each.heading): each.grade for folder, one in judged.items() for each in one.places}
 
 
 def names(visit: Visit) -> Screen:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from thumbindex.errors import UnknownFolderError, UnknownPathError
 from thumbindex.model import Answer, Passage, Step, Why
 from thumbindex.serve.as_json import answer_payload, why_payload
-from thumbindex.serve.page.ask import Question, names_like
+from thumbindex.serve.page.ask import Question, grades_of, judged_of, names_like
 from thumbindex.serve.page.visit import NotThereError, Screen, Visit, address, note_address
 from thumbindex.serve.wording import agreements, confidence_words, explanation_rest, fate, links, of_effect, until_lost, why_rest
 from thumbindex.text import fold_line
@@ -96,10 +96,13 @@ def show(visit: Visit) -> Screen:
     if found and not shown:
         courses.append(_lost(found))
     stages = _stages(answer.trace, courses)
+    grades = grades_of(judged_of(visit, answer.query)[0]) if found else {}
     values |= {
         "answer": answer,
         "sure": confidence_words(answer, [f"{name} {value}" for name, value in asked.filters()]),
         "found": found,
+        "grade": str(grades.get((found.folder, found.path, found.heading), "")) if found else "",
+        "here": address("why", **asked.values() | {"path": named, "glob": asked.path}),
         "missing": _LIKE_NOTHING.format(fold_line(named)[:_LONGEST_NAME]) if is_missing else "",
         "nearest": _nearest(library, asked, named) if is_missing else (),
         "fate": fate(found, len(library.folders) > 1) if found else "",

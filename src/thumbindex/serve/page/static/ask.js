@@ -145,33 +145,3 @@ document.addEventListener("keydown", (event) => {
   document.querySelector("#cards .place a")?.focus();
   event.preventDefault();
 });
-
-// Thumbs: kept without leaving the page.
-document.addEventListener("submit", async (event) => {
-  const form = event.target;
-  if (!form.matches(".judging")) return;
-  event.preventDefault();
-  const pressed = event.submitter;
-  const given = new URLSearchParams(new FormData(form));
-  if (pressed?.name) given.set(pressed.name, pressed.value);
-  const wasOn = pressed?.getAttribute("aria-pressed") === "true";
-  let answer;
-  try {
-    answer = await fetch(form.action, { method: "POST", body: given, headers: { Accept: "application/json" } });
-  } catch {
-    announce("The server does not answer.");
-    return;
-  }
-  const kept = await answer.json().catch(() => ({}));
-  if (!answer.ok) {
-    announce(kept.error ?? "This could not be kept.");
-    return;
-  }
-  const show = (button, isOn) => {
-    button.setAttribute("aria-pressed", String(isOn));
-    button.value = isOn ? "take_back" : button.dataset.grade;
-  };
-  for (const each of form.querySelectorAll("button")) show(each, each === pressed && !wasOn);
-  for (const each of document.querySelectorAll("button[data-grade=nothing]")) show(each, kept.nothing);
-  announce(wasOn ? "Taken back" : `Kept: ${pressed.textContent.trim()}`);
-});
