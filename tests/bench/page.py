@@ -18,6 +18,9 @@ from bench.subject import Subject, draw_questions
 
 QUESTIONS = 30
 
+TYPED_OUT, KEY = 10, 100
+"""Questions that are typed letter by letter, and milliseconds from key to key."""
+
 TYPED = """async (question) => {
     const field = document.getElementById("q"), type = (text) => {
         field.value = text;
@@ -76,6 +79,10 @@ def measure(subject: Subject) -> Iterator[Row]:
         yield Row("page", "… over the library, p50", "ms", [float(np.quantile(typed - asked, 0.5))], OVER_P50, note=note)
         yield Row("page", "… over the library, p95", "ms", [float(np.quantile(typed - asked, 0.95))], OVER_P95, note=note)
         yield Row("page", "… of it the server, p50", "ms", [float(np.quantile(shown - asked, 0.5))], note="marks words, renders")
+        named = questions[:TYPED_OUT]
+        costs = [requests(page, base, question) for question in named]
+        length = int(np.median([len(question) for question in named]))
+        yield Row("page", "requests to type a question", "", costs, note=f"{length} letters, {KEY} ms a key; the median of {TYPED_OUT}")
         page.goto(base + "/map")
         if page.locator("#map").count():
             end = time.monotonic() + 60
@@ -88,6 +95,22 @@ def measure(subject: Subject) -> Iterator[Row]:
             yield Row("page", "map drawn", "ms", drawn, MAP_DRAWN)
             data = page.evaluate("fetch(document.getElementById('map').dataset.address).then((answer) => answer.text())")
             yield Row("page", "map's data, compressed", "KB", [len(gzip.compress(data.encode(), 5)) / 1000])
+
+
+def requests(page: Any, base: str, question: str) -> int:
+    """Type a question letter by letter; return how many requests for names and answers that costs."""
+    page.goto(base)
+    asked: list[str] = []
+
+    def count(request: Any) -> None:
+        if "?q=" in request.url:
+            asked.append(request.url)
+
+    page.on("request", count)
+    page.locator("#q").press_sequentially(question, delay=KEY)
+    page.wait_for_timeout(10 * KEY)
+    page.remove_listener("request", count)
+    return len(asked)
 
 
 @contextmanager

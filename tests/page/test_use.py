@@ -68,6 +68,25 @@ def test_notes_are_offered_by_name_at_each_letter(open_page):
     page.locator("#names a", has_text="Graph view").wait_for()
 
 
+def test_what_begins_as_no_name_does_is_not_asked_letter_by_letter(open_page, served):
+    page = open_page("/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(parse_qs(urlsplit(request.url).query)["q"][0]) if "/names.json" in request.url else None)
+    type_slowly(page, "when do two devices", 100)
+    assert len(asked) <= 3  # letters that were typed before the server had answered "w"
+    note = "when in doubt.md"
+    try:
+        served.save(note, "# When in doubt\n\nAsk.\n")
+        page.locator("#q").fill("")
+        until(page, "!document.querySelector('#names li')")
+        page.wait_for_timeout(1500)  # until the page has heard of the note
+        type_slowly(page, "when")
+        page.locator("#names a", has_text="When in doubt").wait_for()
+    finally:
+        (served.root / note).unlink()
+        served.library.index()
+
+
 def test_a_passage_is_opened_at_its_lines_and_back_leads_to_the_answer(open_page):
     page = open_page("/?q=" + QUESTION.replace(" ", "+"))
     page.locator("#card-1").click()

@@ -1,5 +1,5 @@
 // Answers as one types: names at each letter, passages for finished words.
-import { announce, keys, load, onChange } from "./page.js";
+import { announce, keys, load, notesNamed, onChange } from "./page.js";
 
 // A last word that no space has finished is asked when the keys rest for clearly longer than this typist takes from key to key.
 const LEAST_REST = 400; // milliseconds, however fast somebody types
@@ -13,8 +13,8 @@ let timer = 0;
 let pressed = 0; // when the last key was, in milliseconds
 const gaps = [];
 let asked = field()?.value.trim() ?? "";
-let turn = 0;
 let named = asked; // the text for which notes are offered by name
+let isNaming = false;
 
 function addressOf(text) {
   const given = new URLSearchParams(new FormData(document.getElementById("ask")));
@@ -39,21 +39,23 @@ async function show(address, push) {
   return isShown;
 }
 
+/** Offer notes by name: one request at a time, and the text that was typed last is the next one. */
 async function names(text) {
-  if (text === named) return undefined;
+  if (text === named) return;
   named = text;
-  const mine = ++turn;
-  const list = document.getElementById("names");
-  if (!text) return list.replaceChildren();
-  let found = [];
-  try {
-    const answer = await fetch(`/names.json?q=${encodeURIComponent(text)}`);
-    if (!answer.ok) return undefined;
-    found = (await answer.json()).entries;
-  } catch {
-    return undefined;
+  if (isNaming) return;
+  isNaming = true;
+  let offered = null;
+  while (offered !== named) {
+    offered = named;
+    const found = offered ? await notesNamed(offered) : [];
+    if (found) offer(found);
   }
-  if (mine !== turn) return undefined;
+  isNaming = false;
+}
+
+function offer(found) {
+  const list = document.getElementById("names");
   const several = new Set(found.map((each) => each.folder)).size > 1;
   const items = found.map((each) => {
     const item = document.createElement("li");

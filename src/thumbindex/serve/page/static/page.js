@@ -139,7 +139,7 @@ function follow() {
   } else if (!source) {
     source = new EventSource("/changes");
     source.addEventListener("open", () => { if (opened++) refresh(); }); // what changed meanwhile nobody has told
-    source.addEventListener("notes", refresh);
+    source.addEventListener("notes", () => { nobodys = []; refresh(); });
     source.addEventListener("progress", () => document.getElementById("progress") && refresh());
     source.addEventListener("error", () => {
       if (source?.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
@@ -170,6 +170,25 @@ document.addEventListener("click", async (event) => {
   }
 });
 shown(() => { for (const each of document.querySelectorAll("button[data-copy]")) each.hidden = !navigator.clipboard; });
+
+// ------------------------------------------------------------------ notes by name
+
+let nobodys = []; // beginnings that no note's name has, until notes change: what begins with one of them is not asked
+
+/** Return the notes whose name begins so; null where the server did not answer. */
+export async function notesNamed(typed) {
+  const text = typed.normalize();
+  if (nobodys.some((each) => text.startsWith(each))) return [];
+  try {
+    const answer = await fetch(`/names.json?q=${encodeURIComponent(text)}`);
+    if (!answer.ok) return null;
+    const found = (await answer.json()).entries;
+    if (!found.length) nobodys.push(text);
+    return found;
+  } catch {
+    return null;
+  }
+}
 
 // ------------------------------------------------------------------ thumbs: kept without leaving the page
 
@@ -236,10 +255,8 @@ function palette() {
     ].filter(([text]) => text.toLowerCase().includes(typed)).map(([text, act]) => setting(text, act));
     let notes = [];
     if (typed) {
-      try {
-        const answer = await fetch(`/names.json?q=${encodeURIComponent(field.value.trim())}`);
-        notes = answer.ok ? (await answer.json()).entries.map((each) => entry(`${each.heading || each.path} - ${each.path}`, each.address)) : [];
-      } catch { /* the screens are there without notes */ }
+      const named = (await notesNamed(field.value.trim())) ?? []; // the screens are there without notes
+      notes = named.map((each) => entry(`${each.heading || each.path} - ${each.path}`, each.address));
       if (turn !== asked) return;
       notes.push(entry(`Ask: ${field.value.trim()}`, `/?q=${encodeURIComponent(field.value.trim())}`));
     }
