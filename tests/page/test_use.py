@@ -346,7 +346,7 @@ def test_a_thumb_is_kept_without_leaving_the_answer_and_listed(open_page, served
     until(page, "document.querySelectorAll('#cards button[aria-pressed=true]').length === 0")
 
 
-def test_the_map_is_drawn_moved_and_leads_to_notes(open_page, picture):
+def test_the_map_is_drawn_moved_and_leads_to_notes(open_page):
     page = open_page("/map")
     if page.locator("#map").count() == 0:
         pytest.skip("without scikit-learn there is no canvas, and the screen says so")
@@ -358,7 +358,28 @@ def test_the_map_is_drawn_moved_and_leads_to_notes(open_page, picture):
     assert "off=links" in page.url
     page.reload()
     assert page.locator("[data-layer=links]").is_checked() is False
-    picture(page, "page-map")
+
+
+def test_the_address_of_a_map_says_what_is_seen_of_it(open_page):
+    page = open_page("/map")
+    if page.locator("#map").count() == 0:
+        pytest.skip("without scikit-learn there is no canvas, and the screen says so")
+    until(page, "Number(document.getElementById('map').dataset.drawn) > 0")
+    page.locator("#map").focus()
+    for key in ("+", "+", "ArrowLeft"):
+        page.keyboard.press(key)
+    until(page, "new URL(location).searchParams.has('view')")
+    seen = parse_qs(urlsplit(page.url).query)["view"]
+    page.locator("#color").select_option("tag")
+    page.wait_for_url("**/map?*color=tag*")
+    assert parse_qs(urlsplit(page.url).query, keep_blank_values=True) == {"view": seen, "color": ["tag"]}
+    until(page, "Number(document.getElementById('map').dataset.drawn) > 0")
+    page.locator("#lists a", has_text="no link to them").click()
+    page.wait_for_url("**/map?*show=orphans*")
+    assert parse_qs(urlsplit(page.url).query)["view"] == seen
+    until(page, "Number(document.getElementById('map').dataset.drawn) > 0")
+    page.locator("#map").press("0")
+    until(page, "!new URL(location).searchParams.has('view')")
 
 
 def test_why_draws_the_ranks_and_says_them_in_a_table(open_page, picture):

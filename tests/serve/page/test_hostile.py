@@ -147,7 +147,7 @@ PARAMETERS = (
     "at",
     "against",
 )
-MORE = ("last", "page", "color", "sort", "off", "look", "to")
+MORE = ("last", "page", "color", "sort", "off", "look", "to", "view")
 
 
 class Live(HTMLParser):

@@ -41,6 +41,12 @@ def test_a_laid_out_map_has_a_canvas_with_its_list(vault_copy, browse):
 def test_a_folder_or_kind_that_there_is_not_is_told(browser):
     assert browser.get("/map?folder=nobody").status_code == 400
     assert browser.get("/map?color=mood").status_code == 400
+    assert browser.get("/map?view=1,2").status_code == 400
+
+
+def test_what_is_seen_of_the_map_stays_with_its_lists(browser, tags_of):
+    links = tags_of(browser.get("/map?view=0.25,-0.1,2&off=labels").text).links()
+    assert "/map?off=labels&view=0.25%2C-0.1%2C2&show=orphans#lists" in links
 
 
 def test_the_command_prints_what_the_page_shows(run):

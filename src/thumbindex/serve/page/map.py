@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ _PAGE = 200
 _GROUPS = 7
 """Colors that are told apart (Okabe & Ito 2008): what is in no group of these is gray."""
 
+_VIEW = re.compile(r"-?\d{1,3}(\.\d{1,6})?,-?\d{1,3}(\.\d{1,6})?,\d{1,2}(\.\d{1,6})?", re.ASCII)
+
 _AGES = ((31, "this month"), (183, "half a year"), (366, "a year"), (1100, "three years"), (10**9, "older"))
 
 
@@ -36,16 +39,22 @@ def show(visit: Visit) -> Screen:
         raise UsageError(f"There is no folder {folder!r}.")
     color, listed, sort = visit.choice("color", COLORS), visit.choice("show", LISTS), visit.choice("sort", SORTS)
     page, question = visit.number("page", 1, 1, 10_000), visit.text("q", LONGEST_QUERY)
-    off = set(visit.texts("off"))
+    off, view = set(visit.texts("off")), _view(visit)
     found = visit.library.map(folder)
     groups, legend = _groups(found.notes, color)
     lit = _lit(visit, folder, question) if question else set()
-    here = {"folder": folder if len(names) > 1 else "", "color": "" if color == "directory" else color, "q": question, "off": tuple(sorted(off))}
+    here = {
+        "folder": folder if len(names) > 1 else "",
+        "color": "" if color == "directory" else color,
+        "q": question,
+        "off": tuple(sorted(off)),
+        "view": view,
+    }
     counts = _counts(visit, found)
     rows, total = _listed(visit, found, listed, sort, page)
     values = {
         "folder": folder,
-        "folders": [(name, address("map", **here | {"folder": name})) for name in names],
+        "folders": [(name, address("map", **here | {"folder": name, "view": ""})) for name in names],
         "map": found,
         "placed": sum(each.x is not None for each in found.notes),
         "color": color,
@@ -64,7 +73,8 @@ def show(visit: Visit) -> Screen:
         if total > _PAGE
         else (),
         "page": page,
-        "data": address("map.json", **here),
+        "data": address("map.json", **here | {"off": (), "view": ""}),
+        "view": view,
         "command": shlex.join(["thumbindex", "map", *(["--folder", folder] if len(names) > 1 else [])]),
     }
 
@@ -82,6 +92,14 @@ def show(visit: Visit) -> Screen:
         }
 
     return Screen("Map", values, twin)
+
+
+def _view(visit: Visit) -> str:
+    """Return what part of the map is seen, `x,y,scale` as the script wrote it. Raises UsageError."""
+    written = visit.text("view")
+    if written and not _VIEW.fullmatch(written):
+        raise UsageError(f"`view` is three numbers as 0.25,-0.1,2 (the middle and the scale), not {written!r}.")
+    return written
 
 
 def _lit(visit: Visit, folder: str, question: str) -> set[str]:

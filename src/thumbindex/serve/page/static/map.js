@@ -3,6 +3,8 @@ import { move, onChange, shown } from "./page.js";
 
 const INKS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7f00"];
 const LABELS = 40;
+const [LEAST, MOST] = [0.5, 60]; // how far one can zoom
+const STILL = 250; // milliseconds until what is seen goes into the address
 const CELL = 40; // pixels of the grid in which points are looked up
 
 let map = null; // what is drawn: one at a time
@@ -22,8 +24,9 @@ class NoteMap {
     this.data = data;
     this.notes = data.notes.map((note, at) => ({ ...note, at })).filter((note) => note.x !== null);
     this.byAt = new Map(this.notes.map((note) => [note.at, note]));
-    this.scale = before?.scale ?? 1;
-    this.middle = before?.middle ?? [0, 0];
+    const [x, y, scale] = canvas.dataset.view ? canvas.dataset.view.split(",").map(Number) : [0, 0, 1];
+    this.scale = before?.scale ?? Math.min(MOST, Math.max(LEAST, scale));
+    this.middle = before?.middle ?? [x, y];
     this.paint();
     this.layers = () => Object.fromEntries([...document.querySelectorAll("[data-layer]")].map((each) => [each.dataset.layer, each.checked]));
   }
@@ -156,20 +159,31 @@ class NoteMap {
   }
 
   zoom(by, x = this.width / 2, y = this.height / 2) {
-    if (!by) { this.scale = 1; this.middle = [0, 0]; return this.draw(); }
+    if (!by) { this.scale = 1; this.middle = [0, 0]; this.keep(); return this.draw(); }
     const size = Math.min(this.width, this.height) * 0.47 * this.scale;
     const under = [this.middle[0] + (x - this.width / 2) / (size * this.stretch), this.middle[1] + (y - this.height / 2) / size];
-    const next = Math.min(60, Math.max(0.5, this.scale * by));
+    const next = Math.min(MOST, Math.max(LEAST, this.scale * by));
     const share = this.scale / next;
     this.middle = under.map((each, n) => each - (each - this.middle[n]) * share);
     this.scale = next;
+    this.keep();
     return this.draw();
   }
 
   pan(dx, dy) {
     const size = Math.min(this.width, this.height) * 0.47 * this.scale;
     this.middle = [this.middle[0] - dx / (size * this.stretch), this.middle[1] - dy / size];
+    this.keep();
     this.draw();
+  }
+
+  /** Say in the address what part of the map is seen, once it moves no more. */
+  keep() {
+    clearTimeout(this.still);
+    this.still = setTimeout(() => {
+      const isAll = this.scale === 1 && !this.middle[0] && !this.middle[1];
+      write({ view: isAll ? [] : [[...this.middle, this.scale].map((each) => Number(each.toFixed(4))).join(",")] });
+    }, STILL);
   }
 
   hover(x, y) {
@@ -184,6 +198,23 @@ class NoteMap {
     }
     if (note !== this.over) { this.over = note; this.draw(); }
   }
+}
+
+/** Give values to an address: what is empty is left out. */
+function change(address, values) {
+  const there = new URL(address);
+  for (const [name, all] of Object.entries(values)) {
+    there.searchParams.delete(name);
+    for (const each of all) if (each) there.searchParams.append(name, each);
+  }
+  return there;
+}
+
+/** Give values to the address of the screen, and to links to its lists. */
+function write(values) {
+  move(change(location.href, values));
+  // Links to another folder's map lead to all of it.
+  for (const each of document.querySelectorAll("#main a[href^='/map']:not([aria-label=Folders] a)")) each.href = change(each.href, values);
 }
 
 function listen(canvas) {
@@ -235,12 +266,15 @@ async function begin() {
 
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-layer]")) {
-    const here = new URL(location.href);
-    here.searchParams.delete("off");
-    for (const each of document.querySelectorAll("[data-layer]")) if (!each.checked) here.searchParams.append("off", each.dataset.layer);
-    move(here);
+    write({ off: [...document.querySelectorAll("[data-layer]:not(:checked)")].map((each) => each.dataset.layer) });
     map?.draw();
   } else if (event.target.id === "color") event.target.form.requestSubmit();
+});
+document.addEventListener("submit", (event) => {
+  if (event.target.id !== "map-form") return;
+  event.preventDefault();
+  const { color, q } = event.target.elements;
+  location.assign(change(location.href, { color: [color.selectedIndex ? color.value : ""], q: [q.value.trim()] }));
 });
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-zoom]");
