@@ -8,7 +8,7 @@ import pytest
 from thumbindex.errors import UsageError
 from thumbindex.index.layout import Layout, keep_layout, read_layout
 from thumbindex.library import Library
-from thumbindex.library.map import CHANGED_SHARE, MOST_NOTES, _newest, _turned, can_lay_out
+from thumbindex.library.map import CHANGED_SHARE, MOST_NEAR, MOST_NOTES, _newest, _turned, can_lay_out
 from thumbindex.library.plane import FEWEST, plane, unit
 from thumbindex.model import Document
 from thumbindex.testing import FakeEmbedder
@@ -133,6 +133,15 @@ def test_what_is_near_and_worth_a_link_is_told(root):
     assert frozenset(("tea.md", "brew.md")) in pairs
     assert frozenset(("tea.md", "linked.md")) not in pairs
     assert frozenset(("v1.0.md", "v1.1.2.md")) not in pairs
+
+
+def test_how_many_pairs_are_near_is_told_where_not_all_are_listed(root):
+    # No digits: pages that differ in a number are no pair.
+    names = [f"{a}{b}" for a in "abcdefghijklmnopqrstu" for b in "abcdefghijklmnopqrstuvwxyz"]
+    with opened(root, {f"{name}.md": f"# {name}\n\ntea water boil cup leaf kettle pour slowly {name} {name[::-1]}\n" for name in names}) as library:
+        found = library.map("vault")
+    assert len(found.near) == MOST_NEAR
+    assert found.near_left > 0
 
 
 def test_private_notes_are_nowhere_on_the_map(root):

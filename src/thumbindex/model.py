@@ -906,6 +906,7 @@ class NoteMap:
     near: tuple[NearPair, ...]  # the nearest first
     left_out: int  # notes, where there are too many
     missing: str  # why notes have no places, in a sentence; empty where they have
+    near_left: int = 0  # pairs that are near, too, where there are too many
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ SAME_COSINE = 0.98
 """From here on two notes are copies: a link between them would say nothing."""
 
 MOST_NEAR = 1_000
+"""Pairs that are near and not linked: how many more there are is said."""
 
 CHANGED_SHARE = 0.2
 """Of the notes that have come or changed since the map was laid out, before it is laid out anew."""
@@ -86,7 +87,7 @@ def note_map(reader: Reader) -> NoteMap:
         for a, b, cosine in _near_pairs(reader, snapshot, documents, with_vector, means, links, shown)
         if a in shown and b in shown
     )
-    return NoteMap(name, notes, links, near[:MOST_NEAR], left_out, _missing(places, means))
+    return NoteMap(name, notes, links, near[:MOST_NEAR], left_out, _missing(places, means), len(near[MOST_NEAR:]))
 
 
 def _newest(documents: Sequence[Document]) -> list[Document]:
@@ -211,7 +212,7 @@ def _computed(
         (documents[a].path, documents[b].path, round(cosine, 4))
         for (a, b), cosine in sorted(found.items(), key=lambda each: (-each[1], each[0]))
         if _is_worth_a_link(documents[a], documents[b]) and frozenset((documents[a].path, documents[b].path)) not in copies
-    ][:MOST_NEAR]
+    ]
 
 
 def _is_worth_a_link(first: Document, second: Document) -> bool:

@@ -282,7 +282,7 @@ def map_notes(
             print_line(each.missing, WARNING)
         for pair in each.near[:limit]:
             print_line(one_line(f"  {pair.cosine:.2f}  {each.notes[pair.first].path} - {each.notes[pair.second].path}"))
-        left = len(each.near) - limit
+        left = len(each.near) - limit + each.near_left
         if each.near and left > 0:
             print_line(f"  and {plural(left, 'more pair')} near and not linked (--limit)", "dim")
     return FOUND if any(each.notes for each in found) else NOT_FOUND

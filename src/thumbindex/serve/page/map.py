@@ -26,6 +26,9 @@ _PAGE = 200
 _GROUPS = 7
 """Colors that are told apart (Okabe & Ito 2008): what is in no group of these is gray."""
 
+_NEAR_DRAWN = 300
+"""Pairs that the map has lines for: with more of them it is a tangle."""
+
 _VIEW = re.compile(r"-?\d{1,3}(\.\d{1,6})?,-?\d{1,3}(\.\d{1,6})?,\d{1,2}(\.\d{1,6})?", re.ASCII)
 
 _AGES = ((31, "this month"), (183, "half a year"), (366, "a year"), (1100, "three years"), (10**9, "older"))
@@ -73,6 +76,7 @@ def show(visit: Visit) -> Screen:
         if total > _PAGE
         else (),
         "page": page,
+        "drawn": _NEAR_DRAWN,
         "data": address("map.json", **here | {"off": (), "view": ""}),
         "view": view,
         "command": shlex.join(["thumbindex", "map", *(["--folder", folder] if len(names) > 1 else [])]),
@@ -131,7 +135,8 @@ def _age(day: str, today: date) -> str:
 def _counts(visit: Visit, found: NoteMap) -> dict[str, int]:
     status = next((each for each in visit.library.only([found.folder]).status()), None)
     orphans = sum(not each.backlinks for each in found.notes)
-    return {"notes": len(found.notes), "orphans": orphans, "broken": status.links_dangling if status else 0, "near": len(found.near)}
+    broken = status.links_dangling if status else 0
+    return {"notes": len(found.notes), "orphans": orphans, "broken": broken, "near": len(found.near) + found.near_left}
 
 
 def _listed(visit: Visit, found: NoteMap, listed: str, sort: str, page: int) -> tuple[list[Mapping[str, Any]], int]:

@@ -67,7 +67,7 @@ class NoteMap {
     const at = new Map(this.notes.map((note) => [note.at, this.place([note.x, note.y])]));
     this.points = at;
     if (layers.links) this.lines(pen, at, this.data.links, this.soft, [], 0.25);
-    if (layers.near) this.lines(pen, at, this.data.near.slice(0, 300).map((pair) => [pair.first, pair.second]), this.warn, [5, 4], 0.8);
+    if (layers.near) this.lines(pen, at, this.data.near.slice(0, Number(this.canvas.dataset.near)).map((pair) => [pair.first, pair.second]), this.warn, [5, 4], 0.8);
     const anyLit = this.notes.some((note) => note.lit);
     for (const note of this.notes) this.dot(pen, note, at.get(note.at), layers, anyLit);
     if (layers.labels) this.labels(pen, at);
