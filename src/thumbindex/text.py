@@ -170,12 +170,18 @@ def placed_words(text: str) -> tuple[list[str], Sequence[int]]:
 
 def word_spans(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the words of a text as `words` gives them, and where each stands in it, in characters."""
-    known: dict[str, list[str]] = {}
     for match in _WRITTEN.finditer(text):
-        found = known[match[0]] if match[0] in known else known.setdefault(match[0], words(match[0]))
-        apart = has_cjk(match[0]) and len(found) == max(1, len(match[0]) - 1)
+        found, apart = _written_words(match[0])
+        start, end = match.span()
         for at, word in enumerate(found):
-            yield (word, match.start() + at, match.start() + at + len(word)) if apart else (word, *match.span())
+            yield (word, start + at, start + at + len(word)) if apart else (word, start, end)
+
+
+@lru_cache(maxsize=65536)
+def _written_words(written: str) -> tuple[tuple[str, ...], bool]:
+    """Return the words of what stands without a space, and whether each is a part of it by its place; the same comes again and again."""
+    found = tuple(words(written))
+    return found, has_cjk(written) and len(found) == max(1, len(written) - 1)
 
 
 def _with_characters(word: str, following: str) -> tuple[str, ...]:

@@ -27,6 +27,13 @@ def test_filters_are_part_of_the_address_and_chips_take_them_out(browser, tags_o
     assert browser.json("/ask.json?q=sync&tag=nothing")["results"] == []
 
 
+def test_a_script_is_sent_the_answer_alone(browser, tags_of):
+    whole, part = browser.get("/?q=green+button"), browser.get("/?q=green+button", Thumbindex_Part="answer")
+    assert part.text.partition('<div id="answer">')[2].rstrip() == whole.text.partition('<div id="answer">')[2].partition("</main>")[0].rstrip()
+    assert {tag for tag, facts in tags_of(part.text).tags} & {"head", "header", "script", "link"} == set()
+    assert "<title>green button - thumbindex</title>" in part.text
+
+
 def test_an_empty_page_says_what_can_be_asked(browser):
     assert "3 notes can be asked" in browser.get("/").text
 

@@ -113,10 +113,10 @@ document.addEventListener("change", (event) => {
   if (event.target.closest(".narrow")) ask(field().value.trim(), true);
 });
 
-/** Return what a reader reads of a card: where scores or line numbers alone have moved, nothing has changed for him. */
+/** Return what a reader reads of a card: where scores or places alone have moved, nothing has changed for him. */
 function words(card) {
   const copy = card.cloneNode(true);
-  for (const each of copy.querySelectorAll("meter, .where, .number, summary, .actions, .judging")) each.remove();
+  for (const each of copy.querySelectorAll("meter, .where, summary, .actions, .judging")) each.remove();
   return copy.textContent.replace(/\s+/g, " ");
 }
 
