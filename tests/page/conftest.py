@@ -2,10 +2,11 @@
 
 import os
 import shutil
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from thumbindex.config import load_config
-from thumbindex.errors import UsageError
+from thumbindex.errors import StorageError, UsageError
 from thumbindex.library import Library
 from thumbindex.serve.background import Background
 from thumbindex.serve.http.app import Listening, Site
@@ -71,10 +72,11 @@ class Served:
 
 
 @contextmanager
-def listening(library: Library, root: Path, config: Config) -> Iterator[Served]:
+def listening(library: Library, root: Path, config: Config, background: Background | None = None) -> Iterator[Served]:
     """Serve the page of a library at a free port until this is left."""
     urls: list[str] = []
-    site = Site(Background(Opening(), lambda opening: library, command=[]), library.folders, config)
+    background = background or Background(Opening(), lambda opening: library, command=[])
+    site = Site(background, library.folders, config)
     server = Listening(site.app, config.serve.http, urls.append, site.drain)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -84,6 +86,7 @@ def listening(library: Library, root: Path, config: Config) -> Iterator[Served]:
     yield Served(urls[0].removesuffix("/mcp"), root, library)
     server.should_exit = True
     thread.join(10)
+    background.stop()
 
 
 def with_http(config: Config, **given: Any) -> Config:
@@ -105,6 +108,50 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             library.lay_out(is_asked=True)
         with listening(library, root, config) as found:
             yield found
+
+
+INDEXING = """
+import json, sys, time
+while True:
+    print("progress:", json.dumps({"folder": "vault", "phase": "words", "done": 300, "total": 1000}), file=sys.stderr, flush=True)
+    time.sleep(0.1)
+"""
+"""A child that has begun to index, and is at it for ever."""
+
+
+def cannot_be_read(opening: Opening) -> Library:
+    raise StorageError("The index cannot be read: the disk does not answer.")
+
+
+RARE = ("empty", "indexing", "broken", "without-places")
+
+
+@pytest.fixture(scope="session")
+def rare(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """Pages in states that one sees seldom, by name: a folder that is empty, is being indexed or cannot be read, and a map without places."""
+    config, place, urls = served.library.config, tmp_path_factory.mktemp("rare"), dict[str, str]()
+    child = Background(Opening(), lambda opening: opened["indexing"], command=[sys.executable, "-c", INDEXING])
+    backgrounds = {"indexing": child, "broken": Background(Opening(), cannot_be_read, command=[])}
+    opened: dict[str, Library] = {}
+    with ExitStack() as stack:
+        for name in RARE:
+            root = place / name / "vault"
+            root.mkdir(parents=True)
+            if name != "empty":
+                (root / "a.md").write_text("# A\n\nBoil water. See [[nowhere]].\n", encoding="utf-8")
+            library = Library.open([root], index=place / name / "index", config=config, embedder=FakeEmbedder(), wait_for_models=False)
+            opened[name] = stack.enter_context(library)
+            if name in {"empty", "without-places"}:
+                library.index()
+            urls[name] = stack.enter_context(listening(library, root, config, backgrounds.get(name))).url
+        child.start()
+        yield urls
+
+
+@pytest.fixture
+def without_sklearn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Python say that scikit-learn, the extra `map`, is not installed."""
+    monkeypatch.setitem(sys.modules, "sklearn", None)
 
 
 @pytest.fixture

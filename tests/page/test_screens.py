@@ -34,16 +34,63 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("look", ["light", "dark", "narrow"])
-@pytest.mark.parametrize("state", STATES)
-def test_a_screen_is_for_everybody(open_page, state, look):
-    from axe_playwright_python.sync_playwright import Axe
+LOOKS = ["light", "dark", "narrow"]
 
-    page = open_page(STATES[state], look)
+RARE = {
+    "empty-ask": ("empty", "/", "There is no Markdown file"),
+    "empty-map": ("empty", "/map", "no note on this map yet"),
+    "empty-review": ("empty", "/review", "No text stands in two places"),
+    "empty-state": ("empty", "/state", "No process keeps it up to the disk"),
+    "indexing-ask": ("indexing", "/", "300 of 1,000"),
+    "indexing-answer": ("indexing", "/?q=boil+water", "indexed"),
+    "indexing-state": ("indexing", "/state", "300 of 1,000"),
+    "indexing-review": ("indexing", "/review", "Nothing is indexed yet"),
+    "broken": ("broken", "/?q=boil+water", "the disk does not answer"),
+    "map-without-extra": ("without-places", "/map", "Places need scikit-learn"),
+}
+"""By state: which page of `rare`, an address, and what it says."""
+
+
+def unfold(page) -> None:
     page.wait_for_load_state("load")
     for each in page.locator("details:not([open]) > summary").all():
         if each.is_visible():
             each.click()
+
+
+def is_for_everybody(page) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
     found = Axe().run(page, options={"runOnly": RULES})
     assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found.response["violations"]] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("state", STATES)
+def test_a_screen_is_for_everybody(open_page, state, look):
+    page = open_page(STATES[state], look)
+    unfold(page)
+    is_for_everybody(page)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("state", RARE)
+@pytest.mark.usefixtures("without_sklearn")
+def test_a_screen_in_a_rare_state_is_for_everybody(open_page, rare, state, look):
+    name, path, words = RARE[state]
+    page = open_page(path, look, base_url=rare[name])
+    assert words in page.locator("main").inner_text()
+    unfold(page)
+    is_for_everybody(page)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_palette_is_for_everybody(open_page, look):
+    page = open_page("/", look)
+    page.keyboard.press("Control+k")
+    is_for_everybody(page)
+    page.keyboard.type("ta")
+    page.locator("#palette a", has_text="Ask: ta").wait_for()
+    page.locator("#palette summary").click()
+    is_for_everybody(page)
