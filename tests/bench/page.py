@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,10 @@ OVER_P50, OVER_P95, MAP_DRAWN, FIRST_PAGE, REQUESTS = 10.0, 25.0, 100.0, 40.0, 4
 
 def measure(subject: Subject) -> Iterator[Row]:
     """Serve the folder's page in a process of its own, and use it as a visitor does."""
+    program = browser_program()
+    if not program:
+        print("The page is not measured: that needs chromium (or CHROMIUM=PROGRAM) and the extra page-tests.", file=sys.stderr)
+        return
     questions = draw_questions(subject.chunks(), QUESTIONS + 5)
     with subject.open() as library:
         library.load_models()
@@ -57,10 +62,6 @@ def measure(subject: Subject) -> Iterator[Row]:
         laid_out = library.lay_out(is_asked=True)
         if laid_out:
             yield Row("page", "map laid out", "s", [time.perf_counter() - began], note=f"{library.states()[library.folders[0][0]].documents:,} notes")
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if program is None:
-        print("There is no chromium: what a browser shows is not measured.", file=sys.stderr)
-        return
     with served(subject) as address, browser(program) as page:
         page.goto(address)
         base = address.partition("/sign-in")[0]
@@ -95,6 +96,11 @@ def measure(subject: Subject) -> Iterator[Row]:
             yield Row("page", "map drawn", "ms", drawn, MAP_DRAWN)
             data = page.evaluate("fetch(document.getElementById('map').dataset.address).then((answer) => answer.text())")
             yield Row("page", "map's data, compressed", "KB", [len(gzip.compress(data.encode(), 5)) / 1000])
+
+
+def browser_program() -> str:
+    """Return the browser that is driven; empty where there is none, or nothing to drive it by."""
+    return (os.environ.get("CHROMIUM") or shutil.which("chromium") or "") if find_spec("playwright") else ""
 
 
 def requests(page: Any, base: str, question: str) -> int:

@@ -26,11 +26,11 @@ ORDER = (start, words, vectors, unchanged, query, memory, disk, growth, together
 MEASURES: dict[str, Callable[[Subject], Iterator[Row]]] = {each.__name__.removeprefix("bench."): each.measure for each in ORDER}
 """What can be measured, in the order in which it is done."""
 
-ON_REQUEST = ("freshness", "duplicates", "copies", "page", "engine")
-"""Measured where they are named only: they make notes of their own, or drive a browser."""
-
 OWN_NOTES = ("freshness", "duplicates", "copies")
-"""They need no index of the folder."""
+"""They make notes of their own, and need no index of the folder."""
+
+ON_REQUEST = (*OWN_NOTES, "engine")
+"""Measured where they are named only: those, and what starts a database."""
 
 MADE = 100
 """Notes that are made up where no folder is named."""

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from bench import copies, disk, growth, run, together, words
+from bench import copies, disk, growth, page, run, together, words
 from bench.results import Row, draw_growth, machine, read_record, table, write_record
 from bench.subject import RandomEmbedder, Subject, draw_questions
 from thumbindex.errors import ThumbindexError
@@ -51,6 +51,16 @@ def test_a_run_is_compared_with_an_earlier_one(subject: Subject, tmp_path: Path,
 def test_made_up_notes_are_measured_where_no_folder_is_named(tmp_path: Path) -> None:
     rows = measured(tmp_path / "run.json", "disk", "--made", "3", "--words-only", embedder=FakeEmbedder())
     assert "of 3 files" in rows["the folder, indexed once"]["note"]
+
+
+def test_without_a_browser_a_sentence_says_that_the_page_is_not_measured(
+    subject: Subject, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "page" in run.MEASURES.keys() - run.ON_REQUEST
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    assert list(page.measure(subject)) == []
+    assert "The page is not measured" in capsys.readouterr().err
 
 
 def test_what_cannot_be_measured_is_refused_with_what_can(capsys: pytest.CaptureFixture[str]) -> None:
