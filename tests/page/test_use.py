@@ -406,13 +406,10 @@ def test_growth_is_drawn_with_its_table(open_page):
     assert page.locator("#months-1 tbody tr").count() > 1
 
 
-def test_an_answer_and_a_note_are_pictures_of_the_documentation(open_page, picture):
+def test_an_answer_is_a_picture_of_the_documentation(open_page, picture):
     page = open_page("/?q=copy+the+whole+vault+to+another+disk+every+evening", viewport={"width": 1000, "height": 720})
     answered(page)
     picture(page, "page-ask")
-    page.locator("#card-1").click()
-    page.wait_for_url("**/note/**")
-    picture(page, "page-note")
 
 
 def clean(page) -> list:
