@@ -26,6 +26,7 @@ NOT_IN_A_SHELL = {
 
 ONLY_IN_A_SHELL = {
     "index": "where indexes lie is no business of a model",
+    "engine": "nor is the database that they are published to",
     "config": "no more is the configuration",
     "set": "nor single keys of it",
     "wait": "a server never keeps its client waiting for vectors",

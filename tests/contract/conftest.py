@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract.makers import Make, open_index, write_index
-from postgres.server import TestServer, fresh_database, running_server
+from postgres.server import TestServer, fresh_database
 from thumbindex.model import ParsedDocument
 from thumbindex.ports import Snapshot
 from thumbindex.testing import FakeEmbedder, memory_snapshot
@@ -19,14 +19,8 @@ if TYPE_CHECKING:
     from thumbindex.index.postgres.snapshot import PublishedIndex
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[TestServer]:
-    with running_server() as server:
-        yield server
-
-
 @pytest.fixture
-def published(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], PublishedIndex]]:
+def publish_index(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], PublishedIndex]]:
     """Return a function that publishes an index and opens it, for as long as the test runs."""
     server: TestServer = request.getfixturevalue("postgres")
     from thumbindex.index.postgres.database import Engine
@@ -55,7 +49,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     embedder = FakeEmbedder()
     if request.param == "memory":
         return lambda documents: memory_snapshot(documents, embedder)
-    publish = request.getfixturevalue("published") if request.param == "postgres" else None
+    publish = request.getfixturevalue("publish_index") if request.param == "postgres" else None
 
     def made(documents: Sequence[ParsedDocument]) -> Snapshot:
         write_index(documents, embedder, tmp_path)

@@ -60,7 +60,7 @@ def united(folder: Path) -> Snapshot:
 def known(request: pytest.FixtureRequest, tmp_path: Path) -> Known:
     if request.param == "postgres":
         write(tmp_path / "index")
-        return Known(request.getfixturevalue("published")(tmp_path / "index").snapshot)
+        return Known(request.getfixturevalue("publish_index")(tmp_path / "index").snapshot)
     return Known({"disk": on_disk, "united": united}[request.param](tmp_path / "index"))
 
 

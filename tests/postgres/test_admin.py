@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from jsonschema import validate
 from typer.testing import CliRunner
 
 from postgres.server import OWN, PASSWORD, TestServer, fresh_database
@@ -24,6 +25,7 @@ from thumbindex.testing import FakeEmbedder
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
+from postgres.vault import make_vault
 from thumbindex.index.postgres.database import VERSION, Engine, place_of
 from thumbindex.index.postgres.doctor import examine, published_folders
 from thumbindex.index.postgres.publish import make_partitions
@@ -355,3 +357,17 @@ def test_a_server_learns_from_the_database_which_folders_it_has(postgres: TestSe
     folders, about = served_folders(opening, opening.load())
     assert ([name for name, _ in folders], about) == (["notes"], {})
     assert names_allowed(opening, folders) == {}
+
+
+def test_what_these_commands_print_as_json_fits_its_schema(postgres: TestServer, database: str, tmp_path: Path) -> None:
+    url, garden = postgres.address(database), make_vault(tmp_path / "garden")
+    asked = (
+        ("migrate",),
+        ("publish", "--folder", garden, "--index", tmp_path / "index"),
+        ("folders",),
+        ("forget", "garden"),
+    )
+    schema = json.loads((Path(__file__).parents[2] / "docs" / "schema" / "engine.json").read_text(encoding="utf-8"))
+    for words in asked:
+        done = run("engine", *words, "--engine", url, "--json")
+        validate(json.loads(done.stdout), schema)

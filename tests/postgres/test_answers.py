@@ -12,7 +12,8 @@ import pytest
 
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, Gardener, in_database, make_vault, on_disk, publishing, told
-from thumbindex.errors import ThumbindexError
+from thumbindex.errors import ThumbindexError, UsageError
+from thumbindex.index.postgres.publish import index_vectors, sweep_folders
 from thumbindex.library import Library
 from thumbindex.library.engine import Publishing
 
@@ -183,6 +184,7 @@ def test_an_index_that_is_built_anew_takes_the_place_of_the_one_before(disk: Lib
     disk.index(rebuild=True)
     builder.look()
     builder.tidy()
+    sweep_folders(builder.engine, after=0)
     assert before != asked(served, "cellar", {}) == asked(disk, "cellar", {})
     with builder.engine.question() as session:
         assert session.fetch("SELECT count(*) FROM folders") == [(1,)]
@@ -201,3 +203,23 @@ def test_another_builder_goes_on_where_the_first_one_ended(disk: Library, served
         assert other.look() == ()
     for text, options in QUESTIONS:
         assert asked(served, text, options) == asked(disk, text, options), text
+
+
+def test_another_model_may_embed_a_folder_whose_vectors_have_an_index(
+    disk: Library, builder: Publishing, vault: Path, url: str, tmp_path: Path
+) -> None:
+    assert len(index_vectors(builder.engine, above=0)) == 1
+    disk.close()
+    with on_disk(tmp_path, vault, dimensions=32) as other, publishing(other, url) as again:
+        other.index(rebuild=True)
+        again.look()
+        assert len(index_vectors(again.engine, above=0)) == 1
+        with in_database(url, tmp_path, dimensions=32) as served:
+            assert [each.path for each in served.query("cellar").passages] == [each.path for each in other.query("cellar").passages]
+
+
+def test_a_name_that_is_of_a_folder_here_and_of_a_published_one_is_refused(builder: Publishing, url: str, tmp_path: Path) -> None:
+    own = tmp_path / "mine" / "garden"
+    own.mkdir(parents=True)
+    with pytest.raises(UsageError, match="garden"), in_database(url, tmp_path, "garden", own):
+        pass

@@ -15,21 +15,12 @@ from hypothesis import strategies as st
 
 from thumbindex.index.bm25f import MOST_DOCUMENTS
 from thumbindex.index.files import Places
-from thumbindex.index.postgres.catalog import RowSelection
 from thumbindex.index.postgres.ids import FolderState, chunk_id
-from thumbindex.index.postgres.publish import SegmentLengths
-from thumbindex.index.postgres.view import FolderView, Kept
-from thumbindex.index.postgres.words import (
-    PostgresKeywordIndex,
-    Postings,
-    decode_places,
-    decode_postings,
-    encode_places,
-    encode_postings,
-    segment_rows,
-    stored_term,
-)
-from thumbindex.index.segments import FIELDS
+from thumbindex.index.postgres.postings import Postings, SegmentLengths, decode_postings, encode_places, encode_postings, segment_rows
+from thumbindex.index.postgres.selection import RowSelection
+from thumbindex.index.postgres.view import FolderView, Kept, looked_up
+from thumbindex.index.postgres.words import PostgresKeywordIndex
+from thumbindex.index.segments import FIELDS, decode_places
 from thumbindex.index.selection import mask_of
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.store import Store
@@ -65,7 +56,7 @@ def test_a_posting_takes_few_bytes() -> None:
 
 
 def test_a_term_that_postgresql_cannot_keep_goes_by_its_digest() -> None:
-    kept = [stored_term(term) for term in ("tree", "束", "a\0b", "\ud800", "x" * 5000)]
+    kept = [looked_up(term) for term in ("tree", "束", "a\0b", "\ud800", "x" * 5000)]
     assert (kept[:2], {len(each) for each in kept[2:]}, len(set(kept))) == (["tree", "束"], {41}, 5)
 
 

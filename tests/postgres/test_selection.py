@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.index.postgres.catalog import RowSelection
 from thumbindex.index.postgres.ids import ORDINAL_BITS, as_rows
+from thumbindex.index.postgres.selection import RowSelection
 from thumbindex.index.postgres.view import FolderView
 from thumbindex.index.selection import MaskSelection
 from thumbindex.model import ChunkId

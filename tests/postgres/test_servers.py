@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -234,5 +235,87 @@ def test_answers_wait_for_the_word_of_a_builder(disk: Library, builder: Publishi
 
 
 def test_a_publisher_that_published_nothing_says_nothing(builder: Publishing) -> None:
-    Publisher(builder.engine, "garden", lambda path: None).beat()
+    assert not Publisher(builder.engine, "garden", lambda path: None).beat()
     assert builder.look() == ()
+
+
+def test_a_builder_publishes_a_folder_anew_that_somebody_has_forgotten(builder: Publishing, url: str, tmp_path: Path) -> None:
+    assert forget_folder(url, "shed")
+    deadline = time.monotonic() + 20
+    while "shed" not in (names := [each.name for each in builder.look()]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert names == ["shed"]
+    with in_database(url, tmp_path) as served:
+        assert served.query("spade").passages[0].folder == "shed"
+
+
+def test_a_backup_that_is_put_back_is_published_as_it_is(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:
+    index = disk.opened[0].places.folder.parent
+    shutil.copytree(index, tmp_path / "backup")
+    before = [told(disk.query(text)) for text, _ in QUESTIONS[:8]]
+    (tmp_path / "garden" / "Guides" / "pears.md").write_text("# Pears\n\nPears keep in the attic now.\n", encoding="utf-8")
+    (tmp_path / "garden" / "index.md").unlink()
+    (tmp_path / "garden" / "brand new.md").write_text("# Brand new\n\nApples.\n", encoding="utf-8")
+    disk.index()
+    builder.look()
+    disk.close()
+    builder.close()
+    shutil.rmtree(index)
+    shutil.copytree(tmp_path / "backup", index)
+    with publishing(disk, url) as other, in_database(url, tmp_path) as served:
+        other.look()
+        mine = [told(served.query(text)) for text, _ in QUESTIONS[:8]]
+    assert mine == before
+
+
+@pytest.mark.parametrize("notes", [{}, {"empty.md": ""}, {"long.md": f"# {'x' * 4000}\n\n{'y' * 9000} {'z' * 3000}_z.\n"}])
+def test_a_folder_with_next_to_nothing_or_endless_words_is_published(url: str, tmp_path: Path, notes: dict[str, str]) -> None:
+    odd = tmp_path / "odd"
+    odd.mkdir()
+    for path, text in notes.items():
+        (odd / path).write_text(text, encoding="utf-8")
+    (odd / "gone.md").write_text("# Gone\n\nApples.\n", encoding="utf-8")
+    with on_disk(tmp_path, odd) as library:
+        library.index()
+        (odd / "gone.md").unlink()
+        if not notes:
+            (odd / "private.md").write_text("#private\n", encoding="utf-8")
+        library.index()
+        with publishing(library, url) as builder:
+            builder.look()
+        with in_database(url, tmp_path) as served:
+            for text in ("apples", "x" * 4000, "y" * 100, "tag:x", "zz"):
+                assert told(served.query(text)) == told(library.query(text))
+
+
+def test_a_name_is_published_from_one_place(builder: Publishing, url: str, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "shed"
+    other.mkdir(parents=True)
+    (other / "rake.md").write_text("# Rake\n", encoding="utf-8")
+    with on_disk(tmp_path / "elsewhere", other) as library:
+        library.index()
+        with publishing(library, url) as stranger, pytest.raises(EngineError, match="Another folder is published as 'shed'"):
+            stranger.look()
+        assert forget_folder(url, "shed")
+        with publishing(library, url) as stranger:
+            assert [each.name for each in stranger.look()] == ["shed"]
+
+
+def test_news_of_published_notes_are_told_to_who_follows(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:
+    with in_database(url, tmp_path) as served:
+        news = served.news()
+        assert news.look() == {}
+        (tmp_path / "shed" / "tools.md").write_text("# Tools\n\nA rake.\n", encoding="utf-8")
+        (tmp_path / "garden" / "new.md").write_text("# New\n", encoding="utf-8")
+        disk.index()
+        builder.look()
+        found = news.look()
+        assert (found["shed"].changed, found["garden"].added, news.look()) == (("tools.md",), ("new.md",), {})
+
+
+def test_a_folder_that_is_gone_takes_no_answer_from_the_others(builder: Publishing, url: str, tmp_path: Path) -> None:
+    with in_database(url, tmp_path) as served:
+        assert (served.indexed, served.is_answering) == (True, True)
+        forget_folder(url, "shed")
+        assert {each.folder for each in served.query("apples").passages} == {"garden"}
+        assert (served.indexed, served.is_answering, served.query("spade", folder=["shed"]).passages) == (False, False, ())

@@ -101,16 +101,16 @@ def configured(place: Path) -> Any:
 
 
 @contextmanager
-def on_disk(place: Path, *roots: Path) -> Iterator[Library]:
+def on_disk(place: Path, *roots: Path, dimensions: int = 64) -> Iterator[Library]:
     """Open folders with an index on the disk, with the fake model."""
-    with Library.open(list(roots), index=place / "index", config=configured(place), embedder=FakeEmbedder()) as library:
+    with Library.open(list(roots), index=place / "index", config=configured(place), embedder=FakeEmbedder(dimensions)) as library:
         yield library
 
 
 @contextmanager
-def in_database(url: str, place: Path, *names: str | Path) -> Iterator[Library]:
+def in_database(url: str, place: Path, *names: str | Path, dimensions: int = 64) -> Iterator[Library]:
     """Open published folders, with the same model."""
-    with Library.open(list(names), index=place / "index", config=configured(place), embedder=FakeEmbedder(), engine=url) as library:
+    with Library.open(list(names), index=place / "index", config=configured(place), embedder=FakeEmbedder(dimensions), engine=url) as library:
         yield library
 
 

@@ -162,10 +162,17 @@ class Library:
             from thumbindex.library.engine import open_published_folders
 
             published, folders = open_published_folders(engine, config, folders)
-        own = find_folders(config, folders, directory) if folders or not engine else ()
-        found = [opened_folder(name, root, directory, config) for name, root in own]
-        configs = [*(each.config for each in found), *(reader.folder.config for reader in published)]
-        return cls(found, configs[0] if len(configs) == 1 else config, embedder, reranker, wait_for_models, published)
+        try:
+            own = find_folders(config, folders, directory) if folders or not engine else ()
+            found = [opened_folder(name, root, directory, config) for name, root in own]
+            if twice := {each.name for each in found} & {reader.folder.name for reader in published}:
+                raise UsageError(f"There are two folders {min(twice)!r}, one here and one that is published: give the one here another name.")
+            configs = [*(each.config for each in found), *(reader.folder.config for reader in published)]
+            return cls(found, configs[0] if len(configs) == 1 else config, embedder, reranker, wait_for_models, published)
+        except BaseException:
+            for reader in published:
+                reader.close()
+            raise
 
     @classmethod
     def everywhere(cls, *, index: str | Path | None = None, config: Config | None = None, only: Sequence[str | Path] = ()) -> Library:
@@ -208,7 +215,13 @@ class Library:
     @property
     def indexed(self) -> bool:
         """Tell whether every folder has words to search."""
-        return all(reader.indexed for reader in self._readers)
+        with self.moment():
+            return all(reader.indexed for reader in self._readers)
+
+    @property
+    def is_answering(self) -> bool:
+        """Tell whether every folder has words to search, as far as that is known without waiting for a database."""
+        return all(reader.is_answering for reader in self._readers)
 
     # -------------------------------------------------------------- models
 
@@ -410,11 +423,11 @@ class Library:
 
     def browse(self, arrange: Callable[[Iterable[Document]], Iterable[Document]], *, folder: str | None = None) -> Iterator[OutlineEntry]:
         """Yield documents, which come by folder and path, as they are arranged; the files of few more are looked at than are taken."""
-        found = browse_documents(arrange, self._within(folder))
-        if not any(reader.is_published for reader in self._readers):
-            return found
+        readers = self._within(folder)
+        if not any(reader.is_published for reader in readers):
+            return browse_documents(arrange, readers)
         with self.moment():
-            return iter(list(islice(found, MOST_BROWSED)))
+            return iter(list(islice(browse_documents(arrange, readers), MOST_BROWSED)))
 
     @at_one_moment
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
@@ -705,7 +718,7 @@ class Library:
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes; the notes are not touched. Raises IndexBusyError where another process is writing."""
         own = [reader for reader in self._readers if not reader.is_published]
-        gone = tuple(status for status in map(status_of, own) if Path(status.location).is_dir())
+        gone = tuple(status for status in [status_of(reader) for reader in own] if Path(status.location).is_dir())
         for reader in own:
             reader.close()
             delete_index(reader.folder.places)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from platform import node
 from typing import Any
 
 from thumbindex.config import with_tuned
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
-from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
+from thumbindex.errors import ConfigError, EngineError, UnknownFolderError, UsageError
 from thumbindex.index.files import Places
 from thumbindex.index.postgres.database import Engine, Session
 from thumbindex.index.postgres.ids import FolderState
@@ -31,6 +32,7 @@ from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.model import Problem, Section
 from thumbindex.ports import Snapshot
 from thumbindex.settings import Config
+from thumbindex.text import text_digest
 
 BEAT_SECONDS = 1.0
 """How often a builder says that what it published is what there is."""
@@ -50,6 +52,7 @@ class PublishedFolders:
         self._exact = exact
         self._kept: dict[int, Kept] = {}
         self._states: list[FolderState] = []
+        self._is_up = True
         self._here = threading.local()  # the session of the question that this thread answers
         self._guard = threading.Lock()
 
@@ -59,40 +62,54 @@ class PublishedFolders:
         if getattr(self._here, "session", None) is not None:
             yield
             return
-        with self.engine.question() as session:
-            self._here.session, self._here.opened = session, {}
+        with ExitStack() as stack:
+            try:
+                session = stack.enter_context(self.engine.question())
+            except EngineError:
+                self._is_up = False
+                raise
+            self._is_up, self._here.session, self._here.opened = True, session, {}
             try:
                 yield
             finally:
-                self._here.session = None
+                self._here.session = self._here.opened = None
+
+    def is_there(self, name: str) -> bool:
+        """Tell whether a folder was published, and the database to be had, when that was asked last."""
+        return self._is_up and any(state.name == name for state in self._states)
 
     def states(self) -> list[FolderState]:
         """Return what is published, as of this moment."""
         with self.moment():
             opened: dict[Any, Any] = self._here.opened
             if "states" not in opened:
-                opened["states"] = read_folders(self._session, self._states)
+                opened["states"] = read_folders(self.session, self._states)
                 with self._guard:
                     self._states = opened["states"]
+                    there = {state.folder for state in self._states}
+                    self._kept = {folder: kept for folder, kept in self._kept.items() if folder in there}
             found: list[FolderState] = opened["states"]
             return found
 
     def open(self, name: str) -> PublishedIndex:
         """Open a folder as of this moment. Raises UnknownFolderError where it is not published any more."""
-        opened: dict[Any, Any] = self._here.opened
+        session, opened = self.session, self._here.opened
         if name not in opened:
             state = next((each for each in self.states() if each.name == name), None)
             if state is None:
                 raise UnknownFolderError(f"The folder {name} is not published to {self.engine.where} any more.")
             with self._guard:
                 kept = self._kept.setdefault(state.folder, Kept(state.folder))
-            opened[name] = open_published(self._session, state, kept, self._exact)
+            opened[name] = open_published(session, state, kept, self._exact)
         found: PublishedIndex = opened[name]
         return found
 
     @property
-    def _session(self) -> Session:
-        session: Session = self._here.session
+    def session(self) -> Session:
+        """The session of this moment."""
+        session: Session | None = getattr(self._here, "session", None)
+        if session is None:
+            raise RuntimeError("A published folder is read outside of a moment: see Library.moment.")
         return session
 
     def close(self) -> None:
@@ -111,8 +128,13 @@ class PublishedReader(Reader):
 
     @property
     def indexed(self) -> bool:
-        """Tell whether there are words to search: what is published has them."""
-        return True
+        """Tell whether the folder is published at this moment: then there are words to search."""
+        return any(state.name == self.folder.name for state in self.folders.states())
+
+    @property
+    def is_answering(self) -> bool:
+        """Tell whether the folder was there when the database was asked last; it is not asked now."""
+        return self.folders.is_there(self.folder.name)
 
     @property
     def store(self) -> PublishedStore:  # type: ignore[override]  # the part of a store that those ask who only read
@@ -137,10 +159,10 @@ class PublishedReader(Reader):
         return self.folders.engine.where
 
     def confirmed(self) -> tuple[float, float]:
-        """Return the database's time, and when the folder was published or confirmed last; asked anew, outside of any moment."""
-        with self.folders.engine.question() as session:
-            sql = "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM folders WHERE is_current AND name = %s"
-            ((now, published),) = session.fetch(sql, (self.folder.name,)) or ((0.0, 0.0),)
+        """Return the database's time, and when the folder was published or confirmed last, as of this moment."""
+        sql = "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM folders WHERE is_current AND name = %s"
+        with self.moment():
+            ((now, published),) = self.folders.session.fetch(sql, (self.folder.name,)) or ((0.0, 0.0),)
             return float(now), float(published)
 
     def published_text(self, path: str) -> str | None:
@@ -170,10 +192,13 @@ def open_published_folders(url: str, config: Config, names: Sequence[str | Path]
     """
     folders = PublishedFolders(url)
     try:
-        return _opened_by_name(folders, config, names)
+        readers, others = _opened_by_name(folders, config, names)
     except BaseException:
         folders.close()
         raise
+    if not readers:
+        folders.close()
+    return readers, others
 
 
 def _opened_by_name(folders: PublishedFolders, config: Config, names: Sequence[str | Path]) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
@@ -282,6 +307,7 @@ class _PublishedFolder:
             if self._store is not None:
                 self._store.close()
             self._store, self._identity, self._opened = Store(places.store, read_only=True), identity, None
+            self._publisher.forget()  # a backup may have been put back
         return self._store
 
     def _facts(self) -> Mapping[str, Any]:
@@ -290,7 +316,8 @@ class _PublishedFolder:
             tuned = read_tuned(folder.places)
         except ConfigError:
             tuned = None
-        return {"tuned": dict(tuned.settings) if tuned else {}, "about": folder.config.about.get(folder.name, "")}
+        about = folder.config.about.get(folder.name, "")
+        return {"tuned": dict(tuned.settings) if tuned else {}, "about": about, "origin": text_digest(f"{node()} {folder.root}")}
 
     def _text(self, path: str) -> str | None:
         """Return a note's text where its file is still the one that was indexed, and may be shown."""
@@ -303,7 +330,9 @@ class _PublishedFolder:
 
     def _beat(self) -> None:
         if time.monotonic() >= self._beat_at:
-            self._publisher.beat()
+            if not self._publisher.beat():  # somebody has forgotten the folder: it is published anew
+                self._publisher.forget()
+                self._opened = None
             self._beat_at = time.monotonic() + BEAT_SECONDS
 
     def close(self) -> None:
@@ -332,5 +361,5 @@ def forget_folder(url: str, name: str) -> bool:
         with engine.question() as session:
             numbers = [number for (number,) in session.fetch("SELECT folder FROM folders WHERE name = %s", (name,))]
         for number in numbers:
-            drop_folder(engine, number)
+            drop_folder(engine, number, name)
     return bool(numbers)

@@ -129,11 +129,12 @@ class _PublishedNews:
 
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
-        store = self._reader.store
-        if store.generation == self._generation:
-            return Changes()
-        before, after = self._digests, {path: state.digest for path, state in store.manifest().items()}
-        is_first, self._generation, self._digests = self._generation is None, store.generation, after
+        with self._reader.moment():
+            if not self._reader.indexed or self._reader.store.generation == self._generation:
+                return Changes()
+            store = self._reader.store
+            before, after = self._digests, {path: state.digest for path, state in store.manifest().items()}
+            is_first, self._generation, self._digests = self._generation is None, store.generation, after
         if is_first:
             return Changes()
         both = before.keys() & after.keys()

@@ -122,6 +122,11 @@ class Reader:
         """Return the same of a folder whose index lies on this machine."""
         return self._newest(self._patience)
 
+    @property
+    def is_answering(self) -> bool:
+        """Tell whether there are words to search, as far as that is known without waiting."""
+        return self.indexed
+
     def moment(self) -> AbstractContextManager[None]:
         """Have what is read meanwhile be of one moment."""
         return nullcontext()

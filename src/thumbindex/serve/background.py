@@ -388,7 +388,7 @@ class Background:
     def is_ready(self) -> bool:
         """Tell whether the library is open and every folder has words to search."""
         library = self.library_if_open()
-        return library is not None and library.indexed
+        return library is not None and library.is_answering
 
     def library_if_open(self) -> Library | None:
         """Return the library; None where it is not open (yet)."""

@@ -74,6 +74,8 @@ def publish(
 ) -> int:
     """Index folders on this machine and publish what has changed: servers see all of a generation, or the one before."""
     url, here = database_of(opening), replace(opening, engine=None)
+    if not (opening.folder or opening.load().folders):
+        raise UsageError("Which folders are meant? Name them by --folder, or as [[folders]] in your configuration.")
     from thumbindex.library.engine import publish_folders
 
     with open_for(ctx, here) as library:

@@ -8,9 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from fnmatch import translate
-from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -18,8 +17,9 @@ import numpy as np
 from thumbindex.index.filters import by_form, meets, nearest, place_names, tag_names
 from thumbindex.index.postgres.database import Row
 from thumbindex.index.postgres.ids import ORDINAL_BITS, Rows, as_rows, ordinal_of, place_of
+from thumbindex.index.postgres.selection import LISTED_AT_ONCE, NO_ROWS, RowSelection, once, owners, rows_of_documents, selection_of
 from thumbindex.index.postgres.store import read_chunk
-from thumbindex.index.postgres.view import FolderView, Known, read_document
+from thumbindex.index.postgres.view import FolderView, Known, looked_up, read_document, stored
 from thumbindex.model import (
     Abbreviation,
     Chunk,
@@ -32,178 +32,14 @@ from thumbindex.model import (
     Place,
     Section,
 )
-from thumbindex.ports import Days, Mask, Selection
+from thumbindex.ports import Days, Selection
 from thumbindex.text import fold, fold_line, words
 
-LISTED_AT_ONCE, BEARING_AT_ONCE = 1_000, 50
-"""Documents of a page: of those that are all gone through, and of those of which the first that may be shown is enough."""
+BEARING_AT_ONCE = 50
+"""Documents of a page of those of which the first that may be shown is enough."""
 
 MOST_SELECTIONS, MOST_ROWS = 64, 4_000_000
 """Selections of a generation that are kept, and how many rows they may have together: 32 MB."""
-
-NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
-
-_T = TypeVar("_T")
-
-
-def once(view: FolderView, key: str, make: Callable[[], _T]) -> _T:
-    """Return what is made once a generation."""
-    if key in view.recent.made:
-        found: _T = view.recent.made[key]
-        return found
-    made = view.recent.made[key] = make()
-    return made
-
-
-# ------------------------------------------------------------------ rows and the documents that they are of
-
-
-class Owners(NamedTuple):
-    """The documents that rows of chunks are of: their row ids, ascending, their places and how many chunks they have; and whose each row is."""
-
-    documents: Rows
-    places: Rows
-    sizes: Rows
-    rows: Rows  # of chunks, ascending: those that are there
-    of: Rows  # shape (rows,): positions in `documents`
-
-    @property
-    def counts(self) -> Rows:
-        """How many of the rows each document has."""
-        return np.bincount(self.of, minlength=len(self.documents))
-
-    @property
-    def ids(self) -> Rows:
-        """The chunks' ids, in the order of the rows."""
-        return (self.places[self.of] << ORDINAL_BITS) | (self.rows - self.documents[self.of] - 1)
-
-
-def owners(view: FolderView, rows: Rows) -> Owners:
-    """Look up whose these rows are. Between the chunks of two documents is a row that is no chunk's, so that one look-up a run is enough."""
-    sql = (
-        "SELECT DISTINCT d.id, d.place, d.chunks FROM (SELECT %s::int AS folder) f CROSS JOIN unnest(%s::bigint[]) AS first (id) CROSS JOIN LATERAL"
-        " (SELECT id, place, chunks FROM documents WHERE folder = f.folder AND id < first.id ORDER BY id DESC LIMIT 1) d ORDER BY d.id"
-    )
-    found = view.fetch(sql, rows[np.diff(rows, prepend=-2) != 1].tolist()) if len(rows) else []
-    documents, places, sizes = (np.array(column, dtype=np.int64) for column in (zip(*found, strict=True) if found else ((), (), ())))
-    of = np.searchsorted(documents, rows) - 1
-    there = of >= 0
-    there[there] = rows[there] <= (documents + sizes)[of[there]]
-    return Owners(documents, places, sizes, rows[there], of[there])
-
-
-def ids_by_row(view: FolderView, rows: Rows) -> dict[int, ChunkId]:
-    """Return the ids of chunks by their rows, ascending; those that are gone are missing."""
-    found = owners(view, rows)
-    return {row: ChunkId(n) for row, n in zip(found.rows.tolist(), found.ids.tolist(), strict=True)}
-
-
-def rows_of_documents(documents: Rows, sizes: Rows) -> Rows:
-    """Return the rows of all chunks of documents, ascending."""
-    order = np.argsort(documents)
-    documents, sizes = documents[order], sizes[order]
-    before = np.cumsum(sizes) - sizes
-    rows: Rows = np.arange(int(sizes.sum())) + np.repeat(documents + 1 - before, sizes)
-    return rows
-
-
-def _is_among(rows: Rows, sorted_rows: Rows) -> Mask:
-    """Tell which rows are among those that are sorted."""
-    if not len(sorted_rows):
-        return np.zeros(len(rows), dtype=np.bool_)
-    at = np.minimum(np.searchsorted(sorted_rows, rows), len(sorted_rows) - 1)
-    return np.asarray(sorted_rows[at] == rows, dtype=np.bool_)
-
-
-class RowSelection(Selection):
-    """Selection by the chunks' rows, ascending; with `but`, of all that are not among these."""
-
-    def __init__(self, view: FolderView, rows: Rows, but: bool = False) -> None:
-        self.view, self.rows, self.but = view, rows, but
-
-    def __len__(self) -> int:
-        """Count the chunks."""
-        return self.view.state.chunks - len(self.rows) if self.but else len(self.rows)
-
-    def among(self, chunks: Sequence[ChunkId]) -> Mask:
-        """Tell which of these chunks it has."""
-        if not len(self.rows):
-            return np.full(len(chunks), self.but, dtype=np.bool_)
-        rows = self.view.rows_of(chunks)
-        found: Mask = (_is_among(rows, self.rows) != self.but) & (rows >= 0)
-        return found
-
-    def first(self, most: int) -> Sequence[ChunkId]:
-        """Return the first chunks, ascending, at most so many."""
-        if self.but:
-            return self._first_but(most)
-        return [ChunkId(n) for n in np.sort(self.owners.ids)[: max(most, 0)].tolist()]
-
-    def _first_but(self, most: int) -> list[ChunkId]:
-        sql = "SELECT place, id, chunks FROM documents WHERE folder = %s AND place > %s AND chunks > 0 ORDER BY place LIMIT %s"
-        found: list[ChunkId] = []
-        place, page = -1, min(LISTED_AT_ONCE, max(most, 0))
-        while len(found) < most and (rows := self.view.fetch(sql, place, page)):
-            for place, document, size in rows:
-                found += [ChunkId(place << ORDINAL_BITS | n) for n in self.left_in(document, size).tolist()]
-        return found[: max(most, 0)]
-
-    def left_in(self, document: int, size: int) -> Rows:
-        """Return which chunks it has of a document that has so many: their places in it, ascending."""
-        first, last = np.searchsorted(self.rows, [document + 1, document + 1 + size])
-        named: Rows = self.rows[first:last] - document - 1
-        found: Rows = np.setdiff1d(np.arange(size), named, assume_unique=True) if self.but else named
-        return found
-
-    @cached_property
-    def owners(self) -> Owners:
-        """Whose its rows are; with `but`, whose those are that it has not."""
-        return owners(self.view, self.rows)
-
-    @property
-    def whole(self) -> Rows:
-        """The documents, by row, all of whose chunks are among its rows."""
-        found: Rows = self.owners.documents[self.owners.counts == self.owners.sizes]
-        return found
-
-    def of_documents(self) -> RowSelection:
-        """Return all chunks of each document of which it has one."""
-        found = self.owners
-        meant = found.counts == found.sizes if self.but else np.ones(len(found.documents), dtype=np.bool_)
-        return self._made(rows_of_documents(found.documents[meant], found.sizes[meant]), self.but)
-
-    def __and__(self, other: Selection) -> RowSelection:
-        """Return what both have."""
-        yours = selection_of(other)
-        if self.but and yours.but:
-            return self._made(np.union1d(self.rows, yours.rows), True)
-        if self.but or yours.but:
-            few, left_out = (yours, self) if self.but else (self, yours)
-            return self._made(few.rows[~_is_among(few.rows, left_out.rows)], False)
-        return self._made(np.intersect1d(self.rows, yours.rows, assume_unique=True), False)
-
-    def __or__(self, other: Selection) -> RowSelection:
-        """Return what either has."""
-        return (self._rest() - other)._rest()
-
-    def __sub__(self, other: Selection) -> RowSelection:
-        """Return what the other has not."""
-        return self & selection_of(other)._rest()
-
-    def _rest(self) -> RowSelection:
-        """Return all that it has not."""
-        return self._made(self.rows, not self.but)
-
-    def _made(self, rows: Rows, but: bool) -> RowSelection:
-        return RowSelection(self.view, rows, but)
-
-
-def selection_of(selection: Selection) -> RowSelection:
-    """Return a selection of a published folder as what it is. Raises TypeError for one of another kind of index."""
-    if not isinstance(selection, RowSelection):
-        raise TypeError(f"{selection!r} is a selection of another kind of index.")
-    return selection
-
 
 # ------------------------------------------------------------------ what filters ask
 
@@ -218,11 +54,11 @@ class _Asked(NamedTuple):
 
 def _asked(condition: Condition) -> _Asked:
     """Return what a condition asks, as `FilterIndex.meeting` reads it; whether it excludes what meets it is not asked."""
-    wanted = _stored(fold_line(condition.value))
     if condition.field == "tag":
-        return _Asked("tags @> ARRAY[%s]::text[]", (wanted,))
+        return _Asked("tags @> ARRAY[%s]::text[]", (looked_up(fold_line(condition.value)),))
+    wanted = stored(fold_line(condition.value))
     if condition.field == "title":
-        return _Asked("strpos(titles, %s) > 0", (_stored(f" {' '.join(words(condition.value))} "),))
+        return _Asked("strpos(titles, %s) > 0", (stored(f" {' '.join(words(condition.value))} "),))
     wanted, where = wanted.replace("\\", "/"), "split_part(folded, '/', -1)" if condition.field == "file" else "folded"
     if "*" not in wanted:
         return _Asked(f"strpos({where}, %s) > 0", (wanted.removeprefix("./"),))
@@ -247,11 +83,6 @@ def _path_like(glob: str) -> str:
         return "%"
     parts = ["%" if name == "**" else f"{_like(_UNSURE.sub('*', name))}/" for name in glob.split("/") if name]
     return f"{''.join(parts).removesuffix('/')}%"
-
-
-def _stored(text: str) -> str:
-    """Return a text as PostgreSQL can be asked for it: neither a NUL nor half a character."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 # ------------------------------------------------------------------ the catalog
@@ -303,7 +134,7 @@ class PostgresCatalog:
 
     def at(self, path: str) -> DocumentId | None:
         """Return the document at a path."""
-        rows = self._view.fetch("SELECT place FROM documents WHERE folder = %s AND path = %s", _stored(path))
+        rows = self._view.fetch("SELECT place FROM documents WHERE folder = %s AND path = %s", stored(path))
         return DocumentId(rows[0][0]) if rows else None
 
     def every_path(self) -> Iterator[tuple[DocumentId, str]]:
@@ -415,17 +246,17 @@ class PostgresCatalog:
         if filters.folder and self._folder not in filters.folder:
             return RowSelection(self._view, NO_ROWS)
         hidden = (path for folder, path in filters.hidden if folder == self._folder)
-        left_out = [_stored(path) for path in (*filters.without, *hidden)]
+        left_out = [stored(path) for path in (*filters.without, *hidden)]
         chosen = self._passing(filters)
         return chosen - self._chunks_of(_Asked("path = ANY(%s)", (left_out,))) if left_out else chosen
 
     def _passing(self, filters: Filters) -> RowSelection:
         """Return the chunks of the documents that pass path globs (any), tags (all) and the dates."""
-        asked = [_Asked("tags @> ARRAY[%s]::text[]", (_stored(fold(tag.lstrip("#"))),)) for tag in filters.tag]
+        asked = [_Asked("tags @> ARRAY[%s]::text[]", (looked_up(fold(tag.lstrip("#"))),)) for tag in filters.tag]
         asked += [_Asked(f"day {sign} %s", (day,)) for sign, day in ((">=", filters.since), ("<=", filters.until)) if day is not None]
         if filters.path:
             likely = " OR ".join(["path LIKE %s"] * len(filters.path))
-            asked.append(_Asked(f"({likely})", tuple(_stored(_path_like(glob)) for glob in filters.path)))
+            asked.append(_Asked(f"({likely})", tuple(stored(_path_like(glob)) for glob in filters.path)))
         if not asked:
             return self.everything()
         is_met = (lambda path: any(meets(glob, path) for glob in filters.path)) if filters.path else None
@@ -446,7 +277,7 @@ class PostgresCatalog:
 
     def is_met(self, condition: Condition, hidden: Collection[tuple[str, str]] = ()) -> bool:
         """Tell whether a document meets a condition that is none of the hidden ones, with chunks or without."""
-        asked, left_out = _asked(condition), [_stored(path) for folder, path in hidden if folder == self._folder]
+        asked, left_out = _asked(condition), [stored(path) for folder, path in hidden if folder == self._folder]
         sql = f"SELECT folded FROM documents WHERE folder = %s AND {asked.sql} AND NOT (path = ANY(%s)){'' if asked.is_met else ' LIMIT 1'}"
         return any(asked.is_met is None or asked.is_met(folded) for (folded,) in self._view.fetch(sql, *asked.parameters, left_out))
 
@@ -502,27 +333,28 @@ class PostgresCatalog:
 
     def bearing(self, field: FilterField, name: str) -> Iterator[Document]:
         """Yield the documents that a name which comes near was taken from."""
-        asked = _Asked("path = %s", (_stored(name),))
+        asked = _Asked("path = %s", (stored(name),))
         if field == "tag":
-            asked = _Asked("tags @> ARRAY[%s]::text[]", (_stored(fold_line(name)),))
+            asked = _Asked("tags @> ARRAY[%s]::text[]", (looked_up(fold_line(name)),))
         elif name.endswith("/"):
-            asked = _Asked("starts_with(path, %s)", (_stored(name),))
+            asked = _Asked("starts_with(path, %s)", (stored(name),))
         return (document for _, document in self._listed(BEARING_AT_ONCE, f" AND {asked.sql}", *asked.parameters))
 
     def named(self, letters: str, longest: int) -> Sequence[DocumentId]:
         """Return the documents with a name of these letters."""
         sql = "SELECT place, names, lengths FROM documents WHERE folder = %s AND names @> ARRAY[%s]::text[] ORDER BY place"
-        found = self._view.fetch(sql, _stored(letters))
+        key = looked_up(letters)
+        found = self._view.fetch(sql, key)
         return [
             DocumentId(place)
             for place, names, lengths in found
-            if any(name == letters and length <= longest for name, length in zip(names, lengths, strict=True))
+            if any(name == key and length <= longest for name, length in zip(names, lengths, strict=True))
         ]
 
     def defined(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:
         """Return the abbreviations with one of these forms, and how many documents define each."""
         sql = "SELECT short, long, count(*) FROM abbreviations WHERE folder = %s AND (short = ANY(%s) OR key = ANY(%s)) GROUP BY short, long"
-        asked = sorted(map(_stored, forms))
+        asked = sorted(map(stored, forms))
         return {Abbreviation(short, long): count for short, long, count in self._view.fetch(sql, asked, asked)} if asked else {}
 
     # -------------------------------------------------------------- days

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import struct
 import threading
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.errors import EngineError, IndexBusyError, IndexTooNewError
+from thumbindex.errors import EngineError, IndexBusyError, IndexTooNewError, StorageError
 from thumbindex.text import without_password
 
 try:
@@ -36,6 +37,9 @@ MOST_CONNECTIONS = 8
 CONNECT_SECONDS = 10
 """How long a connection is waited for."""
 
+AGAIN_SECONDS = 1.0
+"""How long the next one is waited for where the last one did not come: whoever asks hears of it at once."""
+
 QUESTION_SECONDS = 30
 """The longest that one statement of a question may take."""
 
@@ -44,6 +48,9 @@ LOCK_CLASS = 0x7468756D
 
 Halves = npt.NDArray[np.float16]
 Row = tuple[Any, ...]
+
+
+logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what it says of each try, an EngineError says once
 
 
 class Half:
@@ -73,12 +80,10 @@ class Session:
     def __init__(self, connection: psycopg.Connection[Any], where: str) -> None:
         self._connection, self._where = connection, where
         self._lock = threading.Lock()
-        self.statements = 0
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query; `%s` stands for a parameter."""
         with self._lock, translated(self._where):
-            self.statements += 1
             return self._connection.execute(sql.encode(), parameters, binary=True).fetchall()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
@@ -89,12 +94,12 @@ class Session:
     def copy(self, table: str, columns: Sequence[str], types: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
         """Add rows by COPY, of these columns and their types; return how many."""
         count = 0
-        with self._lock, translated(self._where), self._connection.cursor() as cursor:
-            with cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)".encode()) as copy:
-                copy.set_types(types)
-                for row in rows:
-                    copy.write_row(row)
-                    count += 1
+        sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
+        with self._lock, translated(self._where), self._connection.cursor() as cursor, cursor.copy(sql.encode()) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+                count += 1
         return count
 
 
@@ -107,6 +112,7 @@ class Engine:
         self.url = url
         self.where = place_of(url)
         self._pool: ConnectionPool | None = None
+        self._is_down = False  # the last connection that was asked for did not come
         self._guard = threading.Lock()
 
     def close(self) -> None:
@@ -153,8 +159,22 @@ class Engine:
                 if self._pool is None:
                     self._pool = self._opened()
                 pool = self._pool
-            with pool.connection(timeout=CONNECT_SECONDS) as connection:
+            with self._taken(pool) as connection:
                 yield connection
+
+    @contextmanager
+    def _taken(self, pool: ConnectionPool) -> Iterator[psycopg.Connection[Any]]:
+        """Take a connection of the pool, and give it back."""
+        try:
+            connection = pool.getconn(timeout=AGAIN_SECONDS if self._is_down else CONNECT_SECONDS)
+        except (psycopg.Error, PoolTimeout):
+            self._is_down = True
+            raise
+        self._is_down = False
+        try:
+            yield connection
+        finally:
+            pool.putconn(connection)
 
     def _opened(self) -> ConnectionPool:
         # one connection first: the pool would only say that it waited, not for what
@@ -163,7 +183,7 @@ class Engine:
             self.url,
             min_size=1,
             max_size=MOST_CONNECTIONS,
-            kwargs={"autocommit": True, "connect_timeout": CONNECT_SECONDS},
+            kwargs={"autocommit": True, "connect_timeout": CONNECT_SECONDS, "application_name": "thumbindex"},
             configure=_configured,
             check=ConnectionPool.check_connection,
             open=True,
@@ -197,6 +217,8 @@ class Engine:
         if found > VERSION:
             self.check()
         if found < VERSION:
+            if not found:
+                self._refuse_others()
             tables = resources.files("thumbindex.index.postgres").joinpath(self.schema).read_text(encoding="utf-8")
             with self.change(lock=0) as session:
                 session.execute("CREATE EXTENSION IF NOT EXISTS vector")
@@ -205,6 +227,14 @@ class Engine:
                 session.execute("INSERT INTO facts VALUES ('schema', %s)", (str(VERSION),))
             self.close()  # connections learn the type of vectors when they are made
         return found
+
+    def _refuse_others(self) -> None:
+        """Raise EngineError where somebody else's tables have our names."""
+        with self._connection() as connection, translated(self.where):
+            names = ["documents", "chunks", "words", "links", "folders", "vectors", "segments", "postings"]
+            row = connection.execute(b"SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL LIMIT 1", (names,)).fetchone()
+        if row:
+            raise EngineError(f"{self.where} holds a table {row[0]!r} that is not thumbindex's: give it a database of its own.")
 
 
 def without_remarks(sql: str) -> str:
@@ -249,7 +279,7 @@ def translated(where: str) -> Iterator[None]:
         raise translation(error, where) from error
 
 
-def translation(error: Exception, where: str) -> EngineError:
+def translation(error: Exception, where: str) -> StorageError:
     """Return the sentence for an error: what happened, where, and what to do."""
     said = without_password(" ".join(str(error).split()))
     if isinstance(error, pg.QueryCanceled):
@@ -260,6 +290,10 @@ def translation(error: Exception, where: str) -> EngineError:
         return EngineError(f"The role that {where} is asked with may not do this ({said}): give it the rights in docs/scale.md, or use another role.")
     if isinstance(error, pg.DiskFull):
         return EngineError(f"The disk of {where} is full: free some space there; what was published before is as it was.")
+    if isinstance(error, pg.LockNotAvailable):
+        return IndexBusyError(f"{where} is busy: others use what is to be changed; try again in a moment.")
+    if isinstance(error, pg.ProgramLimitExceeded):
+        return EngineError(f"{where} cannot hold something that long ({said}): leave the note out with corpus.exclude.")
     if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn)):
         return EngineError(f"{where} holds no index of thumbindex, or one of another version ({said}): see `thumbindex doctor --engine URL`.")
     if isinstance(error, (psycopg.OperationalError, PoolTimeout)):

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from thumbindex.index.postgres.catalog import RowSelection, ids_by_row, once, repeated_rows
+from thumbindex.index.postgres.catalog import repeated_rows
 from thumbindex.index.postgres.ids import as_rows
+from thumbindex.index.postgres.selection import RowSelection, ids_by_row, once
 from thumbindex.index.postgres.view import FolderView
 from thumbindex.model import ChunkId, Verdict
 from thumbindex.ports import Duplicates, Salience, Selection

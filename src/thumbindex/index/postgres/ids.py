@@ -51,6 +51,7 @@ class FolderState:
     generation: int
     published: float  # seconds since the epoch
     facts: Mapping[str, Any] = field(default_factory=dict)
+    mark: str = ""  # digest of the facts
 
     @property
     def chunks(self) -> int:

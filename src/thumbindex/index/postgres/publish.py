@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
@@ -12,22 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.errors import EngineError
-from thumbindex.index.analysis import CHUNK_FIELDS
-from thumbindex.index.catalog import StoreCatalog, positions_of
+from thumbindex.errors import EngineError, IndexBusyError
+from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.names import name_rows
 from thumbindex.index.postgres.database import Engine, Half, Session
 from thumbindex.index.postgres.ids import MOST_CHUNKS, Rows
+from thumbindex.index.postgres.postings import SegmentLengths, segment_rows
 from thumbindex.index.postgres.vectors import EXACT
-from thumbindex.index.postgres.view import document_record
-from thumbindex.index.postgres.words import PublishedRows, segment_rows
+from thumbindex.index.postgres.view import document_record, is_stored, looked_up, stored
 from thumbindex.index.segments import FIELDS
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.store import Store
 from thumbindex.index.words import WhooshKeywordIndex
 from thumbindex.model import Chunk, Document, DocumentId, Link, Problem, day_modified, day_of
 from thumbindex.ports import DOCUMENT_BITS
-from thumbindex.text import fold, fold_line, form_key, text_digest, words
+from thumbindex.text import fold, fold_line, form_key, one_line, text_digest, words
 
 INCARNATION = "incarnation"
 """The fact of a store that tells it from one that was built anew, and counts rows from the beginning."""
@@ -50,14 +49,23 @@ TABLES = (
 )
 """The tables that have a partition for each folder."""
 
-_OF_DOCUMENT = ("abbreviations", "sections", "chunks", "links", "vectors")
-"""Those of them whose rows go with a document."""
+_OF_DOCUMENT = ("abbreviations", "sections", "chunks", "links")
+"""Those of them whose rows go with a document; vectors do, too."""
 
 SAMPLE = 512
 """Chunks, spread evenly, that are given with the folder: those by which `confidence` sees how near any text is to a question."""
 
-CHANNEL = "thumbindex"
-"""On which a new generation is announced."""
+SWEEP_SECONDS = 300.0
+"""After so long no question runs any more that began before a folder's index was built anew."""
+
+DROP_MILLISECONDS, DROP_TRIES = 200, 20
+"""How long it is tried to drop a table that others use, and how often; what is left goes when a builder tidies."""
+
+ORIGIN = "origin"
+"""The fact that tells from which folder of which machine a name is published."""
+
+LONGEST_WORD, LONGEST_PATH = 500, 2_000
+"""Letters of a word that a misspelt one may be meant for, and bytes of a path: of longer ones an index of PostgreSQL takes none."""
 
 ROOM = 8
 """Into so many parts the room between two documents is cut for the one that comes: notes of days come one after the other, each behind the last."""
@@ -79,7 +87,6 @@ class Published:
     chunks: int
     added: int  # documents
     removed: int
-    statements: int
 
 
 @dataclass(slots=True, eq=False)
@@ -90,17 +97,14 @@ class _There:
     generation: int = -1
     documents: dict[int, int] = field(default_factory=dict)  # place by row
     records: dict[int, Document] = field(default_factory=dict)  # by row; empty where another process published them
-    links: Mapping[int, frozenset[str]] = field(default_factory=dict)  # the paths that each document's links lead to, by row
+    links: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # the paths that each document's links lead to, by row
+    strange: Sequence[int] = ()  # rows at which another document was published than the store has
+    again: Collection[str] = ()  # segments of which documents are there again that were gone
     segments: dict[str, int] = field(default_factory=dict)  # number by Whoosh's name
     vectors: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     problems: tuple[Problem, ...] | None = None
     duplicates: object = None  # the KnownDuplicates that were published
     fingerprint: str = ""
-
-
-def incarnation_of(store: Store) -> str:
-    """Return what tells a store from one that was built anew; empty where it has not been published yet."""
-    return store.meta(INCARNATION)
 
 
 def new_incarnation() -> str:
@@ -125,9 +129,13 @@ class Publisher:
 
         `extra` are further facts for those who read. Raises EngineError, IndexBusyError.
         """
-        incarnation = incarnation_of(store)
+        incarnation = store.meta(INCARNATION)
+        self._begin(incarnation, (extra or {}).get(ORIGIN, ""))
+        before, self._there = self._there, None  # until all is kept nothing is known
         with self._engine.change(lock_of(self._name)) as session:
-            there = self._known(session, incarnation)
+            self._there = before
+            there = self._known(session, incarnation, opened, store)
+            self._there = None
             lengths = SegmentLengths(opened.keyword, opened.catalog)
             facts = {**_facts(opened, store, lengths), **(extra or {})}
             if there.generation == opened.snapshot.generation and self._is_told(session, there, facts):
@@ -140,38 +148,53 @@ class Publisher:
                 (opened.snapshot.generation, json.dumps(facts), there.folder),
             )
             self._make_current(session, there.folder)
-            session.execute("SELECT pg_notify(%s, %s)", (CHANNEL, json.dumps([self._name, opened.snapshot.generation])))
             added, removed = done
             there.generation = opened.snapshot.generation
-            statements = session.statements
         self._there = there
         catalog = opened.catalog
-        return Published(self._name, there.generation, len(catalog.paths), len(catalog), added, removed, statements)
+        return Published(self._name, there.generation, len(catalog.paths), len(catalog), added, removed)
 
-    def beat(self) -> None:
-        """Say that what is published is what there is."""
-        if self._there is not None:
-            with self._engine.change() as session:
-                session.execute("UPDATE folders SET published = now() WHERE folder = %s", (self._there.folder,))
+    def beat(self) -> bool:
+        """Say that what is published is what there is; tell whether that is so: somebody may have forgotten the folder meanwhile."""
+        if self._there is None:
+            return False
+        with self._engine.change() as session:
+            return session.execute("UPDATE folders SET published = now() WHERE folder = %s AND is_current", (self._there.folder,)) > 0
 
     def forget(self) -> None:
         """Know nothing of what is published: after a failure it is read again."""
         self._there = None
 
-    def _known(self, session: Session, incarnation: str) -> _There:
-        found = session.fetch("SELECT folder, generation FROM folders WHERE name = %s AND incarnation = %s", (self._name, incarnation))
-        if not found:
-            ((folder,),) = session.fetch(
-                "INSERT INTO folders (name, incarnation, is_current, generation, published, facts)"
-                " VALUES (%s, %s, false, -1, now(), '{}') RETURNING folder",
-                (self._name, incarnation),
-            )
-            make_partitions(session, folder)
+    def _refuse_another(self, session: Session, origin: str) -> None:
+        """Raise EngineError where the name is that of a folder which is published from another place: its readers would lose it."""
+        for (told,) in session.fetch("SELECT facts FROM folders WHERE name = %s AND is_current", (self._name,)):
+            if json.loads(told).get(ORIGIN, origin) != origin:
+                raise EngineError(
+                    f"Another folder is published as {self._name!r}, of another place or machine: give this one a name of its own"
+                    f" (`thumbindex add DIR --name NAME`), or take that one away first: `thumbindex engine forget {self._name}`."
+                )
+
+    def _known(self, session: Session, incarnation: str, opened: Opened, store: Store) -> _There:
+        sql = "SELECT folder, generation FROM folders WHERE name = %s AND incarnation = %s"
+        ((folder, generation),) = session.fetch(sql, (self._name, incarnation))
+        if generation < 0:
             return _There(folder)
-        folder, generation = found[0]
         if self._there is not None and (self._there.folder, self._there.generation) == (folder, generation):
             return self._there
-        return _read_there(session, folder, generation)
+        return _read_there(session, folder, generation, opened, store)
+
+    def _begin(self, incarnation: str, origin: str) -> None:
+        """Make the partitions of a folder that is new, or was built anew, in a moment: nobody waits while they are filled."""
+        with self._engine.change(lock_of(self._name)) as session:
+            self._refuse_another(session, origin)
+            found = session.fetch("SELECT 1 FROM folders WHERE name = %s AND incarnation = %s", (self._name, incarnation))
+            if not found:
+                ((folder,),) = session.fetch(
+                    "INSERT INTO folders (name, incarnation, is_current, generation, published, facts)"
+                    " VALUES (%s, %s, false, -1, now(), '{}') RETURNING folder",
+                    (self._name, incarnation),
+                )
+                make_partitions(session, folder)
 
     def _is_told(self, session: Session, there: _There, facts: Mapping[str, Any]) -> bool:
         ((told,),) = session.fetch("SELECT facts FROM folders WHERE folder = %s AND generation >= 0", (there.folder,)) or (("{}",),)
@@ -179,20 +202,42 @@ class Publisher:
 
     def _make_current(self, session: Session, folder: int) -> None:
         if session.fetch("SELECT 1 FROM folders WHERE folder = %s AND NOT is_current", (folder,)):
-            session.execute("UPDATE folders SET is_current = false WHERE name = %s AND folder <> %s", (self._name, folder))
+            session.execute("UPDATE folders SET is_current = false, published = now() WHERE name = %s AND folder <> %s", (self._name, folder))
             session.execute("UPDATE folders SET is_current = true WHERE folder = %s", (folder,))
 
 
-def _read_there(session: Session, folder: int, generation: int) -> _There:
-    documents: dict[int, int] = dict(session.fetch("SELECT id, place FROM documents WHERE folder = %s", (folder,)))
-    segments = {name: number for number, name in session.fetch("SELECT segment, name FROM segments WHERE folder = %s", (folder,))}
+def _read_there(session: Session, folder: int, generation: int, opened: Opened, store: Store) -> _There:
+    """Read what is published; what an earlier state of the store had at a row, as a backup that was put back shows, counts as not there."""
+    states = {stored(path): state.digest for path, state in store.manifest().items()}
+    catalog = opened.catalog
+    here = {
+        row: (stored(path), len(catalog.chunk_ids(DocumentId(n))))
+        for n, (row, path) in enumerate(zip(catalog.document_rows.tolist(), catalog.paths, strict=True))
+    }
+    documents, strange = dict[int, int](), list[int]()
+    for row, place, path, size, digest in session.fetch("SELECT id, place, path, chunks, digest FROM documents WHERE folder = %s", (folder,)):
+        documents[row] = place
+        if row in here and (here[row] != (path, size) or states.get(path) != digest):
+            strange.append(row)
+    live = catalog.document_rows
+    rows = session.fetch("SELECT segment, name, gone FROM segments WHERE folder = %s", (folder,))
+    again = {name for _, name, gone in rows if np.isin(np.frombuffer(gone, dtype=np.int64), live).any()}
+    segments = {name: number for number, name, _ in rows}
     vectors = np.array([row for (row,) in session.fetch("SELECT id FROM vectors WHERE folder = %s ORDER BY id", (folder,))], dtype=np.int64)
     ((told,),) = session.fetch("SELECT facts FROM folders WHERE folder = %s", (folder,))
-    links: dict[int, set[str]] = {}
-    for document, path in session.fetch("SELECT document, resolved FROM links WHERE folder = %s AND resolved <> ''", (folder,)):
-        links.setdefault(document, set()).add(path)
-    led = {row: frozenset(paths) for row, paths in links.items()}
-    return _There(folder, generation, documents, links=led, segments=segments, vectors=vectors, fingerprint=json.loads(told).get("fingerprint", ""))
+    sql = "SELECT document, array_agg(resolved ORDER BY ordinal) FROM links WHERE folder = %s AND resolved <> '' GROUP BY document"
+    led = {document: tuple(paths) for document, paths in session.fetch(sql, (folder,))}
+    return _There(
+        folder,
+        generation,
+        documents,
+        strange=strange,
+        again=again,
+        links=led,
+        segments=segments,
+        vectors=vectors,
+        fingerprint=json.loads(told).get("fingerprint", ""),
+    )
 
 
 # ------------------------------------------------------------------ partitions
@@ -205,24 +250,50 @@ def make_partitions(session: Session, folder: int) -> None:
         session.execute(f"ALTER TABLE {table} ATTACH PARTITION {table}_{folder} FOR VALUES IN ({folder})")
 
 
-def drop_folder(engine: Engine, folder: int) -> None:
-    """Delete all that is published of a folder that nobody is to read any more."""
-    with engine.change() as session:
-        session.execute("DELETE FROM folders WHERE folder = %s", (folder,))
-    for table in TABLES:
-        with engine.change() as session:  # a moment's lock a table: a question that runs is waited for, and holds up no more than one
-            session.execute(f"DROP TABLE IF EXISTS {table}_{folder}")
+def drop_folder(engine: Engine, folder: int, name: str, *, is_current: bool = True) -> None:
+    """Delete what is published of a folder; of one that is read only where `is_current`. Raises IndexBusyError where somebody publishes it."""
+    which = "" if is_current else " AND NOT is_current"
+    with engine.change(lock_of(name)) as session:
+        session.execute(f"DELETE FROM folders WHERE folder = %s{which}", (folder,))
+    for _ in range(DROP_TRIES):
+        if not drop_orphans(engine):
+            return
 
 
-def sweep_folders(engine: Engine) -> int:
-    """Delete what was published of stores that were built anew since; return how many there were."""
+def drop_orphans(engine: Engine) -> int:
+    """Delete the partitions of folders that are no more; return how many are left, because somebody reads or writes their tables just now.
+
+    A table that is dropped makes all wait who ask for any partition of its kind: it is tried for a moment, not waited for.
+    """
+    sql = (
+        "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent"
+        " WHERE p.relname = ANY(%s) AND c.relkind = 'r'"
+        " AND NOT EXISTS (SELECT 1 FROM folders f WHERE c.relname = p.relname || '_' || f.folder)"
+    )
+    with engine.question() as session:
+        tables = [name for (name,) in session.fetch(sql, (list(TABLES),))]
+    left = 0
+    for table in tables:
+        try:
+            with engine.change() as session:
+                session.execute(f"SET LOCAL lock_timeout = '{DROP_MILLISECONDS}ms'")
+                session.execute(f"DROP TABLE IF EXISTS {table}")
+        except IndexBusyError:
+            left += 1
+    return left
+
+
+def sweep_folders(engine: Engine, after: float = SWEEP_SECONDS) -> None:
+    """Delete what was published of stores that were built anew since: when no question can be under way any more that began before."""
     with engine.question() as session:
         old = session.fetch(
-            "SELECT folder FROM folders f WHERE NOT is_current AND EXISTS (SELECT 1 FROM folders g WHERE g.name = f.name AND g.is_current)"
+            "SELECT folder, name FROM folders f WHERE NOT is_current AND published <= now() - %s * interval '1 second'"
+            " AND EXISTS (SELECT 1 FROM folders g WHERE g.name = f.name AND g.is_current)",
+            (after,),
         )
-    for (folder,) in old:
-        drop_folder(engine, folder)
-    return len(old)
+    for folder, name in old:
+        drop_folder(engine, folder, name, is_current=False)
+    drop_orphans(engine)
 
 
 def index_vectors(engine: Engine, above: int = EXACT) -> list[int]:
@@ -260,10 +331,11 @@ class _Publication:
     def run(self) -> tuple[int, int]:
         """Bring the database up to the index; return how many documents came and went."""
         there = self._there
-        gone = sorted(there.documents.keys() - self._at.keys())
-        new = [row for row in self._at if row not in there.documents]
+        gone = sorted({*(there.documents.keys() - self._at.keys()), *there.strange})
         self._remove(gone)
-        self._words(gone)
+        new = [row for row in self._at if row not in there.documents]
+        self._words([row for row in gone if row not in self._at])
+        there.strange, there.again = (), ()
         self._add(new)
         self._touch()
         self._links(set(new))
@@ -290,12 +362,15 @@ class _Publication:
             self._execute("DELETE FROM documents WHERE folder = %s AND id = ANY(%s)", gone)
             for table in _OF_DOCUMENT:
                 self._execute(f"DELETE FROM {table} WHERE folder = %s AND document = ANY(%s)", gone)
+            sql = "DELETE FROM vectors WHERE folder = %s AND document = ANY(%s) RETURNING id"
+            self._there.vectors = np.setdiff1d(self._there.vectors, [row for (row,) in self._session.fetch(sql, (self._folder, gone))])
             for row in gone:
                 del self._there.documents[row]
 
     def _add(self, new: Sequence[int]) -> None:
         if not new:
             return
+        self._refuse(new)
         self._place(new)
         states = self._store.manifest([self._catalog.documents[self._at[row]].path for row in new])
         facts = {row: (title, times, rest) for row, _, title, times, rest in self._store.documents(list(new))}
@@ -345,11 +420,19 @@ class _Publication:
             self._add_texts(new[start : start + DOCUMENTS_AT_ONCE])
 
     def _size(self, row: int) -> int:
-        size = len(self._catalog.chunk_ids(DocumentId(self._at[row])))
-        if size > MOST_CHUNKS:
+        return len(self._catalog.chunk_ids(DocumentId(self._at[row])))
+
+    def _refuse(self, new: Sequence[int]) -> None:
+        """Raise EngineError for a document that the tables cannot hold."""
+        for row in new:
             path = self._catalog.documents[self._at[row]].path
-            raise EngineError(f"{path} has {size:,} chunks, more than {MOST_CHUNKS:,}, and cannot be published: leave it out with corpus.exclude.")
-        return size
+            if self._size(row) > MOST_CHUNKS:
+                what = f"has {self._size(row):,} chunks, more than {MOST_CHUNKS:,}"
+            elif len(stored(path).encode()) > LONGEST_PATH:
+                what = f"has a path of more than {LONGEST_PATH:,} bytes"
+            else:
+                continue
+            raise EngineError(f"{one_line(path)[:200]} {what}, and cannot be published: leave it out with corpus.exclude.")
 
     def _add_texts(self, documents: Sequence[int]) -> None:
         chunk_rows = [row + 1 + n for row in documents for n in range(self._size(row))]
@@ -408,7 +491,7 @@ class _Publication:
 
     def _links(self, new: set[int]) -> None:
         """Publish the links of new documents, and of those whose links lead elsewhere than they did."""
-        now = {row: frozenset(stored(path) for path in json.loads(paths)) for row, paths in self._store.linked_paths().items()}
+        now = {row: tuple(stored(path) for path in json.loads(paths)) for row, paths in self._store.linked_paths().items()}
         before = self._there.links
         changed = [row for row in self._at if row in new or (before.get(row) != now.get(row) and self._there.generation >= 0)]
         old = [row for row in changed if row not in new]
@@ -435,11 +518,11 @@ class _Publication:
         """Publish segments that are new, take away those that were merged, and note in the others which documents are gone."""
         keyword, there = self._opened.keyword, self._there
         now = {segment.id: n for n, segment in enumerate(keyword.segments)}
-        merged = [number for name, number in there.segments.items() if name not in now]
+        merged = [number for name, number in there.segments.items() if name not in now or name in there.again]
         if merged:
             for table in ("postings", "words", "segments"):
                 self._execute(f"DELETE FROM {table} WHERE folder = %s AND segment = ANY(%s)", merged)
-        there.segments = {name: number for name, number in there.segments.items() if name in now}
+        there.segments = {name: number for name, number in there.segments.items() if number not in merged}
         if gone and there.segments:
             more = np.array(gone, dtype=np.int64).tobytes()
             self._session.execute("UPDATE segments SET gone = gone || %s WHERE folder = %s", (more, self._folder))
@@ -455,12 +538,13 @@ class _Publication:
         rows = ((field, term, number, columns, places) for field, term, columns, places in segment_rows(segment, self._lengths.rows(at)))
         shapes = {"field": "int2", "term": "text", "segment": "int4", "columns": "bytea", "places": "bytea"}
         self._copy("postings", shapes, rows)
-        known = ((len(word), word, number) for word in segment.words if is_stored(word))
+        known = ((len(word), word, number) for word in segment.words if is_stored(word) and len(word) <= LONGEST_WORD)
         self._copy("words", {"length": "int4", "word": "text", "segment": "int4"}, known)
 
     def _vectors(self, gone: Sequence[int]) -> None:
         there, view = self._there, self._opened.vectors
         if there.fingerprint != self._opened.fingerprint:
+            self._session.execute(f"DROP INDEX IF EXISTS vectors_{self._folder}_hnsw")  # it is of another length
             self._execute("DELETE FROM vectors WHERE folder = %s")
             there.vectors, there.fingerprint = np.zeros(0, dtype=np.int64), self._opened.fingerprint
         held = view.rows()
@@ -544,65 +628,16 @@ def spread(places: Sequence[int], end: int) -> list[int]:
     return found
 
 
-class SegmentLengths:
-    """Of which documents and chunks the rows of an index's segments are, and how long their fields are, each and all together."""
-
-    def __init__(self, keyword: WhooshKeywordIndex, catalog: StoreCatalog) -> None:
-        self._segments, self._catalog = keyword.segments, catalog
-        first = np.searchsorted(catalog.document_ids, np.arange(len(catalog.document_rows) + 1))
-        self._first, self._sizes = first[:-1], np.diff(first)
-        self._at = [self._positions(segment.row_ids) for segment in keyword.segments]
-        self._whole = {name: self._by_document(name) for name in CHUNK_FIELDS}
-
-    def _positions(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return for each row the position of its document (-1 where it is not there any more) and of its chunk (-1 for a document's)."""
-        chunks = np.where(rows > 0, self._catalog.chunk_positions(np.abs(rows)), -1)
-        documents = np.where(rows > 0, -1, positions_of(self._catalog.document_rows, -rows))
-        return np.where(chunks >= 0, self._catalog.document_ids[chunks], documents), chunks
-
-    def _by_document(self, name: str) -> Rows:
-        total = np.zeros(len(self._sizes), dtype=np.int64)
-        for segment, (documents, chunks) in zip(self._segments, self._at, strict=True):
-            live = chunks >= 0
-            total += np.bincount(documents[live], weights=segment.lengths(name)[live], minlength=len(total)).astype(np.int64)
-        return total
-
-    def rows(self, at: int) -> PublishedRows:
-        """Return what the rows of a segment are."""
-        documents, chunks = self._at[at]
-        live = documents >= 0
-        row = np.where(live, self._catalog.document_rows[documents], -1)
-        ordinal = np.where(chunks >= 0, chunks - self._first[documents], self._sizes[documents])
-        whole = {name: np.where(live, total[documents], 0) for name, total in self._whole.items()}
-        return PublishedRows(row, np.where(live, ordinal, 0), whole)
-
-    def sums(self, name: str) -> dict[str, int]:
-        """Return what a field's lengths come to and how many there are above 0, of chunks and of whole documents, or of documents alone."""
-        of_chunks = name in CHUNK_FIELDS
-        parts = [
-            segment.lengths(name)[(chunks >= 0) if of_chunks else ((documents >= 0) & (chunks < 0))]
-            for segment, (documents, chunks) in zip(self._segments, self._at, strict=True)
-        ]
-        lengths = np.concatenate([np.zeros(0), *parts])
-        total = self._whole[name] if of_chunks else lengths
-        return {
-            "sum": int(lengths.sum()),
-            "count": int(np.count_nonzero(lengths)),
-            "document_sum": int(total.sum()),
-            "document_count": int(np.count_nonzero(total)),
-        }
-
-
 def _document_columns(document: Document) -> tuple[Any, ...]:
     tags = {"/".join(parts[:end]) for tag in document.tags for parts in (fold(tag).split("/"),) for end in range(1, len(parts) + 1)}
-    names = [(letters, length) for letters, length in name_rows(document) if is_stored(letters)]
+    names = [(looked_up(letters), length) for letters, length in name_rows(document)]
     titles = "\n".join(f" {' '.join(words(name))} " for name in (document.title, *document.aliases))
     return (
         day_of(document),
         day_modified(document),
         stored(fold_line(document.path)),
         stored(titles),
-        sorted(stored(tag) for tag in tags),
+        sorted(map(looked_up, tags)),
         [letters for letters, _ in names],
         [length for _, length in names],
         document.language,
@@ -618,16 +653,6 @@ def chunk_record(chunk: Chunk) -> bytes:
 def link_record(link: Link) -> str:
     """Return a link as it is published."""
     return json.dumps([link.kind, link.target, link.fragment, link.text, link.line, link.resolved])
-
-
-def stored(text: str) -> str:
-    """Return a text as PostgreSQL can keep it: neither a NUL nor half a character."""
-    return text if is_stored(text) else text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-
-
-def is_stored(text: str) -> bool:
-    """Tell whether PostgreSQL can keep a text as it is."""
-    return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
 def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, Any]:

@@ -51,18 +51,19 @@ def open_published(session: Session, state: FolderState, kept: Kept, exact: int 
     """Open a folder at the moment of a session; among more than `exact` chunks an index of vectors is asked for the nearest."""
     view = FolderView(session, state, kept)
     catalog = PostgresCatalog(view)
-    words, vectors, graph, duplicates = PostgresKeywordIndex(view), PostgresVectorIndex(view, exact), PostgresLinkGraph(view), PostgresDuplicates(view)
-    return PublishedIndex(Snapshot(state.generation, catalog, words, vectors, graph, None, duplicates), PublishedStore(view), state)
+    words, vectors = PostgresKeywordIndex(view), PostgresVectorIndex(view, exact)
+    snapshot = Snapshot(state.generation, catalog, words, vectors, PostgresLinkGraph(view), None, PostgresDuplicates(view))
+    return PublishedIndex(snapshot, PublishedStore(view), state)
 
 
 def read_folders(session: Session, known: Collection[FolderState] = ()) -> list[FolderState]:
     """Return the folders that are published, by name; what is `known` of a generation is not read again."""
-    held = {(each.folder, each.generation): each for each in known}
-    sql = "SELECT folder, name, incarnation, generation, extract(epoch FROM published)::float8 FROM folders WHERE is_current ORDER BY name"
-    rows = session.fetch(sql)
-    new = [row[0] for row in rows if (row[0], row[3]) not in held]
+    held = {(each.folder, each.mark): each for each in known}
+    columns = "folder, name, incarnation, generation, extract(epoch FROM published)::float8, md5(facts)"
+    rows = session.fetch(f"SELECT {columns} FROM folders WHERE is_current ORDER BY name")
+    new = [row[0] for row in rows if (row[0], row[5]) not in held]
     told: dict[int, str] = dict(session.fetch("SELECT folder, facts FROM folders WHERE folder = ANY(%s)", (new,))) if new else {}
     return [
-        FolderState(folder, name, incarnation, generation, published, json.loads(told[folder]) if folder in told else held[folder, generation].facts)
-        for folder, name, incarnation, generation, published in rows
+        FolderState(folder, name, incarnation, generation, published, json.loads(told[folder]) if folder in told else held[folder, mark].facts, mark)
+        for folder, name, incarnation, generation, published, mark in rows
     ]

@@ -11,8 +11,6 @@ from thumbindex.index.duplicate_tables import Alike
 from thumbindex.index.postgres.view import FolderView, read_document
 from thumbindex.model import BlockKind, Chunk, Decision, Document, FileState, FileTimes, Link, LinkKind, Problem, Section
 
-LINES_AT_ONCE = 1_000
-
 
 class PublishedStore:
     """One folder's store, read at the moment of a question."""

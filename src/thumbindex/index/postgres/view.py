@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,10 @@ MOST_VECTORS = 50_000
 
 MOST_POSTINGS = 4_000
 """Columns of terms that are kept: those of frequent words come with every question."""
+
+
+LONGEST_KEY = 1_000
+"""Bytes of a text that stands in an index as it is: one of PostgreSQL takes 2,700 in a row."""
 
 
 class Known(NamedTuple):
@@ -132,3 +137,19 @@ def read_document(record: str, path: str, folder: str) -> Document:
     """Return a document from what was published of it."""
     title, times, facts = json.loads(record)
     return document_from_row(path, title, FileTimes(*times), facts, folder)
+
+
+def stored(text: str) -> str:
+    """Return a text as PostgreSQL can keep it: neither a NUL nor half a character."""
+    return text if is_stored(text) else text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def is_stored(text: str) -> bool:
+    """Tell whether PostgreSQL can keep a text as it is."""
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
+
+
+def looked_up(text: str) -> str:
+    """Return a term, name or tag as an index has it: by its digest where it is too long for one, or no text to PostgreSQL."""
+    data = text.encode("utf-8", "surrogatepass")
+    return text if len(data) <= LONGEST_KEY and is_stored(text) else f"\x01{blake2b(data, digest_size=20).hexdigest()}"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -13,24 +10,14 @@ import numpy.typing as npt
 
 from thumbindex.index.analysis import DOCUMENT_FIELDS
 from thumbindex.index.bm25f import MOST_DOCUMENTS, Column, Floats, Lengths, Scorer, Totals, leaders
-from thumbindex.index.postgres.catalog import RowSelection, selection_of
 from thumbindex.index.postgres.ids import Rows, chunk_id
-from thumbindex.index.postgres.view import MOST_POSTINGS, FolderView
-from thumbindex.index.segments import FIELDS, Columns, Segment, decode_places, encode_numbers
+from thumbindex.index.postgres.postings import Postings, columns_of, decode_postings
+from thumbindex.index.postgres.selection import RowSelection, selection_of
+from thumbindex.index.postgres.view import MOST_POSTINGS, FolderView, looked_up
+from thumbindex.index.segments import FIELDS, decode_places
 from thumbindex.index.words import NOWHERE, TermColumns
 from thumbindex.model import DocumentId, Hit, RankedList, Term
 from thumbindex.ports import KeywordWeights, Mask, Selection
-
-__all__ = [
-    "PostgresKeywordIndex",
-    "Postings",
-    "PublishedRows",
-    "decode_places",
-    "decode_postings",
-    "encode_places",
-    "encode_postings",
-    "segment_rows",
-]
 
 POSTING_BYTES = 128 << 20
 """Bytes of postings that are kept of a folder: a word that stands in a million chunks takes ten million."""
@@ -38,138 +25,12 @@ POSTING_BYTES = 128 << 20
 MOST_PLACED = 200_000
 """Documents of which place and number of chunks are kept: a hundred bytes each."""
 
-LONGEST_TERM = 1_000
-"""Bytes of a term that stands in the table as it is: an index of PostgreSQL takes 2,700 in a row."""
-
 DENSE = 16
 """How many rows there may be to each that is touched for all of them to be numbered: four bytes each."""
-
-_HEADER = struct.Struct("<IH")
-"""Of a term's postings: how many there are, and how wide each column is, two bits a column."""
-
-_KINDS = ("<u1", "<u2", "<u4", "<u8")
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 T = TypeVar("T")
-
-
-# ------------------------------------------------------------------ postings as bytes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Postings:
-    """One term's postings in one field, by document, then by chunk: a number a posting in each column."""
-
-    documents: Rows  # their rows
-    ordinals: Rows  # of a chunks' field the chunk's place in its document, of a documents' field how many chunks that has
-    frequencies: Rows
-    lengths: Rows  # of the field in that chunk, or document, in words
-    document_lengths: Rows  # of the field in all chunks of the document
-
-
-def encode_postings(postings: Postings) -> bytes:
-    """Write one term's postings."""
-    (data,) = _encoded(_columns_of(postings), np.array([0, len(postings.documents)]))
-    return data
-
-
-def decode_postings(data: bytes) -> Postings:
-    """Read one term's postings."""
-    size, widths = _HEADER.unpack_from(data)
-    at, columns = _HEADER.size, []
-    for n in range(5):
-        kind = _KINDS[widths >> 2 * n & 3]
-        columns.append(np.frombuffer(data, dtype=kind, count=size, offset=at).astype(np.int64))
-        at += size * int(kind[-1])
-    return Postings(*columns)
-
-
-def encode_places(places: Rows, counts: Rows) -> bytes:
-    """Write the places at which a term stands, those of a posting after those of another: so many each, ascending."""
-    return encode_numbers(_steps(places, counts))[0]
-
-
-def _columns_of(postings: Postings) -> tuple[Rows, ...]:
-    return postings.documents, postings.ordinals, postings.frequencies, postings.lengths, postings.document_lengths
-
-
-def _steps(places: Rows, counts: Rows) -> Rows:
-    """Return how far each place is from the one before it, and the first of each posting as it is."""
-    firsts = np.cumsum(counts) - counts
-    steps = np.diff(places, prepend=0)
-    steps[firsts] = places[firsts]
-    return steps
-
-
-def _encoded(columns: Sequence[Rows], bounds: Rows) -> Iterator[bytes]:
-    """Write the postings of many terms, each from one bound to the next: most stand once, and NumPy is not asked for each of them."""
-    starts, ends = bounds[:-1], bounds[1:]
-    filled = np.flatnonzero(ends > starts)
-    widths = np.zeros((len(columns), len(starts)), dtype=np.int64)
-    for n, column in enumerate(columns):
-        largest = np.maximum.reduceat(column, starts[filled]) if len(filled) else _NO_ROWS
-        widths[n, filled] = np.searchsorted([1 << 8, 1 << 16, 1 << 32], largest, side="right")
-    written = [
-        [column.astype(kind).tobytes() if (widths[n] == code).any() else b"" for code, kind in enumerate(_KINDS)] for n, column in enumerate(columns)
-    ]
-    for start, end, *own in zip(starts.tolist(), ends.tolist(), *widths.tolist(), strict=True):
-        parts = (written[n][code][start << code : end << code] for n, code in enumerate(own))
-        yield _HEADER.pack(end - start, sum(code << 2 * n for n, code in enumerate(own))) + b"".join(parts)
-
-
-# ------------------------------------------------------------------ what is published of a segment
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PublishedRows:
-    """What the rows of a segment are, a number a row in each column."""
-
-    document: Rows  # row of the document that it is, or is a part of; -1 where it is not to be published
-    ordinal: Rows  # the chunk's place in its document, or how many chunks a document has
-    document_lengths: Mapping[str, Rows]  # by field of chunks: its length in all chunks of the document
-
-
-def segment_rows(segment: Segment, known: PublishedRows) -> Iterator[tuple[int, str, bytes, bytes]]:
-    """Yield field, term, postings and places, in bytes, of every term of a segment; of a term whose rows are all left out nothing."""
-    for number, name in enumerate(FIELDS):
-        lengths = segment.lengths(name).astype(np.int64)
-        whole = lengths if name in DOCUMENT_FIELDS else known.document_lengths[name]
-        for texts, columns in segment.field(name).columns():
-            yield from ((number, *each) for each in _published(texts, columns, known, lengths, whole))
-
-
-def _published(texts: Sequence[str], columns: Columns, known: PublishedRows, lengths: Rows, whole: Rows) -> Iterator[tuple[str, bytes, bytes]]:
-    rows = columns.rows.astype(np.int64)
-    documents, ordinals = known.document[rows], known.ordinal[rows]
-    order = np.lexsort((ordinals, documents, columns.terms))
-    order = order[documents[order] >= 0]
-    terms, rows, counts = columns.terms[order].astype(np.int64), rows[order], columns.counts[order]
-    held, starts = np.unique(terms, return_index=True)
-    bounds = np.append(starts, len(terms))
-    data = _encoded((documents[order], ordinals[order], counts, lengths[rows], whole[rows]), bounds)
-    places = _encoded_places(columns, order, bounds) if columns.places is not None else (b"" for _ in held)
-    for term, postings, stood in zip(held.tolist(), data, places, strict=True):
-        yield stored_term(texts[term]), postings, stood
-
-
-def _encoded_places(columns: Columns, order: Rows, bounds: Rows) -> Iterator[bytes]:
-    """Write the places of postings in an order, those of a term from one bound to the next."""
-    assert columns.places is not None
-    counts = columns.counts[order]
-    ends = np.cumsum(counts)
-    begun = (np.cumsum(columns.counts) - columns.counts)[order]
-    at = np.repeat(begun - ends + counts, counts) + np.arange(int(counts.sum()))
-    data, sizes = encode_numbers(_steps(columns.places[at].astype(np.int64), counts))
-    cuts = np.append(0, np.cumsum(sizes))[np.append(0, ends)[bounds]].tolist()
-    return (data[cuts[n] : cuts[n + 1]] for n in range(len(cuts) - 1))
-
-
-def stored_term(term: str) -> str:
-    """Return a term as the table has it: by its digest where it is too long for an index, or no text to PostgreSQL."""
-    data = term.encode("utf-8", "surrogatepass")
-    is_stored = len(data) <= LONGEST_TERM and "\0" not in term and (term.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in term))
-    return term if is_stored else f"\x01{blake2b(data, digest_size=20).hexdigest()}"
 
 
 # ------------------------------------------------------------------ what a question touches
@@ -313,7 +174,7 @@ def _composed(parts: Sequence[tuple[Part, Rows]]) -> Postings:
     found = []
     for part, gone in parts:
         if part.columns:
-            columns = _columns_of(decode_postings(part.columns))
+            columns = columns_of(decode_postings(part.columns))
             if len(gone) and (lost := _is_in(columns[0], gone)).any():
                 columns = tuple(column[~lost] for column in columns)
             found.append(columns)
@@ -530,7 +391,7 @@ class PostgresKeywordIndex:
         """Read terms by field, text and segment: of those that are `fresh` all segments, of the others these."""
         if not lacking:
             return {}
-        numbers, texts = [FIELDS.index(name) for name, _ in lacking], [stored_term(text) for _, text in lacking]
+        numbers, texts = [FIELDS.index(name) for name, _ in lacking], [looked_up(text) for _, text in lacking]
         rows = self._view.fetch(_POSTINGS, numbers, texts, [pair in fresh for pair in lacking], [placed[pair] for pair in lacking], list(segments))
         asked = dict(zip(zip(numbers, texts, strict=True), lacking, strict=True))
         return {(*asked[number, text], segment): Part(columns, places) for number, text, segment, columns, places in rows}

@@ -22,6 +22,7 @@ from starlette.types import Scope
 from thumbindex.config import configured_roots
 from thumbindex.errors import ConfigError, ThumbindexError
 from thumbindex.serve.http.tokens import hash_token, read_hashes
+from thumbindex.serve.opening import is_here
 from thumbindex.settings import Config, HttpSettings
 
 _LOG = logging.getLogger(__name__)
@@ -72,8 +73,10 @@ def checked_rights(
             f"The folder {next(iter(here))!r} names the tokens that see it, but no token is asked for: give --token-file or `serve.http.issuer`."
         )
     # Whatever else is served: where rights are configured at all, a folder without any, a part of another one perhaps, is an oversight.
-    for name in names if granted else ():
-        if name not in here:
+    lacking = [(name, root) for name, root in folders if granted and name not in here]
+    names = tuple(name for name in names if name not in {each for each, root in lacking if not is_here(root)})  # others may publish what they like
+    for name, root in lacking:
+        if is_here(root):
             raise ConfigError(
                 f"The folder {name!r} names no `tokens`, others of the configuration do: write it as [[folders]] "
                 f'with tokens = ["{EVERYONE}"] if every token may see it.'
