@@ -16,6 +16,7 @@ from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.index.postgres.publish import index_vectors, sweep_folders
 from thumbindex.library import Library
 from thumbindex.library.engine import Publishing
+from thumbindex.llama_index import ThumbindexRetriever
 
 
 @pytest.fixture
@@ -103,6 +104,11 @@ def test_lists_are_those_of_the_disk(disk: Library, served: Library) -> None:
 
 def sorted_by_title(documents: Any) -> Any:
     return sorted(documents, key=lambda each: each.title)
+
+
+def test_llama_index_retrieves_the_same_from_both(disk: Library, served: Library) -> None:
+    mine, yours = ([(node.text, node.score) for node in ThumbindexRetriever(each).retrieve("pears in the cellar")] for each in (served, disk))
+    assert mine == yours != []
 
 
 def test_citations_are_verified_as_on_the_disk(disk: Library, served: Library) -> None:
