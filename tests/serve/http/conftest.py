@@ -151,7 +151,8 @@ def serve(library: Library, config: Config, place: Path) -> Callable[..., Any]:
     """Serve with some settings of HTTP changed."""
 
     def serve_it(library: Library = library, check_seconds: float = CHECK_SECONDS, **given: Any) -> Any:
-        changed = with_http(config, **given)
+        named = {**config.folders, **{name: str(root) for name, root in library.folders}}  # as the command does for folders of a database
+        changed = with_http(replace(config, folders=named), **given)
         if not changed.serve.http.issuer:  # what an issuer tells of a token's holder is named only where there is one
             granted = {name: tuple(each for each in tokens if ":" not in each) for name, tokens in config.granted.items()}
             changed = replace(changed, granted=granted)

@@ -15,12 +15,14 @@ from mcp.shared.exceptions import MCPError
 from thumbindex.config import load_config, resolve_folders
 from thumbindex.errors import ConfigError, UnknownFolderError
 from thumbindex.library import Library
+from thumbindex.library.engine import publish_folders
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import Rights, admission, checked_rights, nested
 from thumbindex.serve.http.app import Site
 from thumbindex.serve.http.tokens import add_token
 from thumbindex.serve.opening import Opening
 from thumbindex.settings import Config
+from thumbindex.testing import FakeEmbedder
 
 FOLDERS = [("handbook", Path("/h")), ("salaries", Path("/s"))]
 
@@ -101,6 +103,26 @@ def comparable(text: str) -> Any:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_an_answer_is_the_one_of_a_server_without_the_other_folder(running: Any, alone: Any, name: str) -> None:
+    assert_alike(running, alone, name)
+
+
+def test_answers_from_a_database_are_those_of_a_server_without_the_other_folder(
+    serve: Callable[..., Any], library: Library, config: Config, place: Path, postgres: Any, database: str
+) -> None:
+    url = postgres.address(database)
+    publish_folders(library.opened, url)
+
+    def published(*names: str) -> Library:
+        return Library.open(names, index=place / "nowhere", config=config, embedder=FakeEmbedder(), wait_for_models=False, engine=url)
+
+    with published() as both, published("handbook") as one, serve(library=both) as running, serve(library=one) as alone:
+        assert "zirconium" in running.call("tools/call", running.token("alice"), **REQUESTS["query zirconium band"]).text
+        for name in METHODS:
+            assert_alike(running, alone, name)
+
+
+def assert_alike(running: Any, alone: Any, name: str) -> None:
+    """Ask both servers as somebody who may see one folder."""
     method, params = METHODS[name]
     if "uri" in params:
         params = {**params, "name": params["uri"]}
