@@ -26,6 +26,9 @@ from thumbindex.text import one_line, without_password
 FOLDER_FILE = "thumbindex.toml"
 """The only file of a vault that is read as configuration; a `config.toml` there belongs to someone else."""
 
+NOWHERE = Path("/dev/null")
+"""Where what is published to a database is said to lie: below a file, so that nothing can be read there by mistake."""
+
 HARMLESS = ("corpus.include", "corpus.exclude", "corpus.chunk.", "corpus.private.", "query.")
 """What a folder's own file may set: it may come from anyone, so never models, paths or folders."""
 

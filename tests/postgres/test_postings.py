@@ -94,7 +94,7 @@ class Tables:
             "keyword_languages": sorted(opened.keyword.languages),
             "lengths": {name: lengths.sums(name) for name in FIELDS},
         }
-        return FolderState(1, "notes", "x", opened.snapshot.generation, 0.0, facts)
+        return FolderState(1, "notes", opened.snapshot.generation, 0.0, facts)
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Answer the statements of `words`."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from platform import node
 from typing import Any
 
-from thumbindex.config import with_tuned
+from thumbindex.config import NOWHERE, with_tuned
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
 from thumbindex.errors import ConfigError, EngineError, UnknownFolderError, UsageError
@@ -36,9 +36,6 @@ from thumbindex.text import text_digest
 
 BEAT_SECONDS = 1.0
 """How often a builder says that what it published is what there is."""
-
-NOWHERE = Path("/dev/null")
-"""Where a published folder is said to lie: below a file, so that nothing can be read there by mistake."""
 
 
 # ------------------------------------------------------------------ read by servers

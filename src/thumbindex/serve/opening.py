@@ -17,7 +17,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thumbindex.config import configured_roots, load_config, real_folder, resolve_folders, with_folder_file
+from thumbindex.config import NOWHERE, configured_roots, load_config, real_folder, resolve_folders, with_folder_file
 from thumbindex.errors import ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.process import caller
 from thumbindex.settings import Config, QuerySettings
@@ -146,10 +146,6 @@ def served_folders(opening: Opening, config: Config) -> tuple[tuple[tuple[str, P
     with open_library(opening) as library:
         said = {each.name: each.config.about.get(each.name, "") for each in library.opened}
         return library.folders, {**config.about, **{name: about for name, about in said.items() if about}}
-
-
-NOWHERE = Path("/dev/null")
-"""Where what is published is said to lie: below no directory."""
 
 
 def is_here(root: Path) -> bool:

@@ -23,9 +23,10 @@ from rich.table import Table
 from rich.text import Text
 
 from thumbindex import model
+from thumbindex.config import NOWHERE
 from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteList, Problem, Why
 from thumbindex.process import caller, current_folder
-from thumbindex.serve.opening import NOWHERE, is_here, library_class
+from thumbindex.serve.opening import is_here, library_class
 from thumbindex.serve.wording import (
     doing,
     fate,

@@ -16,9 +16,9 @@ import numpy as np
 
 from thumbindex.index.filters import by_form, meets, nearest, place_names, tag_names
 from thumbindex.index.postgres.database import Row
-from thumbindex.index.postgres.ids import ORDINAL_BITS, Rows, as_rows, ordinal_of, place_of
-from thumbindex.index.postgres.selection import LISTED_AT_ONCE, NO_ROWS, RowSelection, once, owners, rows_of_documents, selection_of
-from thumbindex.index.postgres.store import read_chunk
+from thumbindex.index.postgres.ids import NO_ROWS, ORDINAL_BITS, Rows, as_rows, ordinal_of, place_of
+from thumbindex.index.postgres.selection import LISTED_AT_ONCE, RowSelection, once, owners, rows_of_documents, selection_of
+from thumbindex.index.postgres.store import read_chunk, read_text
 from thumbindex.index.postgres.view import FolderView, Known, looked_up, read_document, stored
 from thumbindex.model import (
     Abbreviation,
@@ -205,7 +205,7 @@ class PostgresCatalog:
         )
         found: dict[int, Section] = {}
         for chunks, ordinal, start, end, text in self._view.fetch(sql, *_parts(list(dict.fromkeys(ids)))):
-            found.update(dict.fromkeys(chunks, Section(ordinal, start, end, bytes(text).decode("utf-8", "surrogatepass"))))
+            found.update(dict.fromkeys(chunks, Section(ordinal, start, end, read_text(text))))
         return {n: found[n] for n in ids if n in found}
 
     def places(self, ids: Sequence[ChunkId]) -> Sequence[Place]:

@@ -127,7 +127,7 @@ class Engine:
     @contextmanager
     def question(self) -> Iterator[Session]:
         """Give a session that only reads, all of it at one moment. Raises EngineError."""
-        with self._connection() as connection, translated(self.where):
+        with self._connection() as connection:
             connection.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '{QUESTION_SECONDS}s'".encode())
             try:
                 yield Session(connection, self.where)
@@ -138,7 +138,7 @@ class Engine:
     @contextmanager
     def change(self, lock: int | None = None) -> Iterator[Session]:
         """Give a session whose changes are all kept, or none. With `lock` it is the only one that holds that lock. Raises IndexBusyError."""
-        with self._connection() as connection, translated(self.where):
+        with self._connection() as connection:
             connection.execute(b"BEGIN")
             try:
                 if lock is not None:
@@ -193,7 +193,7 @@ class Engine:
 
     def version(self) -> int:
         """Return the version of our schema that is there; 0 where there is none."""
-        with self._connection() as connection, translated(self.where):
+        with self._connection() as connection:
             if connection.execute(b"SELECT to_regclass('facts')").fetchone() == (None,):
                 return 0
             row = connection.execute(b"SELECT value FROM facts WHERE key = 'schema'").fetchone()
@@ -230,7 +230,7 @@ class Engine:
 
     def _refuse_others(self) -> None:
         """Raise EngineError where somebody else's tables have our names."""
-        with self._connection() as connection, translated(self.where):
+        with self._connection() as connection:
             names = ["documents", "chunks", "words", "links", "folders", "vectors", "segments", "postings"]
             row = connection.execute(b"SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL LIMIT 1", (names,)).fetchone()
         if row:

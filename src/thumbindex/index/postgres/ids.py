@@ -20,6 +20,8 @@ MOST_CHUNKS = 1 << ORDINAL_BITS
 Rows = npt.NDArray[np.int64]
 """Row ids, ascending where nothing else is said."""
 
+NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
+
 
 def chunk_id(place: int, ordinal: int) -> ChunkId:
     """Return the id of a chunk by its document's place."""
@@ -47,7 +49,6 @@ class FolderState:
 
     folder: int
     name: str
-    incarnation: str
     generation: int
     published: float  # seconds since the epoch
     facts: Mapping[str, Any] = field(default_factory=dict)

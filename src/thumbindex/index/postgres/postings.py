@@ -10,7 +10,7 @@ import numpy as np
 
 from thumbindex.index.analysis import CHUNK_FIELDS, DOCUMENT_FIELDS
 from thumbindex.index.catalog import StoreCatalog, positions_of
-from thumbindex.index.postgres.ids import Rows
+from thumbindex.index.postgres.ids import NO_ROWS, Rows
 from thumbindex.index.postgres.view import looked_up
 from thumbindex.index.segments import FIELDS, Columns, Segment, encode_numbers
 from thumbindex.index.words import WhooshKeywordIndex
@@ -19,8 +19,6 @@ _HEADER = struct.Struct("<IH")
 """Of a term's postings: how many there are, and how wide each column is, two bits a column."""
 
 _KINDS = ("<u1", "<u2", "<u4", "<u8")
-
-_NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 
 # ------------------------------------------------------------------ postings as bytes
@@ -78,7 +76,7 @@ def _encoded(columns: Sequence[Rows], bounds: Rows) -> Iterator[bytes]:
     filled = np.flatnonzero(ends > starts)
     widths = np.zeros((len(columns), len(starts)), dtype=np.int64)
     for n, column in enumerate(columns):
-        largest = np.maximum.reduceat(column, starts[filled]) if len(filled) else _NO_ROWS
+        largest = np.maximum.reduceat(column, starts[filled]) if len(filled) else NO_ROWS
         widths[n, filled] = np.searchsorted([1 << 8, 1 << 16, 1 << 32], largest, side="right")
     written = [
         [column.astype(kind).tobytes() if (widths[n] == code).any() else b"" for code, kind in enumerate(_KINDS)] for n, column in enumerate(columns)

@@ -16,8 +16,6 @@ from thumbindex.ports import Mask, Selection
 LISTED_AT_ONCE = 1_000
 """Documents of a page of those that are all gone through."""
 
-NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
-
 _T = TypeVar("_T")
 
 
@@ -76,7 +74,11 @@ def ids_by_row(view: FolderView, rows: Rows) -> dict[int, ChunkId]:
 def rows_of_documents(documents: Rows, sizes: Rows) -> Rows:
     """Return the rows of all chunks of documents, ascending."""
     order = np.argsort(documents)
-    documents, sizes = documents[order], sizes[order]
+    return spans(documents[order], sizes[order])
+
+
+def spans(documents: Rows, sizes: Rows) -> Rows:
+    """Return the same of documents that ascend."""
     before = np.cumsum(sizes) - sizes
     rows: Rows = np.arange(int(sizes.sum())) + np.repeat(documents + 1 - before, sizes)
     return rows

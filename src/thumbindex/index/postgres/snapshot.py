@@ -59,11 +59,11 @@ def open_published(session: Session, state: FolderState, kept: Kept, exact: int 
 def read_folders(session: Session, known: Collection[FolderState] = ()) -> list[FolderState]:
     """Return the folders that are published, by name; what is `known` of a generation is not read again."""
     held = {(each.folder, each.mark): each for each in known}
-    columns = "folder, name, incarnation, generation, extract(epoch FROM published)::float8, md5(facts)"
+    columns = "folder, name, generation, extract(epoch FROM published)::float8, md5(facts)"
     rows = session.fetch(f"SELECT {columns} FROM folders WHERE is_current ORDER BY name")
-    new = [row[0] for row in rows if (row[0], row[5]) not in held]
+    new = [row[0] for row in rows if (row[0], row[4]) not in held]
     told: dict[int, str] = dict(session.fetch("SELECT folder, facts FROM folders WHERE folder = ANY(%s)", (new,))) if new else {}
     return [
-        FolderState(folder, name, incarnation, generation, published, json.loads(told[folder]) if folder in told else held[folder, mark].facts, mark)
-        for folder, name, incarnation, generation, published, mark in rows
+        FolderState(folder, name, generation, published, json.loads(told[folder]) if folder in told else held[folder, mark].facts, mark)
+        for folder, name, generation, published, mark in rows
     ]

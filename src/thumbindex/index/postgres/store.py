@@ -81,7 +81,7 @@ class PublishedStore:
             return None
         ((row, source),) = rows
         if source is not None:
-            return bytes(source).decode("utf-8", "surrogatepass")
+            return read_text(source)
         lines: list[str] = []
         for section in self._sections(row):
             lines += [""] * (section.start_line - 1 - len(lines))
@@ -95,7 +95,7 @@ class PublishedStore:
 
     def _sections(self, row: int) -> Iterator[Section]:
         sql = "SELECT ordinal, start_line, end_line, text FROM sections WHERE folder = %s AND document = %s ORDER BY ordinal"
-        return (Section(ordinal, start, end, _text(text)) for ordinal, start, end, text in self._view.fetch(sql, row))
+        return (Section(ordinal, start, end, read_text(text)) for ordinal, start, end, text in self._view.fetch(sql, row))
 
     def paths_with_digests(self, digests: Collection[str]) -> set[str]:
         """Return the paths of documents with a section whose text has one of these digests."""
@@ -168,5 +168,6 @@ def read_link(record: str) -> Link:
     return Link(LinkKind(values[0]), *values[1:])
 
 
-def _text(data: bytes) -> str:
+def read_text(data: bytes) -> str:
+    """Return a text from what was published of it."""
     return bytes(data).decode("utf-8", "surrogatepass")

@@ -8,8 +8,8 @@ from zlib import crc32
 import numpy as np
 
 from thumbindex.index.postgres.database import Half, Halves, Row
-from thumbindex.index.postgres.ids import chunk_id, place_of
-from thumbindex.index.postgres.selection import NO_ROWS, RowSelection, selection_of
+from thumbindex.index.postgres.ids import NO_ROWS, chunk_id, place_of
+from thumbindex.index.postgres.selection import RowSelection, selection_of
 from thumbindex.index.postgres.view import MOST_VECTORS, FolderView
 from thumbindex.index.vectors import VectorView
 from thumbindex.model import ChunkId, Hit

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thumbindex.index.postgres.database import Halves, Row, Session
-from thumbindex.index.postgres.ids import FolderState, Rows, chunk_id, chunk_row, ordinal_of, place_of
+from thumbindex.index.postgres.ids import FolderState, Rows, chunk_row, ordinal_of, place_of
 from thumbindex.index.store import document_from_row
 from thumbindex.model import ChunkId, Document, FileTimes
 
@@ -121,11 +121,6 @@ class FolderView:
         """Return the rows of chunks, in their order; -1 for those of documents that are not here."""
         known = self.by_place(map(place_of, chunks))
         return np.array([chunk_row(known[d].row, ordinal_of(n)) if (d := place_of(n)) in known else -1 for n in chunks], dtype=np.int64)
-
-    def ids_of(self, documents: Sequence[int], ordinals: Sequence[int]) -> list[ChunkId]:
-        """Return the ids of chunks by their documents' rows and their places in these, in their order; those that are not here are left out."""
-        known = self.by_row(documents)
-        return [chunk_id(known[row].place, ordinal) for row, ordinal in zip(documents, ordinals, strict=True) if row in known]
 
 
 def document_record(title: str, times: FileTimes, facts: str) -> str:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from thumbindex.index.analysis import DOCUMENT_FIELDS
 from thumbindex.index.bm25f import MOST_DOCUMENTS, Column, Floats, Lengths, Scorer, Totals, leaders
-from thumbindex.index.postgres.ids import Rows, chunk_id
+from thumbindex.index.postgres.ids import NO_ROWS, Rows, chunk_id
 from thumbindex.index.postgres.postings import Postings, columns_of, decode_postings
-from thumbindex.index.postgres.selection import RowSelection, selection_of
+from thumbindex.index.postgres.selection import RowSelection, is_among, once, selection_of, spans
 from thumbindex.index.postgres.view import MOST_POSTINGS, FolderView, looked_up
 from thumbindex.index.segments import FIELDS, decode_places
 from thumbindex.index.words import NOWHERE, TermColumns
@@ -27,8 +27,6 @@ MOST_PLACED = 200_000
 
 DENSE = 16
 """How many rows there may be to each that is touched for all of them to be numbered: four bytes each."""
-
-_NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 T = TypeVar("T")
 
@@ -64,14 +62,14 @@ class _Wanted:
     def phrase(self, name: str, stems: Sequence[str]) -> Rows:
         for stem in stems:
             self.pairs[name, stem] = self.pairs.get((name, stem), False) or len(stems) > 1
-        return _NO_ROWS
+        return NO_ROWS
 
 
 class _Rows:
     """Rows that a question touches, ascending, and where each stands among them."""
 
     def __init__(self, parts: Sequence[Rows]) -> None:
-        joined = np.concatenate([_NO_ROWS, *parts])
+        joined = np.concatenate([NO_ROWS, *parts])
         self._first = int(joined.min()) if len(joined) else 0
         self._rank: npt.NDArray[np.int32] | None = None
         span = int(joined.max()) - self._first + 1 if len(joined) else 0
@@ -109,7 +107,7 @@ class _Touched:
                 self._at[pair] = documents.positions(postings.documents)
                 self.sizes[self._at[pair]] = postings.ordinals
         found = {pair: postings.documents + 1 + postings.ordinals for pair, postings in self._postings.items() if pair not in self._at}
-        self._chunks = _Rows([*found.values(), _spans(self.documents, self.sizes)])
+        self._chunks = _Rows([*found.values(), spans(self.documents, np.maximum(self.sizes, 0))])
         self.chunks = self._chunks.rows
         self.document_ids = np.searchsorted(self.documents, self.chunks) - 1  # a chunk's document is the last one before it
         self._at |= {pair: self._chunks.positions(rows) for pair, rows in found.items()}
@@ -122,7 +120,7 @@ class _Touched:
         """Return where stems stand one after the other; a row's words are all in one segment."""
         segments = zip(*(self._parts[name, stem] for stem in stems), strict=True)
         found = [_phrase_postings([part for part, _ in parts], parts[0][1]) for parts in segments]
-        documents, ordinals = (np.concatenate([_NO_ROWS, *column]) for column in zip((_NO_ROWS, _NO_ROWS), *found, strict=True))
+        documents, ordinals = (np.concatenate([NO_ROWS, *column]) for column in zip((NO_ROWS, NO_ROWS), *found, strict=True))
         return np.searchsorted(self.documents, documents) if name in DOCUMENT_FIELDS else self._chunks.positions(documents + 1 + ordinals)
 
     def lengths(self, name: str, facts: Mapping[str, int]) -> Lengths:
@@ -147,25 +145,11 @@ class _Touched:
         return chunks | documents[self.document_ids] if documents.any() else chunks
 
 
-def _spans(documents: Rows, sizes: Rows) -> Rows:
-    """Return the rows of all chunks of documents, whose numbers of chunks are given; none where that is not known."""
-    sizes = np.maximum(sizes, 0)
-    return np.repeat(documents + 1 - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
-
-
 def _united(rows: Rows) -> Rows:
     """Return rows ascending, each once: NumPy's own `unique` takes ten times as long for a million."""
     ascending = np.sort(rows)
     is_new = np.append(np.ones(min(len(rows), 1), dtype=np.bool_), ascending[1:] != ascending[:-1])
     found: Rows = ascending[is_new]
-    return found
-
-
-def _is_in(rows: Rows, ascending: Rows) -> Mask:
-    """Tell which rows are among others."""
-    if not len(ascending):
-        return np.zeros(len(rows), dtype=np.bool_)
-    found: Mask = ascending[np.minimum(np.searchsorted(ascending, rows), len(ascending) - 1)] == rows
     return found
 
 
@@ -175,11 +159,11 @@ def _composed(parts: Sequence[tuple[Part, Rows]]) -> Postings:
     for part, gone in parts:
         if part.columns:
             columns = columns_of(decode_postings(part.columns))
-            if len(gone) and (lost := _is_in(columns[0], gone)).any():
+            if len(gone) and (lost := is_among(columns[0], gone)).any():
                 columns = tuple(column[~lost] for column in columns)
             found.append(columns)
     if len(found) < 2:
-        return Postings(*(found[0] if found else (_NO_ROWS,) * 5))
+        return Postings(*(found[0] if found else (NO_ROWS,) * 5))
     joined = [np.concatenate(columns) for columns in zip(*found, strict=True)]
     order = np.lexsort((joined[1], joined[0]))
     return Postings(*(column[order] for column in joined))
@@ -188,18 +172,18 @@ def _composed(parts: Sequence[tuple[Part, Rows]]) -> Postings:
 def _phrase_postings(parts: Sequence[Part], gone: Rows) -> tuple[Rows, Rows]:
     """Return document and ordinal of the postings in one segment in which terms stand one after the other."""
     if not all(part.columns for part in parts):
-        return _NO_ROWS, _NO_ROWS
+        return NO_ROWS, NO_ROWS
     first, *others = (decode_postings(part.columns) for part in parts)
     keys, kept = _keys(first), np.arange(len(first.documents))
     if others:
         found = None
         for after, (part, postings) in enumerate(zip(parts, (first, *others), strict=True)):
             own, places = _keys(postings), decode_places(part.places or b"", postings.frequencies)
-            at = np.where(_is_in(own, keys), np.searchsorted(keys, own), -1)  # a row has too many bits to stand in one number with a place
+            at = np.where(is_among(own, keys), np.searchsorted(keys, own), -1)  # a row has too many bits to stand in one number with a place
             starts = ((np.repeat(at, postings.frequencies) << 32) + places - after)[np.repeat(at >= 0, postings.frequencies)]
-            found = starts if found is None else found[_is_in(found, starts)]
+            found = starts if found is None else found[is_among(found, starts)]
         kept = _united(found >> 32) if found is not None else kept
-    kept = kept[~_is_in(first.documents[kept], gone)]
+    kept = kept[~is_among(first.documents[kept], gone)]
     return first.documents[kept], first.ordinals[kept]
 
 
@@ -235,7 +219,7 @@ class PostgresKeywordIndex:
         for term, columns in asked:
             scorer.add(term.text, term.weight, columns)
         chosen = None if within is None else selection_of(within)
-        mask = None if chosen is None else _is_in(touched.chunks, chosen.rows) ^ chosen.but
+        mask = None if chosen is None else is_among(touched.chunks, chosen.rows) ^ chosen.but
         for phrase in phrases:
             held = touched.held(phrase.items())
             mask = held if mask is None else held & mask
@@ -247,7 +231,7 @@ class PostgresKeywordIndex:
             lambda columns: [[(name, columns.column(name, word).rows) for name in fields] for word in columns.analyzed(text, fields)]
         )
         found = [touched.held(columns) for columns in asked]
-        return RowSelection(self._view, touched.chunks[np.logical_and.reduce(found)] if found else _NO_ROWS)
+        return RowSelection(self._view, touched.chunks[np.logical_and.reduce(found)] if found else NO_ROWS)
 
     def holding_phrase(self, text: str) -> Selection:
         """Return the chunks that hold a phrase in text or headings, or whose document does in its title or alias."""
@@ -316,7 +300,7 @@ class PostgresKeywordIndex:
         if len(found) > limit:  # of many equal ones only those of the first documents
             last = scores[found] == scores[found].min()
             first = self._first(_united(documents[found[last]]), limit - int(np.count_nonzero(~last)))
-            found = found[~last | _is_in(documents[found], first)]
+            found = found[~last | is_among(documents[found], first)]
         places, _ = self._placed(documents[found])
         return found[np.lexsort((rows[found], places, -scores[found]))][:limit]
 
@@ -326,7 +310,7 @@ class PostgresKeywordIndex:
         """Return the places of documents, and how many chunks each has."""
         kept, rows = self._view.kept, documents.tolist()
         with kept.lock:
-            known = self._of_generation("placed", dict[int, tuple[int, int]])
+            known = once(self._view, "placed", dict[int, tuple[int, int]])
             found = {row: known[row] for row in rows if row in known}
         if lacking := [row for row in dict.fromkeys(rows) if row not in found]:
             new = {row: (place, chunks) for row, place, chunks in self._view.fetch(_PLACED, lacking)}
@@ -345,11 +329,6 @@ class PostgresKeywordIndex:
         found = self._view.fetch(f"{_PLACED} ORDER BY place LIMIT %s", documents.tolist(), max(most, 0))
         return np.sort(np.array([row for row, *_ in found], dtype=np.int64))
 
-    def _of_generation(self, what: str, make: Callable[[], T]) -> T:
-        """Return what is kept as long as the folder's generation is."""
-        found: T = self._view.recent.made.setdefault(("words", what), make())
-        return found
-
     # -------------------------------------------------------------- postings
 
     def _asked(self, ask: Callable[[TermColumns], T]) -> tuple[_Touched, T]:
@@ -362,7 +341,7 @@ class PostgresKeywordIndex:
     def _segments(self) -> Mapping[str, tuple[int, Rows]]:
         """Return the number of each segment, and the documents in it that are gone, by name: a number may be given again."""
         with self._view.kept.lock:
-            known = self._of_generation("segments", dict[str, tuple[int, Rows]])
+            known = once(self._view, "segments", dict[str, tuple[int, Rows]])
         if not known:
             rows = self._view.fetch("SELECT segment, name, gone FROM segments WHERE folder = %s ORDER BY segment")
             known.update({name: (number, _united(np.frombuffer(gone, dtype="<i8"))) for number, name, gone in rows})
