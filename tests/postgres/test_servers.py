@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ import pytest
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, in_database, make_vault, on_disk, publishing, told
 from thumbindex.errors import EngineError, IndexBusyError, UsageError
+from thumbindex.index.postgres.database import Engine
 from thumbindex.index.postgres.publish import TABLES, Publisher, lock_of
 from thumbindex.library import Library
 from thumbindex.library.engine import Publishing, forget_folder
+from thumbindex.serve.engine import Builder
 
 SECRET = "Zanzibarquetzal"
 
@@ -247,6 +249,18 @@ def test_a_builder_publishes_a_folder_anew_that_somebody_has_forgotten(builder: 
     assert names == ["shed"]
     with in_database(url, tmp_path) as served:
         assert served.query("spade").passages[0].folder == "shed"
+
+
+def test_what_was_published_of_a_store_that_was_built_anew_goes_though_nothing_is_published_after_it(disk: Library, url: str) -> None:
+    with closing(Builder(disk.opened, url, as_json=True, tidy_seconds=0)) as builder, closing(Engine(url)) as engine:
+        builder.look()
+        disk.index(rebuild=True)
+        builder.look()
+        with engine.change() as session:
+            assert session.execute("UPDATE folders SET published = now() - interval '1 hour' WHERE NOT is_current") == 2
+        builder.look()
+        with engine.question() as session:
+            assert session.fetch("SELECT count(*), bool_and(is_current) FROM folders") == [(2, True)]
 
 
 def test_a_backup_that_is_put_back_is_published_as_it_is(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:

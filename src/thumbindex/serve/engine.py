@@ -27,7 +27,7 @@ RETRY_SECONDS = 5.0
 """After a failure: a database that is started again takes seconds."""
 
 TIDY_SECONDS = 60.0
-"""Between two looks for what nobody reads any more, and for folders that have grown: after publications alone."""
+"""Between two looks for what nobody reads any more, and for folders that have grown."""
 
 engine = Program(help="Publish folders to a PostgreSQL database, from which any number of servers answer, and look after it.")
 
@@ -106,7 +106,7 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None
     is_watched = library.config.serve.watch.enabled
     command = child_command(opening, [each.places.watch for each in folders] if is_watched else [])
     child = Child(command)
-    builder = _Builder(folders, url, as_json)
+    builder = Builder(folders, url, as_json)
     said: tuple[str, ...] = ()
     try:
         while True:
@@ -123,17 +123,16 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None
         child.stop()
 
 
-class _Builder:
+class Builder:
     """Publishes what is new; what fails is said once and tried again."""
 
-    def __init__(self, folders: Sequence[Folder], url: str, as_json: bool) -> None:
+    def __init__(self, folders: Sequence[Folder], url: str, as_json: bool, tidy_seconds: float = TIDY_SECONDS) -> None:
         from thumbindex.library.engine import Publishing
 
         self._folders, self._url, self._as_json = folders, url, as_json
         self._publishing: Publishing | None = Publishing(folders, url)  # what is wrong at the beginning ends the command
         self._open = Publishing
-        self._tidy_at = 0.0
-        self._has_published = True
+        self._tidy_at, self._tidy_seconds = 0.0, tidy_seconds
         self._failure = ""
 
     def look(self) -> float:
@@ -146,10 +145,9 @@ class _Builder:
                     print_json(asdict(each))
                 else:
                     print_line(_said(each))
-            self._has_published |= bool(done)
-            if self._has_published and time.monotonic() >= self._tidy_at:
+            if time.monotonic() >= self._tidy_at:
                 self._publishing.tidy()
-                self._tidy_at, self._has_published = time.monotonic() + TIDY_SECONDS, False
+                self._tidy_at = time.monotonic() + self._tidy_seconds
         except StorageError as error:
             if str(error) != self._failure:
                 say_error(f"{error} It is tried again.")
