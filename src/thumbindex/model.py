@@ -699,7 +699,8 @@ class Progress:
     """How far a run of indexing is.
 
     `phase` is "words" (files), "chunks" while the words of large files come last, "vectors", "waiting" while another process writes, and
-    before all others "repairing": how many of the old vectors were looked at.
+    before all others "repairing": how many of the old vectors were looked at. Where a folder is published to a database for the first time,
+    "publishing texts", "publishing words" (segments), "publishing vectors" and "indexing vectors".
     """
 
     folder: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from thumbindex.errors import ConfigError, EngineError, UnknownFolderError, Usag
 from thumbindex.index.files import Places
 from thumbindex.index.postgres.database import Engine, Session
 from thumbindex.index.postgres.ids import FolderState
-from thumbindex.index.postgres.publish import INCARNATION, Published, Publisher, drop_folder, index_vectors, new_incarnation, sweep_folders
+from thumbindex.index.postgres.publish import INCARNATION, Published, Publisher, Tell, drop_folder, index_vectors, new_incarnation, sweep_folders
 from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
 from thumbindex.index.postgres.store import PublishedStore
 from thumbindex.index.postgres.vectors import EXACT
@@ -47,7 +47,7 @@ class PublishedFolders:
     def __init__(self, url: str, exact: int = EXACT) -> None:
         self.engine = Engine(url)
         self._exact = exact
-        self._kept: dict[int, Kept] = {}
+        self._kept: dict[tuple[int, str], Kept] = {}  # by folder and epoch
         self._states: list[FolderState] = []
         self._is_up = True
         self._here = threading.local()  # the session of the question that this thread answers
@@ -83,8 +83,8 @@ class PublishedFolders:
                 opened["states"] = read_folders(self.session, self._states)
                 with self._guard:
                     self._states = opened["states"]
-                    there = {state.folder for state in self._states}
-                    self._kept = {folder: kept for folder, kept in self._kept.items() if folder in there}
+                    there = {(state.folder, state.epoch) for state in self._states}
+                    self._kept = {key: kept for key, kept in self._kept.items() if key in there}
             found: list[FolderState] = opened["states"]
             return found
 
@@ -96,7 +96,7 @@ class PublishedFolders:
             if state is None:
                 raise UnknownFolderError(f"The folder {name} is not published to {self.engine.where} any more.")
             with self._guard:
-                kept = self._kept.setdefault(state.folder, Kept(state.folder))
+                kept = self._kept.setdefault((state.folder, state.epoch), Kept(state.folder))
             opened[name] = open_published(session, state, kept, self._exact)
         found: PublishedIndex = opened[name]
         return found
@@ -227,14 +227,15 @@ def _folder_of(state: FolderState, config: Config) -> Folder:
 class Publishing:
     """Publishes some folders' indexes whenever they have changed."""
 
-    def __init__(self, folders: Sequence[Folder], url: str) -> None:
+    def __init__(self, folders: Sequence[Folder], url: str, tell: Tell = lambda progress: None, exact: int = EXACT) -> None:
         self.engine = Engine(url)
+        self._exact = exact
         try:
             self.engine.check()
         except BaseException:
             self.engine.close()
             raise
-        self._folders = [_PublishedFolder(each, self.engine) for each in folders]
+        self._folders = [_PublishedFolder(each, self.engine, tell, exact) for each in folders]
 
     def look(self) -> tuple[Published, ...]:
         """Publish what has changed since the last look. Raises StorageError: the next look tries again."""
@@ -243,7 +244,7 @@ class Publishing:
 
     def tidy(self) -> None:
         """Make the indexes that large folders need, and delete what was published of stores that are no more."""
-        index_vectors(self.engine)
+        index_vectors(self.engine, self._exact)
         sweep_folders(self.engine)
 
     def close(self) -> None:
@@ -256,9 +257,9 @@ class Publishing:
 class _PublishedFolder:
     """One folder on its way into the database."""
 
-    def __init__(self, folder: Folder, engine: Engine) -> None:
-        self._folder = folder
-        self._publisher = Publisher(engine, folder.name, self._text)
+    def __init__(self, folder: Folder, engine: Engine, tell: Tell, exact: int) -> None:
+        self._folder, self._tell = folder, tell
+        self._publisher = Publisher(engine, folder.name, self._text, exact)
         self._store: Store | None = None
         self._opened: Opened | None = None
         self._identity: tuple[int, int] | None = None
@@ -292,7 +293,7 @@ class _PublishedFolder:
             opened = open_snapshot(store, places, self._folder.name, last=self._opened)
             if not opened.whole or opened.snapshot.generation != store.generation:
                 return None
-            published = self._publisher.publish(opened, store, self._facts())
+            published = self._publisher.publish(opened, store, self._facts(), self._tell)
         self._opened, self._beat_at = opened, time.monotonic() + BEAT_SECONDS
         return published
 
@@ -338,15 +339,16 @@ class _PublishedFolder:
             self._store.close()
 
 
-def publish_folders(folders: Sequence[Folder], url: str, progress: Callable[[Published], None] = lambda published: None) -> tuple[Published, ...]:
-    """Publish the indexes of some folders as they are now; tell of each that had changed. Raises EngineError, IndexBusyError, UsageError."""
+def publish_folders(folders: Sequence[Folder], url: str, tell: Tell = lambda progress: None) -> tuple[Published, ...]:
+    """Publish the indexes of some folders as they are now; return those that had changed. Raises EngineError, IndexBusyError, UsageError.
+
+    `tell` hears how a first load goes.
+    """
     lacking = [each.name for each in folders if not each.places.store.exists()]
     if lacking:
         raise UsageError(f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one.")
-    with closing(Publishing(folders, url)) as publishing:
+    with closing(Publishing(folders, url, tell)) as publishing:
         done = publishing.look()
-        for each in done:
-            progress(each)
         publishing.tidy()
     return done
 

@@ -83,7 +83,7 @@ def publish(
             _follow(library, here, url, as_json)
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
-        done = publish_folders(library.opened, url)
+            done = publish_folders(library.opened, url, show)
         names = [name for name, _ in library.folders]
     if as_json:
         print_json({"published": [asdict(each) for each in done], "unchanged": sorted({*names} - {each.name for each in done})})

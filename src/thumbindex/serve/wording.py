@@ -76,6 +76,10 @@ _DOING = {
     "chunks": ("indexed", "passages, those of large files last"),
     "vectors": ("embedded", "texts"),
     "repairing": ("looking for damage in the index", ""),
+    "publishing texts": ("published", "notes"),
+    "publishing words": ("published words of", "segments"),
+    "publishing vectors": ("published", "vectors"),
+    "indexing vectors": ("made the database's index of", "vectors"),
 }
 
 

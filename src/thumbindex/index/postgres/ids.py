@@ -55,6 +55,11 @@ class FolderState:
     mark: str = ""  # digest of the facts
 
     @property
+    def epoch(self) -> str:
+        """What tells whether things that were read before are still so: see publish.EPOCH."""
+        return str(self.facts.get("epoch", ""))
+
+    @property
     def chunks(self) -> int:
         """How many chunks there are."""
         return int(self.facts["chunks"])

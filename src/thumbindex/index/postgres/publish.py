@@ -1,10 +1,15 @@
-"""Publish an index to PostgreSQL: what differs from what is there by row ids, and the new generation, in one transaction."""
+"""Publish an index to PostgreSQL: what differs from what is there by row ids, and the new generation, in one transaction.
+
+A folder that nobody reads yet is loaded in parts first, each kept by itself: a load that was cut off goes on where it was.
+"""
 
 from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
@@ -12,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from thumbindex.errors import EngineError, IndexBusyError
+from thumbindex.errors import EngineError, IndexBusyError, StorageError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.names import name_rows
 from thumbindex.index.postgres.database import Engine, Half, Session
@@ -23,8 +28,7 @@ from thumbindex.index.postgres.view import document_record, is_stored, looked_up
 from thumbindex.index.segments import FIELDS
 from thumbindex.index.snapshot import Opened
 from thumbindex.index.store import Store
-from thumbindex.index.words import WhooshKeywordIndex
-from thumbindex.model import Chunk, Document, DocumentId, Link, Problem, day_modified, day_of
+from thumbindex.model import Chunk, Document, DocumentId, Link, Problem, Progress, day_modified, day_of
 from thumbindex.ports import DOCUMENT_BITS
 from thumbindex.text import fold, fold_line, form_key, one_line, text_digest, words
 
@@ -73,6 +77,31 @@ ROOM = 8
 DOCUMENTS_AT_ONCE = 200
 """Documents whose texts are in memory at once."""
 
+LOADED_AT_ONCE = 20_000
+"""Chunks or vectors that a load keeps at once: some seconds of work."""
+
+EPOCH = "epoch"
+"""The fact of a folder that changes with a publication by who did not make the last one.
+
+It may stand on another history: a backup that was put back, a standby that took over and lacks what was published last. Servers keep nothing
+over it that they have read, for the same row may be another text.
+"""
+
+TOLD_SECONDS = 1.0
+"""How often it is told how far an index of vectors is."""
+
+HNSW_BYTES = 512
+"""What a vector takes in an HNSW index while that is made, its numbers aside."""
+
+LEAST_HNSW_MEMORY, MOST_HNSW_MEMORY = 64, 8_192
+"""Megabytes that the database may take to make one: an index that outgrows them is made many times slower."""
+
+NEARLY_ALL = 0.9
+"""The share of chunks that have a vector before an index is made: one that grows by a vector at a time takes ten times as long."""
+
+Tell = Callable[[Progress], None]
+"""Hears how far a load is."""
+
 Source = Callable[[str], str | None]
 """Gives a note's text as its file is now, by path; None where it is not the one that was indexed."""
 
@@ -95,12 +124,14 @@ class _There:
 
     folder: int
     generation: int = -1
+    epoch: str = field(default_factory=lambda: secrets.token_hex(4))
     documents: dict[int, int] = field(default_factory=dict)  # place by row
-    records: dict[int, Document] = field(default_factory=dict)  # by row; empty where another process published them
+    records: dict[int, Document] = field(default_factory=dict)  # by row; without those that another process published
     links: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # the paths that each document's links lead to, by row
     strange: Sequence[int] = ()  # rows at which another document was published than the store has
     again: Collection[str] = ()  # segments of which documents are there again that were gone
     segments: dict[str, int] = field(default_factory=dict)  # number by Whoosh's name
+    following: int = 1  # number of the next one
     vectors: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     problems: tuple[Problem, ...] | None = None
     duplicates: object = None  # the KnownDuplicates that were published
@@ -120,39 +151,43 @@ def lock_of(name: str) -> int:
 class Publisher:
     """Publishes one folder's index, again and again: what it published last it knows, unless somebody else published meanwhile."""
 
-    def __init__(self, engine: Engine, name: str, source: Source) -> None:
-        self._engine, self._name, self._source = engine, name, source
+    def __init__(self, engine: Engine, name: str, source: Source, exact: int = EXACT) -> None:
+        self._engine, self._name, self._source, self._exact = engine, name, source, exact
         self._there: _There | None = None
 
-    def publish(self, opened: Opened, store: Store, extra: Mapping[str, Any] | None = None) -> Published | None:
+    def publish(self, opened: Opened, store: Store, extra: Mapping[str, Any] | None = None, tell: Tell = lambda progress: None) -> Published | None:
         """Publish an index as it was opened from a store that is read at the same moment; None where that is published already.
 
-        `extra` are further facts for those who read. Raises EngineError, IndexBusyError.
+        `extra` are further facts for those who read; `tell` hears how a first load goes. Raises EngineError, IndexBusyError.
         """
         incarnation = store.meta(INCARNATION)
-        self._begin(incarnation, (extra or {}).get(ORIGIN, ""))
+        is_new = self._begin(incarnation, (extra or {}).get(ORIGIN, ""))
         before, self._there = self._there, None  # until all is kept nothing is known
+        lengths = SegmentLengths(opened.keyword, opened.catalog)
+        loaded = 0
+        if is_new:
+            before = self._read(incarnation, opened, store)
+            publication = _Publication(before, opened, store, self._source, lengths)
+            with self._engine.change(lock_of(self._name)) as guard:  # nobody else loads it meanwhile
+                guard.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+                loaded = publication.load(self._engine, self._name, self._exact, tell)
         with self._engine.change(lock_of(self._name)) as session:
-            self._there = before
-            there = self._known(session, incarnation, opened, store)
-            self._there = None
-            lengths = SegmentLengths(opened.keyword, opened.catalog)
+            there = self._known(session, incarnation, opened, store, before)
             facts = {**_facts(opened, store, lengths), **(extra or {})}
             if there.generation == opened.snapshot.generation and self._is_told(session, there, facts):
                 session.execute("UPDATE folders SET published = now() WHERE folder = %s", (there.folder,))
                 self._there = there
                 return None
-            done = _Publication(session, there, opened, store, self._source, lengths).run()
+            added, removed = _Publication(there, opened, store, self._source, lengths).run(session)
             session.execute(
                 "UPDATE folders SET generation = %s, published = now(), facts = %s WHERE folder = %s",
-                (opened.snapshot.generation, json.dumps(facts), there.folder),
+                (opened.snapshot.generation, json.dumps({**facts, EPOCH: there.epoch}), there.folder),
             )
             self._make_current(session, there.folder)
-            added, removed = done
             there.generation = opened.snapshot.generation
         self._there = there
         catalog = opened.catalog
-        return Published(self._name, there.generation, len(catalog.paths), len(catalog), added, removed)
+        return Published(self._name, there.generation, len(catalog.paths), len(catalog), loaded + added, removed)
 
     def beat(self) -> bool:
         """Say that what is published is what there is; tell whether that is so: somebody may have forgotten the folder meanwhile."""
@@ -174,20 +209,23 @@ class Publisher:
                     f" (`thumbindex add DIR --name NAME`), or take that one away first: `thumbindex engine forget {self._name}`."
                 )
 
-    def _known(self, session: Session, incarnation: str, opened: Opened, store: Store) -> _There:
+    def _read(self, incarnation: str, opened: Opened, store: Store) -> _There:
+        with self._engine.question() as session:
+            return self._known(session, incarnation, opened, store, None)
+
+    def _known(self, session: Session, incarnation: str, opened: Opened, store: Store, known: _There | None) -> _There:
+        """Return what is published: what is known of it where that is still so, else as it is read."""
         sql = "SELECT folder, generation FROM folders WHERE name = %s AND incarnation = %s"
         ((folder, generation),) = session.fetch(sql, (self._name, incarnation))
-        if generation < 0:
-            return _There(folder)
-        if self._there is not None and (self._there.folder, self._there.generation) == (folder, generation):
-            return self._there
+        if known is not None and (known.folder, known.generation) == (folder, generation):
+            return known
         return _read_there(session, folder, generation, opened, store)
 
-    def _begin(self, incarnation: str, origin: str) -> None:
-        """Make the partitions of a folder that is new, or was built anew, in a moment: nobody waits while they are filled."""
+    def _begin(self, incarnation: str, origin: str) -> bool:
+        """Make the partitions of a folder that is new, or was built anew, in a moment; tell whether it is one that nobody reads yet."""
         with self._engine.change(lock_of(self._name)) as session:
             self._refuse_another(session, origin)
-            found = session.fetch("SELECT 1 FROM folders WHERE name = %s AND incarnation = %s", (self._name, incarnation))
+            found = session.fetch("SELECT generation FROM folders WHERE name = %s AND incarnation = %s", (self._name, incarnation))
             if not found:
                 ((folder,),) = session.fetch(
                     "INSERT INTO folders (name, incarnation, is_current, generation, published, facts)"
@@ -195,10 +233,11 @@ class Publisher:
                     (self._name, incarnation),
                 )
                 make_partitions(session, folder)
+            return not found or found[0][0] < 0
 
     def _is_told(self, session: Session, there: _There, facts: Mapping[str, Any]) -> bool:
         ((told,),) = session.fetch("SELECT facts FROM folders WHERE folder = %s AND generation >= 0", (there.folder,)) or (("{}",),)
-        return bool(json.loads(told) == json.loads(json.dumps(facts)))
+        return bool({**json.loads(told), EPOCH: ""} == {**json.loads(json.dumps(facts)), EPOCH: ""})
 
     def _make_current(self, session: Session, folder: int) -> None:
         if session.fetch("SELECT 1 FROM folders WHERE folder = %s AND NOT is_current", (folder,)):
@@ -230,7 +269,7 @@ def _read_there(session: Session, folder: int, generation: int, opened: Opened, 
     return _There(
         folder,
         generation,
-        documents,
+        documents=documents,
         strange=strange,
         again=again,
         links=led,
@@ -304,48 +343,151 @@ def index_vectors(engine: Engine, above: int = EXACT) -> list[int]:
         indexed = {name for (name,) in session.fetch("SELECT indexname FROM pg_indexes WHERE indexname LIKE 'vectors%%_hnsw'")}
     for folder, told in folders:
         facts = json.loads(told)
-        if facts.get("vectors", 0) > above and f"vectors_{folder}_hnsw" not in indexed:
-            with engine.change() as session:
-                session.execute("SET LOCAL maintenance_work_mem = '1GB'")
-                session.execute(
-                    f"CREATE INDEX vectors_{folder}_hnsw ON vectors_{folder}"
-                    f" USING hnsw ((vector::halfvec({int(facts['dimensions'])})) halfvec_ip_ops) WITH (m = 16, ef_construction = 64)"
-                )
+        vectors = facts.get("vectors", 0)
+        if is_indexed(vectors, facts.get("chunks", 0), above) and f"vectors_{folder}_hnsw" not in indexed:
+            index_folder(engine, folder, vectors, int(facts["dimensions"]))
             made.append(folder)
     return made
+
+
+def is_indexed(vectors: int, chunks: int, above: int) -> bool:
+    """Tell whether so many vectors are to have an HNSW index: more than are compared one by one, and nearly all that will be there."""
+    return vectors > above and vectors >= NEARLY_ALL * chunks
+
+
+def index_folder(engine: Engine, folder: int, vectors: int, dimensions: int) -> None:
+    """Make the HNSW index of a folder's vectors."""
+    memory = min(max(vectors * (2 * dimensions + HNSW_BYTES) >> 20, LEAST_HNSW_MEMORY), MOST_HNSW_MEMORY)
+    with engine.change() as session:
+        session.execute(f"SET LOCAL maintenance_work_mem = '{memory}MB'")
+        session.execute(
+            f"CREATE INDEX IF NOT EXISTS vectors_{folder}_hnsw ON vectors_{folder}"
+            f" USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WITH (m = 16, ef_construction = 64)"
+        )
+
+
+@contextmanager
+def _told(engine: Engine, folder: int, tell: Callable[[int], None]) -> Iterator[None]:
+    """Tell once a second how many vectors of a folder are in the index that is being made."""
+    is_made = threading.Event()
+
+    def ask() -> None:
+        while not is_made.wait(TOLD_SECONDS):
+            with suppress(StorageError), engine.question() as session:
+                sql = "SELECT tuples_done FROM pg_stat_progress_create_index WHERE relid = to_regclass(%s)"
+                for (done,) in session.fetch(sql, (f"vectors_{folder}",)):
+                    tell(int(done))
+
+    asking = threading.Thread(target=ask, name="progress of an index")
+    asking.start()
+    try:
+        yield
+    finally:
+        is_made.set()
+        asking.join()
 
 
 # ------------------------------------------------------------------ one publication
 
 
 class _Publication:
-    """One transaction's changes."""
+    """What has to be changed, in one transaction or in several."""
 
-    def __init__(self, session: Session, there: _There, opened: Opened, store: Store, source: Source, lengths: SegmentLengths) -> None:
-        self._session, self._there, self._opened, self._store, self._source = session, there, opened, store, source
+    _session: Session
+
+    def __init__(self, there: _There, opened: Opened, store: Store, source: Source, lengths: SegmentLengths) -> None:
+        self._there, self._opened, self._store, self._source = there, opened, store, source
         self._catalog: StoreCatalog = opened.catalog
         self._folder = there.folder
         self._lengths = lengths
         self._at = {row: n for n, row in enumerate(self._catalog.document_rows.tolist())}
 
-    def run(self) -> tuple[int, int]:
+    def run(self, session: Session) -> tuple[int, int]:
         """Bring the database up to the index; return how many documents came and went."""
-        there = self._there
-        gone = sorted({*(there.documents.keys() - self._at.keys()), *there.strange})
-        self._remove(gone)
-        new = [row for row in self._at if row not in there.documents]
-        self._words([row for row in gone if row not in self._at])
-        there.strange, there.again = (), ()
-        self._add(new)
+        self._session, there = session, self._there
+        gone = self._take_away()
+        new = self._new()
+        for name in self._new_segments():
+            self._add_segment(name)
+        if new:
+            self._place(new)
+            self._add(new)
         self._touch()
         self._links(set(new))
         self._problems()
-        self._vectors(gone)
+        self._vectors(self._new_vectors())
         if there.duplicates is not self._opened.duplicates.known or new or gone:
             self._duplicates()
         there.records = dict(zip(self._catalog.document_rows.tolist(), self._catalog.documents, strict=True))
         there.duplicates = self._opened.duplicates.known
         return len(new), len(gone)
+
+    def load(self, engine: Engine, name: str, exact: int, tell: Tell) -> int:
+        """Fill the tables of a folder that nobody reads yet, part by part, but for what is a matter of the whole; return how many documents came."""
+        there = self._there
+        with self._part(engine):
+            self._take_away()
+            new = self._new()
+            self._place(new)
+            self._session.execute("UPDATE folders SET facts = %s WHERE folder = %s", (json.dumps({"fingerprint": there.fingerprint}), self._folder))
+        done, total = len(self._at) - len(new), len(self._at)
+        for part in self._parts(new):
+            tell(Progress(name, "publishing texts", done, total))
+            with self._part(engine):
+                self._add(part)
+            done += len(part)
+        segments = self._new_segments()
+        for number, segment in enumerate(segments):
+            tell(Progress(name, "publishing words", number, len(segments)))
+            with self._part(engine):
+                self._add_segment(segment)
+        vectors = self._new_vectors()
+        for start in range(0, len(vectors), LOADED_AT_ONCE):
+            tell(Progress(name, "publishing vectors", start, len(vectors)))
+            with self._part(engine):
+                self._vectors(vectors[start : start + LOADED_AT_ONCE])
+        if is_indexed(len(there.vectors), len(self._catalog), exact):
+            with _told(engine, self._folder, lambda done: tell(Progress(name, "indexing vectors", done, len(there.vectors)))):
+                index_folder(engine, self._folder, len(there.vectors), self._opened.vectors.dimensions)
+        return len(new)
+
+    @contextmanager
+    def _part(self, engine: Engine) -> Iterator[None]:
+        with engine.change() as self._session:
+            yield
+
+    def _parts(self, documents: Sequence[int]) -> Iterator[list[int]]:
+        """Yield documents in groups that are committed together."""
+        part, size = list[int](), 0
+        for row in documents:
+            part.append(row)
+            size += self._size(row)
+            if size >= LOADED_AT_ONCE:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+    def _take_away(self) -> list[int]:
+        """Delete documents that are not there any more, segments that were merged, and vectors of another model; return the documents' rows."""
+        there = self._there
+        gone = sorted({*(there.documents.keys() - self._at.keys()), *there.strange})
+        self._remove(gone)
+        self._leave_segments([row for row in gone if row not in self._at])
+        there.strange, there.again = (), ()
+        if there.fingerprint != self._opened.fingerprint:
+            self._session.execute(f"DROP INDEX IF EXISTS vectors_{self._folder}_hnsw")  # it is of another length
+            self._execute("DELETE FROM vectors WHERE folder = %s")
+            there.vectors, there.fingerprint = np.zeros(0, dtype=np.int64), self._opened.fingerprint
+        lost = np.setdiff1d(there.vectors, self._opened.vectors.rows())
+        if len(lost):
+            self._execute("DELETE FROM vectors WHERE folder = %s AND id = ANY(%s)", lost.tolist())
+            there.vectors = np.setdiff1d(there.vectors, lost)
+        return gone
+
+    def _new(self) -> list[int]:
+        """Return the rows of documents that are not published yet."""
+        return [row for row in self._at if row not in self._there.documents]
 
     def _execute(self, sql: str, *parameters: Any) -> int:
         return self._session.execute(sql, (self._folder, *parameters))
@@ -368,10 +510,7 @@ class _Publication:
                 del self._there.documents[row]
 
     def _add(self, new: Sequence[int]) -> None:
-        if not new:
-            return
-        self._refuse(new)
-        self._place(new)
+        """Publish documents that have their places."""
         states = self._store.manifest([self._catalog.documents[self._at[row]].path for row in new])
         facts = {row: (title, times, rest) for row, _, title, times, rest in self._store.documents(list(new))}
         columns = {
@@ -418,6 +557,7 @@ class _Publication:
             self._copy("abbreviations", {"document": "int8", **shapes}, ((row, each.short, each.long, form_key(each.long)) for row, each in pairs))
         for start in range(0, len(new), DOCUMENTS_AT_ONCE):
             self._add_texts(new[start : start + DOCUMENTS_AT_ONCE])
+        self._there.records.update((row, self._catalog.documents[self._at[row]]) for row in new)
 
     def _size(self, row: int) -> int:
         return len(self._catalog.chunk_ids(DocumentId(self._at[row])))
@@ -455,7 +595,8 @@ class _Publication:
         self._copy("sections", shapes, texts)
 
     def _place(self, new: Sequence[int]) -> None:
-        """Give new documents places between their neighbors by path; where there is no room, give all of them new ones."""
+        """Give new documents places between their neighbors by path; where there is no room, give all of them new ones. Raises EngineError."""
+        self._refuse(new)
         places = self._there.documents
         order = self._catalog.document_rows.tolist()
         wanted = spread([places.get(row, -1) for row in order], 1 << DOCUMENT_BITS)
@@ -470,16 +611,13 @@ class _Publication:
         places.update(zip(order, wanted, strict=True))
 
     def _touch(self) -> None:
-        """Write the days of documents anew that are not what they were; where that is not known, of all."""
-        before, now = self._there.records, dict(zip(self._catalog.document_rows.tolist(), self._catalog.documents, strict=True))
-        if self._there.generation < 0:
-            return
-        if before:
-            changed = [row for row, document in now.items() if row in before and before[row] is not document and before[row] != document]
-        else:
+        """Write the days of documents anew that are not what they were; where another process published those, of all."""
+        known, now = self._there.records, dict(zip(self._catalog.document_rows.tolist(), self._catalog.documents, strict=True))
+        changed = [row for row, document in now.items() if row in known and known[row] is not document and known[row] != document]
+        if others := [row for row in now if row not in known]:
             held: dict[int, str] = dict(self._session.fetch("SELECT id, record FROM documents WHERE folder = %s", (self._folder,)))
             every = {row: document_record(title, times, rest) for row, _, title, times, rest in self._store.documents()}
-            changed = [row for row, record in held.items() if record != every.get(row)]
+            changed += [row for row in others if held.get(row) != every.get(row)]
         if changed:
             records = {row: document_record(title, times, rest) for row, _, title, times, rest in self._store.documents(changed)}
             values = [(row, day_of(now[row]), day_modified(now[row]), records[row]) for row in changed]
@@ -492,9 +630,9 @@ class _Publication:
     def _links(self, new: set[int]) -> None:
         """Publish the links of new documents, and of those whose links lead elsewhere than they did."""
         now = {row: tuple(stored(path) for path in json.loads(paths)) for row, paths in self._store.linked_paths().items()}
-        before = self._there.links
-        changed = [row for row in self._at if row in new or (before.get(row) != now.get(row) and self._there.generation >= 0)]
-        old = [row for row in changed if row not in new]
+        before, is_loaded = self._there.links, self._there.generation >= 0
+        changed = [row for row in self._at if not is_loaded or row in new or before.get(row) != now.get(row)]
+        old = [row for row in changed if is_loaded and row not in new]
         if old:
             self._execute("DELETE FROM links WHERE folder = %s AND document = ANY(%s)", old)
         paths = {self._catalog.documents[self._at[row]].path: row for row in changed}
@@ -514,57 +652,60 @@ class _Publication:
 
     # -------------------------------------------------------------- words and vectors
 
-    def _words(self, gone: Sequence[int]) -> None:
-        """Publish segments that are new, take away those that were merged, and note in the others which documents are gone."""
-        keyword, there = self._opened.keyword, self._there
-        now = {segment.id: n for n, segment in enumerate(keyword.segments)}
+    def _leave_segments(self, gone: Sequence[int]) -> None:
+        """Take away segments that were merged, and note in the others which documents are gone."""
+        there, now = self._there, {segment.id for segment in self._opened.keyword.segments}
         merged = [number for name, number in there.segments.items() if name not in now or name in there.again]
         if merged:
             for table in ("postings", "words", "segments"):
                 self._execute(f"DELETE FROM {table} WHERE folder = %s AND segment = ANY(%s)", merged)
         there.segments = {name: number for name, number in there.segments.items() if number not in merged}
+        there.following = max((there.following, *(number + 1 for number in (*there.segments.values(), *merged))))
         if gone and there.segments:
             more = np.array(gone, dtype=np.int64).tobytes()
             self._session.execute("UPDATE segments SET gone = gone || %s WHERE folder = %s", (more, self._folder))
-        following = max((*there.segments.values(), *merged), default=0) + 1
-        for name in (each for each in now if each not in there.segments):
-            self._add_segment(keyword, now[name], following)
-            there.segments[name] = following
-            following += 1
 
-    def _add_segment(self, keyword: WhooshKeywordIndex, at: int, number: int) -> None:
-        segment = keyword.segments[at]
-        self._copy("segments", {"segment": "int4", "name": "text", "gone": "bytea"}, [(number, segment.id, b"")])
+    def _new_segments(self) -> list[str]:
+        """Return the names of segments that are not published yet."""
+        return [segment.id for segment in self._opened.keyword.segments if segment.id not in self._there.segments]
+
+    def _add_segment(self, name: str) -> None:
+        at = next(n for n, segment in enumerate(self._opened.keyword.segments) if segment.id == name)
+        segment, number = self._opened.keyword.segments[at], self._there.following
+        self._there.segments[name], self._there.following = number, number + 1
+        self._copy("segments", {"segment": "int4", "name": "text", "gone": "bytea"}, [(number, name, b"")])
         rows = ((field, term, number, columns, places) for field, term, columns, places in segment_rows(segment, self._lengths.rows(at)))
         shapes = {"field": "int2", "term": "text", "segment": "int4", "columns": "bytea", "places": "bytea"}
         self._copy("postings", shapes, rows)
         known = ((len(word), word, number) for word in segment.words if is_stored(word) and len(word) <= LONGEST_WORD)
         self._copy("words", {"length": "int4", "word": "text", "segment": "int4"}, known)
 
-    def _vectors(self, gone: Sequence[int]) -> None:
-        there, view = self._there, self._opened.vectors
-        if there.fingerprint != self._opened.fingerprint:
-            self._session.execute(f"DROP INDEX IF EXISTS vectors_{self._folder}_hnsw")  # it is of another length
-            self._execute("DELETE FROM vectors WHERE folder = %s")
-            there.vectors, there.fingerprint = np.zeros(0, dtype=np.int64), self._opened.fingerprint
+    def _new_vectors(self) -> Rows:
+        """Return the rows of chunks whose vectors are not published yet, ascending."""
+        found: Rows = np.setdiff1d(self._opened.vectors.rows(), self._there.vectors)
+        return found
+
+    def _vectors(self, new: Rows) -> None:
+        """Publish vectors of chunks."""
+        if not len(new):
+            return
+        view = self._opened.vectors
         held = view.rows()
-        new = np.setdiff1d(held, there.vectors)
-        if len(new):
-            order = np.argsort(held)
-            at = order[np.searchsorted(held, new, sorter=order)]
-            of = self._catalog.document_rows[self._catalog.document_ids[self._catalog.chunk_positions(new)]]
-            rows = (
-                (row, document, Half(vector))
-                for start in range(0, len(new), 4096)
-                for row, document, vector in zip(
-                    new[start : start + 4096].tolist(),
-                    of[start : start + 4096].tolist(),
-                    view.take(at[start : start + 4096]).astype(np.float16),
-                    strict=True,
-                )
+        order = np.argsort(held)
+        at = order[np.searchsorted(held, new, sorter=order)]
+        of = self._catalog.document_rows[self._catalog.document_ids[self._catalog.chunk_positions(new)]]
+        rows = (
+            (row, document, Half(vector))
+            for start in range(0, len(new), 4096)
+            for row, document, vector in zip(
+                new[start : start + 4096].tolist(),
+                of[start : start + 4096].tolist(),
+                view.take(at[start : start + 4096]).astype(np.float16),
+                strict=True,
             )
-            self._copy("vectors", {"id": "int8", "document": "int8", "vector": "halfvec"}, rows)
-        there.vectors = np.sort(held)
+        )
+        self._copy("vectors", {"id": "int8", "document": "int8", "vector": "halfvec"}, rows)
+        self._there.vectors = np.union1d(self._there.vectors, new)
 
     # -------------------------------------------------------------- what says the same
 
@@ -671,6 +812,7 @@ def _facts(opened: Opened, store: Store, lengths: SegmentLengths) -> dict[str, A
         "dimensions": opened.vectors.dimensions,
         "model": opened.model,
         "fingerprint": opened.fingerprint,
+        "segments": sorted(segment.id for segment in opened.keyword.segments),  # of a backup that was put back a generation may be another one
         "keyword_languages": sorted(opened.keyword.languages),
         "languages": dict(catalog.languages),
         "first_day": days.first.isoformat() if days.first else None,
