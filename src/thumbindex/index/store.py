@@ -265,6 +265,10 @@ class Store(Database):
         sql = "SELECT id, document, ordinal, key, salience FROM chunks"
         return self.fetch(f"{sql} NOT INDEXED") if documents is None else self.fetch_in(f"{sql} WHERE document IN ({{}})", documents)
 
+    def keys(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Return the digest of the text that is embedded of each of these chunks, by row id."""
+        return dict(self.fetch_in("SELECT id, key FROM chunks WHERE id IN ({})", rows))
+
     def rows_by_key(self, paths: Sequence[str]) -> dict[tuple[str, bytes], int]:
         """Return the row id of each text of the documents at these paths, by path and key; of equal texts the first one's."""
         sql = "SELECT d.path, c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path IN ({}) ORDER BY c.ordinal DESC"

@@ -695,8 +695,9 @@ class _Publication:
         at = order[np.searchsorted(held, new, sorter=order)]
         of = self._catalog.document_rows[self._catalog.document_ids[self._catalog.chunk_positions(new)]]
         rows = (
-            (row, document, Half(vector))
+            (row, document, Half(vector), keys[row])
             for start in range(0, len(new), 4096)
+            for keys in (self._store.keys(new[start : start + 4096].tolist()),)
             for row, document, vector in zip(
                 new[start : start + 4096].tolist(),
                 of[start : start + 4096].tolist(),
@@ -704,7 +705,7 @@ class _Publication:
                 strict=True,
             )
         )
-        self._copy("vectors", {"id": "int8", "document": "int8", "vector": "halfvec"}, rows)
+        self._copy("vectors", {"id": "int8", "document": "int8", "vector": "halfvec", "key": "bytea"}, rows)
         self._there.vectors = np.union1d(self._there.vectors, new)
 
     # -------------------------------------------------------------- what says the same

@@ -100,8 +100,10 @@ CREATE INDEX words_segment ON words (folder, segment);
 -- Meaning. `halfvec` has no fixed length here: each partition says its own.
 CREATE TABLE vectors (
     folder int NOT NULL, id bigint NOT NULL, document bigint NOT NULL, vector halfvec NOT NULL,
+    key bytea NOT NULL, -- digest of the text that was embedded
     PRIMARY KEY (folder, id)
 ) PARTITION BY LIST (folder);
+CREATE INDEX vectors_key ON vectors (key);
 
 -- What says the same.
 CREATE TABLE repeats (folder int NOT NULL, chunk bigint NOT NULL, keeper bigint NOT NULL, PRIMARY KEY (folder, chunk)) PARTITION BY LIST (folder);
