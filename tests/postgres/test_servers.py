@@ -166,7 +166,7 @@ def test_a_second_builder_of_a_folder_is_told_to_wait(disk: Library, builder: Pu
         disk.index()
         with pytest.raises(IndexBusyError, match="Another builder"):
             other.look()
-    assert [each.added for each in builder.look()] == [1]
+    assert [each.added for each in builder.look() if each.name == "garden"] == [1]
 
 
 def test_a_publication_that_fails_in_the_middle_changes_nothing(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:
