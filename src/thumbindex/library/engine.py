@@ -232,6 +232,8 @@ class Publishing:
         self._exact = exact
         try:
             self.engine.check()
+            if self.engine.shard() is None:
+                raise EngineError(f"{self.engine.where} is a hub, and holds no folder of its own: publish to one of its shards.")
         except BaseException:
             self.engine.close()
             raise

@@ -42,19 +42,45 @@ def database_of(opening: Opening) -> str:
 @engine.command(examples=("engine migrate --engine postgresql://db.example.org/notes",))
 @reported
 @takes_opening_or_engine
-def migrate(ctx: typer.Context, opening: Opening, as_json: JsonOption = False) -> int:
+def migrate(
+    ctx: typer.Context,
+    opening: Opening,
+    shard: Annotated[int, typer.Option("--shard", min=0, max=999, help="This database's number among those that a hub reads.")] = 0,
+    as_json: JsonOption = False,
+) -> int:
     """Make the tables in a database, or bring those of an earlier version up to this one; nothing else ever changes them."""
     url = database_of(opening)
     # Imported here, as in each of these commands: no other needs the extra.
     from thumbindex.library.administration import migrate
 
-    before, after = migrate(url)
+    before, after = migrate(url, shard)
     if as_json:
         print_json({"before": before, "schema": after})
     elif before == after:
         print_line(f"The tables are of schema {after} already: nothing was changed.")
     else:
         print_line(f"The tables were {f'brought from schema {before} to {after}' if before else f'made, of schema {after}'}.")
+    return FOUND
+
+
+@engine.command(examples=("engine attach docs --engine postgresql://hub.example.org/notes",))
+@reported
+@takes_opening_or_engine
+def attach(
+    ctx: typer.Context,
+    opening: Opening,
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="The foreign server, as `CREATE SERVER` in the hub names it.")],
+    as_json: JsonOption = False,
+) -> int:
+    """Have a hub read the folders that another database holds, through `postgres_fdw`; the hub's tables are made with the first."""
+    url = database_of(opening)
+    from thumbindex.library.administration import attach_shard
+
+    number = attach_shard(url, server)
+    if as_json:
+        print_json({"attached": server, "shard": number})
+    else:
+        print_line(f"{server} is read as shard {number}. Servers see its folders after a restart.")
     return FOUND
 
 

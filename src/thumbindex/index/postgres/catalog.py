@@ -201,7 +201,8 @@ class PostgresCatalog:
             return {}
         sql = (
             f"SELECT array_agg(q.place << {ORDINAL_BITS} | q.ordinal), s.ordinal, s.start_line, s.end_line, s.text FROM {_CHUNKS_ASKED}"
-            " JOIN sections s ON s.folder = f.folder AND s.document = c.document AND s.ordinal = c.section GROUP BY s.folder, s.document, s.ordinal"
+            " JOIN sections s ON s.folder = f.folder AND s.document = c.document AND s.ordinal = c.section"
+            " GROUP BY s.folder, s.document, s.ordinal, s.start_line, s.end_line, s.text"  # all: a hub knows no primary key
         )
         found: dict[int, Section] = {}
         for chunks, ordinal, start, end, text in self._view.fetch(sql, *_parts(list(dict.fromkeys(ids)))):

@@ -31,6 +31,9 @@ except ImportError as error:
 VERSION = 1
 """Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
 
+FOLDERS_A_SHARD = 1_000_000
+"""Numbers that the folders of one shard are taken from, each once: shards are numbered from 0 to 999."""
+
 MOST_CONNECTIONS = 8
 """Of one process: a question takes one, and few are answered at once."""
 
@@ -211,9 +214,14 @@ class Engine:
                 f"The index at {self.where} is of an earlier version (schema {found}): `thumbindex engine migrate --engine URL` changes it."
             )
 
-    def migrate(self) -> int:
-        """Make the tables, or bring those of an earlier version up to this one; return the version that was there before."""
+    def migrate(self, shard: int = 0) -> int:
+        """Make the tables, or bring those of an earlier version up to this one; return the version that was there before.
+
+        `shard` numbers this database among those that one hub reads.
+        """
         found = self.version()
+        if found and self.shard() != shard and shard:
+            raise EngineError(f"{self.where} is shard {self.shard()} already, and its folders are numbered so: give another database this number.")
         if found > VERSION:
             self.check()
         if found < VERSION:
@@ -224,9 +232,30 @@ class Engine:
                 session.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 for statement in filter(str.strip, without_remarks(tables).split(";")):
                     session.execute(statement.replace("%", "%%"))
-                session.execute("INSERT INTO facts VALUES ('schema', %s)", (str(VERSION),))
+                session.execute(f"ALTER TABLE folders ALTER COLUMN folder RESTART WITH {shard * FOLDERS_A_SHARD + 1}")
+                session.execute("INSERT INTO facts VALUES ('schema', %s), ('shard', %s)", (str(VERSION), str(shard)))
             self.close()  # connections learn the type of vectors when they are made
         return found
+
+    def shard(self) -> int | None:
+        """Return this database's number among shards; None of a hub, which has no folders of its own."""
+        with self._connection() as connection:
+            row = connection.execute(b"SELECT value FROM facts WHERE key = 'shard'").fetchone()
+            return int(row[0]) if row else None
+
+    def prepare_hub(self) -> None:
+        """Have a database be a hub. Raises EngineError where it holds folders of its own."""
+        if self.version():
+            self.check()
+            if self.shard() is not None:
+                raise EngineError(f"{self.where} holds folders of its own: a hub is a database of its own, attach this one to it.")
+            return
+        self._refuse_others()
+        with self.change(lock=0) as session:
+            session.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            session.execute("CREATE TABLE facts (key text PRIMARY KEY, value text NOT NULL)")
+            session.execute("INSERT INTO facts VALUES ('schema', %s)", (str(VERSION),))
+        self.close()
 
     def _refuse_others(self) -> None:
         """Raise EngineError where somebody else's tables have our names."""
