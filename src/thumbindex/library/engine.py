@@ -260,8 +260,8 @@ class _PublishedFolder:
     """One folder on its way into the database."""
 
     def __init__(self, folder: Folder, engine: Engine, tell: Tell, exact: int) -> None:
-        self._folder, self._tell = folder, tell
-        self._publisher = Publisher(engine, folder.name, self._text, exact)
+        self._folder = folder
+        self._publisher = Publisher(engine, folder.name, self._text, exact, tell)
         self._store: Store | None = None
         self._opened: Opened | None = None
         self._identity: tuple[int, int] | None = None
@@ -295,7 +295,7 @@ class _PublishedFolder:
             opened = open_snapshot(store, places, self._folder.name, last=self._opened)
             if not opened.whole or opened.snapshot.generation != store.generation:
                 return None
-            published = self._publisher.publish(opened, store, self._facts(), self._tell)
+            published = self._publisher.publish(opened, store, self._facts())
         self._opened, self._beat_at = opened, time.monotonic() + BEAT_SECONDS
         return published
 

@@ -260,7 +260,7 @@ class Engine:
     def _refuse_others(self) -> None:
         """Raise EngineError where somebody else's tables have our names."""
         with self._connection() as connection:
-            names = ["documents", "chunks", "words", "links", "folders", "vectors", "segments", "postings"]
+            names = ["documents", "chunks", "words", "links", "folders", "vectors", "segments", "postings", "texts", "wanted"]
             row = connection.execute(b"SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL LIMIT 1", (names,)).fetchone()
         if row:
             raise EngineError(f"{self.where} holds a table {row[0]!r} that is not thumbindex's: give it a database of its own.")

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from thumbindex.errors import StorageError
+from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import VERSION, Engine, Session
 from thumbindex.index.postgres.publish import TABLES
 from thumbindex.index.postgres.vectors import EXACT
-from thumbindex.text import plural
+from thumbindex.text import one_line, plural
 
 OLDEST_SERVER = 15
 """Of PostgreSQL: what is older is not tried."""
@@ -83,6 +84,7 @@ def examine(engine: Engine, exact_vectors: int = EXACT) -> Iterator[Check]:
                 rights = _check_rights(session)
                 yield rights
                 if rights.is_well:
+                    yield from _examine_queue(session)
                     yield from _examine_folders(session, exact_vectors)
     except StorageError as error:
         yield Check("database", False, str(error))
@@ -137,8 +139,14 @@ def _check_schema(engine: Engine) -> tuple[bool, Check]:
     return True, Check("schema", True, f"version {VERSION}")
 
 
+def _examine_queue(session: Session) -> Iterator[Check]:
+    for each in queue.counts(session):
+        waits = f"{plural(each.waiting, 'text')} of the model {one_line(each.model)} for a worker (`thumbindex work --engine URL`)"
+        yield Check("queue", True, f"{waits}, {plural(each.done, 'vector')} for a builder (`thumbindex engine publish --queue`)")
+
+
 def _check_rights(session: Session) -> Check:
-    names = ["facts", "folders", *TABLES]
+    names = ["facts", "folders", *TABLES, "texts", "wanted"]
     sql = (
         "SELECT has_table_privilege(name, 'SELECT'), pg_has_role(relowner, 'USAGE') FROM unnest(%s::text[]) AS name"
         " JOIN pg_class ON pg_class.oid = to_regclass(name)"

@@ -20,6 +20,7 @@ import numpy as np
 from thumbindex.errors import EngineError, IndexBusyError, StorageError
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.names import name_rows
+from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import Engine, Half, Session
 from thumbindex.index.postgres.ids import MOST_CHUNKS, Rows
 from thumbindex.index.postgres.postings import SegmentLengths, segment_rows
@@ -102,6 +103,9 @@ NEARLY_ALL = 0.9
 Tell = Callable[[Progress], None]
 """Hears how far a load is."""
 
+Queue = Callable[[Session, int], None]
+"""Puts what lacks vectors into the queue, for a folder by its number, in the transaction that publishes it."""
+
 Source = Callable[[str], str | None]
 """Gives a note's text as its file is now, by path; None where it is not the one that was indexed."""
 
@@ -151,14 +155,15 @@ def lock_of(name: str) -> int:
 class Publisher:
     """Publishes one folder's index, again and again: what it published last it knows, unless somebody else published meanwhile."""
 
-    def __init__(self, engine: Engine, name: str, source: Source, exact: int = EXACT) -> None:
-        self._engine, self._name, self._source, self._exact = engine, name, source, exact
+    def __init__(self, engine: Engine, name: str, source: Source, exact: int = EXACT, tell: Tell = lambda progress: None) -> None:
+        """`tell` hears how a first load goes; with more than `exact` vectors an index of them is made before it is seen."""
+        self._engine, self._name, self._source, self._exact, self._tell = engine, name, source, exact, tell
         self._there: _There | None = None
 
-    def publish(self, opened: Opened, store: Store, extra: Mapping[str, Any] | None = None, tell: Tell = lambda progress: None) -> Published | None:
+    def publish(self, opened: Opened, store: Store, extra: Mapping[str, Any] | None = None, enqueue: Queue = queue.want_nothing) -> Published | None:
         """Publish an index as it was opened from a store that is read at the same moment; None where that is published already.
 
-        `extra` are further facts for those who read; `tell` hears how a first load goes. Raises EngineError, IndexBusyError.
+        `extra` are further facts for those who read. The queue is what `enqueue` makes it in either case. Raises EngineError, IndexBusyError.
         """
         incarnation = store.meta(INCARNATION)
         is_new = self._begin(incarnation, (extra or {}).get(ORIGIN, ""))
@@ -170,12 +175,13 @@ class Publisher:
             publication = _Publication(before, opened, store, self._source, lengths)
             with self._engine.change(lock_of(self._name)) as guard:  # nobody else loads it meanwhile
                 guard.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-                loaded = publication.load(self._engine, self._name, self._exact, tell)
+                loaded = publication.load(self._engine, self._name, self._exact, self._tell)
         with self._engine.change(lock_of(self._name)) as session:
             there = self._known(session, incarnation, opened, store, before)
             facts = {**_facts(opened, store, lengths), **(extra or {})}
             if there.generation == opened.snapshot.generation and self._is_told(session, there, facts):
                 session.execute("UPDATE folders SET published = now() WHERE folder = %s", (there.folder,))
+                enqueue(session, there.folder)
                 self._there = there
                 return None
             added, removed = _Publication(there, opened, store, self._source, lengths).run(session)
@@ -184,6 +190,7 @@ class Publisher:
                 (opened.snapshot.generation, json.dumps({**facts, EPOCH: there.epoch}), there.folder),
             )
             self._make_current(session, there.folder)
+            enqueue(session, there.folder)
             there.generation = opened.snapshot.generation
         self._there = there
         catalog = opened.catalog
@@ -293,7 +300,8 @@ def drop_folder(engine: Engine, folder: int, name: str, *, is_current: bool = Tr
     """Delete what is published of a folder; of one that is read only where `is_current`. Raises IndexBusyError where somebody publishes it."""
     which = "" if is_current else " AND NOT is_current"
     with engine.change(lock_of(name)) as session:
-        session.execute(f"DELETE FROM folders WHERE folder = %s{which}", (folder,))
+        if session.execute(f"DELETE FROM folders WHERE folder = %s{which}", (folder,)):
+            queue.want_nothing(session, folder)
     for _ in range(DROP_TRIES):
         if not drop_orphans(engine):
             return

@@ -116,3 +116,19 @@ CREATE TABLE alike (
     cosine float8 NOT NULL, zone text NOT NULL, rule text NOT NULL, differs text NOT NULL,
     PRIMARY KEY (folder, id)
 ) PARTITION BY LIST (folder);
+
+-- The queue: texts that wait for a vector, or have got it, and the folders that wait for them. Each text is there once, whoever wants it.
+CREATE TABLE texts (
+    fingerprint text NOT NULL, -- of the model
+    key bytea NOT NULL, -- digest of the text
+    model text NOT NULL, -- its name, by which a worker opens it
+    priority bigint NOT NULL, -- the lowest is embedded first: how many texts of its folder were newer
+    text bytea NOT NULL, -- exactly what is embedded; empty as soon as the vector is there
+    vector bytea, -- int8, as a builder keeps it (index/vector_store.py)
+    PRIMARY KEY (fingerprint, key)
+);
+CREATE INDEX texts_waiting ON texts (fingerprint, priority) WHERE vector IS NULL;
+CREATE INDEX texts_done ON texts (fingerprint, key) WHERE vector IS NOT NULL;
+
+CREATE TABLE wanted (folder int NOT NULL, fingerprint text NOT NULL, key bytea NOT NULL, PRIMARY KEY (folder, fingerprint, key));
+CREATE INDEX wanted_text ON wanted (fingerprint, key);
