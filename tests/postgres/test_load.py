@@ -47,7 +47,7 @@ def cut_at(phase: str) -> Callable[[Progress], None]:
 
 
 def load(disk: Library, url: str, tell: Callable[[Progress], None], **options: int) -> None:
-    with closing(Publishing(disk.opened, url, tell, **options)) as builder:
+    with closing(Publishing(disk.opened, url, tell=tell, **options)) as builder:
         builder.look()
 
 

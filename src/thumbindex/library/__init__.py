@@ -248,7 +248,7 @@ class Library:
             fitting = self._given or (self._embedder is not None and self._embedder.fingerprint in {fingerprint for _, fingerprint in made_with})
             name = min((name for name, _ in made_with if name), default="")
             if not fitting and name:
-                self._embedder = self._open_embedder(name)
+                self._embedder = self.open_model(name)
             # A folder's own file holds where it is asked alone, as `only` has it.
             wanting = [each for each in (self.config, *(reader.folder.config for reader in self._readers)) if each.query.runs("rerank")]
             if self._reranker is None and self._embedder is not None and wanting:
@@ -263,7 +263,8 @@ class Library:
                 self._wait_for_models = False
                 _LOG.warning("%s Answers come from words alone.", error)
 
-    def _open_embedder(self, known: str) -> Embedder:
+    def open_model(self, known: str) -> Embedder:
+        """Open the model that indexes are made with: the configured one, or the `known` one of an index where none is named. Raises ModelError."""
         if self._given and self._embedder is not None:
             return self._embedder
         settings = self.config.encode.embed
@@ -591,7 +592,7 @@ class Library:
 
     def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Judgement, ...]:
         """Judge pairs of texts that are in no index, by the configured model and guards. Raises ModelError."""
-        return judge_texts(pairs, self._open_embedder(""), self.config)
+        return judge_texts(pairs, self.open_model(""), self.config)
 
     def _deciding(self, folder: Sequence[str]) -> list[Reader]:
         """Return the folders whose decisions are kept here. Raises UsageError where that is none: those of a database are its builders'."""
@@ -646,7 +647,7 @@ class Library:
             run = Run(words_only, rebuild, verify, tell, interrupted, sizes)
             mended = self.repair(folder) if verify else ()
             try:
-                report = index_folders(folders, run, self._open_embedder)
+                report = index_folders(folders, run, self.open_model)
             except IndexDamagedError:
                 mended += (done := self.repair(folder))
                 if not done:
@@ -656,14 +657,19 @@ class Library:
 
     def _index_repaired(self, folders: Sequence[Folder], run: Run) -> IndexReport:
         try:
-            return index_folders(folders, run, self._open_embedder)
+            return index_folders(folders, run, self.open_model)
         except IndexDamagedError as error:
             raise IndexDamagedError(f"{error} It was rebuilt a moment ago: the disk may be failing, choose another one with --index.") from error
 
     def embed(
-        self, folder: Sequence[str] = (), *, progress: Callable[[Progress], None] = lambda _: None, interrupted: Callable[[], bool] = lambda: False
+        self,
+        folder: Sequence[str] = (),
+        *,
+        progress: Callable[[Progress], None] = lambda _: None,
+        interrupted: Callable[[], bool] = lambda: False,
+        dates_only: bool = False,
     ) -> tuple[str, ...]:
-        """Give commits' dates and vectors to what has none, without comparing notes with the disk.
+        """Give commits' dates and vectors to what has none, without comparing notes with the disk; `dates_only` leaves vectors to others.
 
         Return what had to be repaired, in words: its notes are to be read anew.
         """
@@ -672,7 +678,8 @@ class Library:
             with announced(folders, progress) as tell:
                 for each in folders:
                     index_dates(each, Run(tell=tell, interrupted=interrupted))
-                    embed_folder(each, self._open_embedder, tell, interrupted)
+                    if not dates_only:
+                        embed_folder(each, self.open_model, tell, interrupted)
         except IndexDamagedError:
             if not (mended := self.repair(folder)):
                 raise

@@ -129,7 +129,7 @@ class Task:
 
 def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Progress], None], interrupted: Callable[[], bool]) -> Embedded:
     """Embed what is pending, newest files first; a model is opened only when something is. `interrupted` leaves the rest for the next call."""
-    task = _begin(folder, open_embedder)
+    task = begin_embedding(folder, open_embedder)
     if isinstance(task, Embedded):
         find_duplicates(folder, interrupted)
         return task
@@ -146,7 +146,7 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
     return Embedded(done, task.had, truncated)
 
 
-def _begin(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
+def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
     """Decide on the model and find what has no vector of it; where nothing is left to do, say so without opening one."""
     settings = folder.config.encode.embed
     setting = f"{settings.model} {settings.runtime}"

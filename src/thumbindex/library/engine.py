@@ -7,15 +7,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from platform import node
 from typing import Any
+
+import numpy as np
 
 from thumbindex.config import NOWHERE, with_tuned
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
 from thumbindex.errors import ConfigError, EngineError, UnknownFolderError, UsageError
 from thumbindex.index.files import Places
+from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import Engine, Session
 from thumbindex.index.postgres.ids import FolderState
 from thumbindex.index.postgres.publish import INCARNATION, Published, Publisher, Tell, drop_folder, index_vectors, new_incarnation, sweep_folders
@@ -26,16 +30,25 @@ from thumbindex.index.postgres.view import Kept
 from thumbindex.index.snapshot import Opened, open_snapshot
 from thumbindex.index.stamp import read_stamp
 from thumbindex.index.store import Store
+from thumbindex.index.vector_store import unpacked
 from thumbindex.index.writer import Writer
+from thumbindex.library.duplicates import find_duplicates
+from thumbindex.library.embedding import Embedded, OpenEmbedder, Task, begin_embedding
 from thumbindex.library.folders import Folder, read_tuned
 from thumbindex.library.reader import OpenedIndex, Reader
-from thumbindex.model import Problem, Section
-from thumbindex.ports import Snapshot
+from thumbindex.model import Problem, Progress, Section
+from thumbindex.ports import Snapshot, Vector
 from thumbindex.settings import Config
-from thumbindex.text import text_digest
+from thumbindex.text import embedded_text, text_digest
 
 BEAT_SECONDS = 1.0
 """How often a builder says that what it published is what there is."""
+
+COLLECT_SECONDS, LONGEST_COLLECT_SECONDS = 1.0, 30.0
+"""How often a builder asks for vectors that workers have made: the pause is as long as the last publication took, and within these."""
+
+HEAL_SECONDS = 10.0
+"""How often it asks, where none have come, whether all that it waits for is in the queue."""
 
 
 # ------------------------------------------------------------------ read by servers
@@ -225,9 +238,20 @@ def _folder_of(state: FolderState, config: Config) -> Folder:
 
 
 class Publishing:
-    """Publishes some folders' indexes whenever they have changed."""
+    """Publishes some folders' indexes whenever they have changed.
 
-    def __init__(self, folders: Sequence[Folder], url: str, tell: Tell = lambda progress: None, exact: int = EXACT) -> None:
+    With what opens a model, texts without a vector are put into the queue for workers, and their vectors are collected as they come.
+    `tell` hears how a first load goes; with more than `exact` vectors an index of them is made before it is seen.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[Folder],
+        url: str,
+        open_embedder: OpenEmbedder | None = None,
+        tell: Tell = lambda progress: None,
+        exact: int = EXACT,
+    ) -> None:
         self.engine = Engine(url)
         self._exact = exact
         try:
@@ -237,17 +261,27 @@ class Publishing:
         except BaseException:
             self.engine.close()
             raise
-        self._folders = [_PublishedFolder(each, self.engine, tell, exact) for each in folders]
+        self._folders = [_PublishedFolder(each, self.engine, open_embedder, tell, exact) for each in folders]
 
     def look(self) -> tuple[Published, ...]:
-        """Publish what has changed since the last look. Raises StorageError: the next look tries again."""
+        """Publish what has changed since the last look, or collect what has come. Raises StorageError, ModelError: the next look tries again."""
         found = [each.look() for each in self._folders]
         return tuple(each for each in found if each)
+
+    def waiting(self) -> tuple[Progress, ...]:
+        """Tell of each folder that waits for workers how many of its texts have come back since this began."""
+        return tuple(progress for each in self._folders if (progress := each.waiting()))
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether all that there is was published when that was looked at last, and no vector is waited for."""
+        return all(each.is_settled for each in self._folders)
 
     def tidy(self) -> None:
         """Make the indexes that large folders need, and delete what was published of stores that are no more."""
         index_vectors(self.engine, self._exact)
         sweep_folders(self.engine)
+        queue.sweep(self.engine)
 
     def close(self) -> None:
         """Close the files and connections."""
@@ -259,13 +293,17 @@ class Publishing:
 class _PublishedFolder:
     """One folder on its way into the database."""
 
-    def __init__(self, folder: Folder, engine: Engine, tell: Tell, exact: int) -> None:
-        self._folder = folder
+    def __init__(self, folder: Folder, engine: Engine, open_embedder: OpenEmbedder | None, tell: Tell, exact: int) -> None:
+        self._folder, self._engine, self._open_embedder = folder, engine, open_embedder
         self._publisher = Publisher(engine, folder.name, self._text, exact, tell)
         self._store: Store | None = None
         self._opened: Opened | None = None
         self._identity: tuple[int, int] | None = None
         self._beat_at = 0.0
+        self._wanted: Mapping[bytes, int] = {}  # what is waited for: a chunk's row by the digest of its text
+        self._number = 0  # of the folder in the database
+        self._came = 0  # vectors, since this began
+        self._collect_at = self._heal_at = 0.0
 
     def look(self) -> Published | None:
         """Publish the index where it has changed and is whole; a text that is just being taken in comes with the next look."""
@@ -275,29 +313,91 @@ class _PublishedFolder:
         store = self._opened_store(places)
         if self._opened is not None and self._opened.is_current(store, places) and store.meta(INCARNATION):
             self._beat()
+            if self._wanted and time.monotonic() >= self._collect_at:
+                self._collect(self._opened.fingerprint)
             return None
         if not store.meta(INCARNATION):
             with Writer.open(self._folder.places.folder) as writer:
                 if not writer.store.meta(INCARNATION):
                     writer.note(INCARNATION, new_incarnation())
         try:
-            return self._publish(store, places)
+            if self._open_embedder and _is_whole(store, places):
+                self._fetch(begin_embedding(self._folder, self._open_embedder))
+            began = time.monotonic()
+            published = self._publish(store, places)
+            self._collect_at = time.monotonic() + min(max(COLLECT_SECONDS, time.monotonic() - began), LONGEST_COLLECT_SECONDS)
+            if self._open_embedder and self._opened is not None and not self._wanted and self._opened.is_current(store, places):
+                find_duplicates(self._folder)  # what it finds comes with the next look
         except BaseException:
             self._publisher.forget()
             self._opened = None
             raise
+        return published
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether what there was at the last look is published, and no vector is waited for; where there is no index, nothing is awaited."""
+        if self._store is None:
+            return True
+        return self._opened is not None and not self._wanted and self._opened.is_current(self._store, self._folder.places.at())
+
+    def waiting(self) -> Progress | None:
+        """Tell how many vectors have come of those that were waited for; None where none is."""
+        return Progress(self._folder.name, "vectors", self._came, self._came + len(self._wanted)) if self._wanted else None
 
     def _publish(self, store: Store, places: Places) -> Published | None:
         with store.reading():
-            stamp = read_stamp(places.keyword)
-            if stamp is None or stamp.behind or stamp.generation < int(store.meta("words", "0")):
+            if not _is_whole(store, places):
                 return None
             opened = open_snapshot(store, places, self._folder.name, last=self._opened)
             if not opened.whole or opened.snapshot.generation != store.generation:
                 return None
-            published = self._publisher.publish(opened, store, self._facts())
-        self._opened, self._beat_at = opened, time.monotonic() + BEAT_SECONDS
+            wanted = dict(store.pending()) if self._open_embedder and opened.fingerprint else {}
+            published = self._publisher.publish(opened, store, self._facts(), partial(self._enqueue, opened, wanted))
+        self._opened, self._wanted, self._beat_at = opened, wanted, time.monotonic() + BEAT_SECONDS
         return published
+
+    # -------------------------------------------------------------- vectors that workers make
+
+    def _enqueue(self, opened: Opened, wanted: Mapping[bytes, int], session: Session, number: int) -> None:
+        """Have the folder want just these texts, in the transaction that publishes it: what went or became private leaves the queue with that."""
+
+        def texts_of(keys: Sequence[bytes]) -> Mapping[bytes, str]:
+            chunks = opened.catalog.store.chunks([wanted[key] for key in keys])
+            return {key: embedded_text(chunk.heading_path, chunk.text) for key in keys if (chunk := chunks.get(wanted[key]))}
+
+        self._number = number
+        queue.want(session, number, (opened.fingerprint, opened.model), list(wanted), texts_of)
+
+    def _fetch(self, task: Task | Embedded) -> None:
+        """Take the vectors that published folders have of texts which lack one here: what was embedded once is not embedded again."""
+        new = {key: row for key, row in task.pending if key not in self._wanted} if isinstance(task, Task) else {}
+        if new and isinstance(task, Task):
+            fingerprint = task.embedder.fingerprint
+            with self._engine.question() as session:
+                for part in queue.find_vectors(session, fingerprint, list(new)):
+                    self._keep({key: vector.astype(np.float32) for key, vector in part.items()}, new, fingerprint)
+
+    def _collect(self, fingerprint: str) -> None:
+        """Keep the vectors that have come. They leave the queue with the publication that follows: at no time are they in neither."""
+        now, came = time.monotonic(), set[bytes]()
+        with self._engine.question() as session:
+            for part in queue.collect(session, self._number, fingerprint):
+                self._keep(dict(zip(part, unpacked(list(part.values())), strict=True)), self._wanted, fingerprint)
+                came.update(part)
+            is_lacking = not came and now >= self._heal_at and queue.lacks_texts(session, self._number)
+        self._came += len(came)
+        self._wanted = {} if is_lacking else {key: row for key, row in self._wanted.items() if key not in came}
+        self._opened = None if is_lacking else self._opened  # all is asked for anew
+        self._heal_at = now + HEAL_SECONDS if came or now >= self._heal_at else self._heal_at
+        self._collect_at = now + COLLECT_SECONDS
+
+    def _keep(self, vectors: Mapping[bytes, Vector], rows: Mapping[bytes, int], fingerprint: str) -> None:
+        with Writer.open(self._folder.places.folder) as writer:
+            if writer.store.meta("fingerprint") == fingerprint:  # else another model was chosen meanwhile
+                writer.keep_vectors(vectors, [rows[key] for key in vectors if key in rows])
+
+    # -------------------------------------------------------------- what is published
 
     def _opened_store(self, places: Places) -> Store:
         """Return the store of the present edition, opened anew where it was built anew."""
@@ -341,6 +441,12 @@ class _PublishedFolder:
             self._store.close()
 
 
+def _is_whole(store: Store, places: Places) -> bool:
+    """Tell whether the words show all that the store holds."""
+    stamp = read_stamp(places.keyword)
+    return stamp is not None and not stamp.behind and stamp.generation >= int(store.meta("words", "0"))
+
+
 def publish_folders(folders: Sequence[Folder], url: str, tell: Tell = lambda progress: None) -> tuple[Published, ...]:
     """Publish the indexes of some folders as they are now; return those that had changed. Raises EngineError, IndexBusyError, UsageError.
 
@@ -349,7 +455,7 @@ def publish_folders(folders: Sequence[Folder], url: str, tell: Tell = lambda pro
     lacking = [each.name for each in folders if not each.places.store.exists()]
     if lacking:
         raise UsageError(f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one.")
-    with closing(Publishing(folders, url, tell)) as publishing:
+    with closing(Publishing(folders, url, tell=tell)) as publishing:
         done = publishing.look()
         publishing.tidy()
     return done

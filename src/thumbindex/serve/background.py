@@ -574,7 +574,12 @@ class BackgroundView:
         return self._background.mended(ask, interrupted, self.folders)
 
 
-def child_command(opening: Opening, locks: Sequence[Path] = ()) -> list[str]:
+WORDS_ONLY = "--words-only"
+"""The argument of a child that is to leave vectors to others."""
+
+
+def child_command(opening: Opening, locks: Sequence[Path] = (), *, words_only: bool = False) -> list[str]:
     """Return how to start the child that indexes what an opening describes, once one of the locks is free; without locks at once."""
+    more = [WORDS_ONLY] if words_only else []
     # -P: the server's working directory is often a vault, whose files must never be imported.
-    return [sys.executable, "-P", "-m", "thumbindex.serve.standby", *map(str, locks), "--", *opening.arguments()]
+    return [sys.executable, "-P", "-m", "thumbindex.serve.standby", *map(str, locks), "--", *opening.arguments(), *more]

@@ -21,7 +21,7 @@ from thumbindex.errors import ModelError, StorageError, ThumbindexError, Unknown
 from thumbindex.library import LOOK_SECONDS, Folder, Library, Sizes
 from thumbindex.model import IndexReport, Pause, Progress
 from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread, take_short_turns
-from thumbindex.serve.background import NOTED, OVER, REPAIR, note_line, progress_line
+from thumbindex.serve.background import NOTED, OVER, REPAIR, WORDS_ONLY, note_line, progress_line
 from thumbindex.serve.opening import FOUND, Opening, open_library, outcome
 from thumbindex.serve.watch import Watch
 
@@ -183,11 +183,11 @@ def _inode(path: Path) -> int:
 class IndexingLoop:
     """Keeps the indexes of folders up to the disk until it is stopped.
 
-    Words come at once, those of large files on a thread of their own, vectors when no words are due.
+    Words come at once, those of large files on a thread of their own, vectors when no words are due; with `words_only` others make these.
     """
 
-    def __init__(self, library: Library, say: Callable[[str], object], make_watch: Callable[..., Watch] = Watch) -> None:
-        self._library, self._say = library, say
+    def __init__(self, library: Library, say: Callable[[str], object], make_watch: Callable[..., Watch] = Watch, *, words_only: bool = False) -> None:
+        self._library, self._say, self._words_only = library, say, words_only
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
         self._stopped = self._repair_asked = False
@@ -303,7 +303,7 @@ class IndexingLoop:
         """Embed until all is done, or words are due somewhere."""
         turn = Turn(self._are_words_due, Share(self._settings.share))
         try:
-            mended = self._library.embed([each.folder.name], interrupted=turn, progress=self._progress)
+            mended = self._library.embed([each.folder.name], interrupted=turn, progress=self._progress, dates_only=self._words_only)
         except ModelError as error:
             self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
             each.vectors_at = time.monotonic() + self._settings.reconcile_seconds
@@ -415,14 +415,17 @@ def index_for_server(arguments: Sequence[str]) -> int:
         sys.stderr.reconfigure(encoding="utf-8")  # as the server reads it; Windows writes pipes in the encoding of its region
 
     def work() -> int:
-        work_for_server(lambda: open_library(Opening.from_arguments(arguments)))
+        work_for_server(lambda: open_library(Opening.from_arguments(arguments)), words_only=WORDS_ONLY in arguments)
         return FOUND
 
     return outcome(work)
 
 
-def work_for_server(open_it: Callable[[], Library]) -> None:
-    """Keep the indexes up to the disk until the server at the other end of standard input is gone; without `serve.watch` only once."""
+def work_for_server(open_it: Callable[[], Library], *, words_only: bool = False) -> None:
+    """Keep the indexes up to the disk until the server at the other end of standard input is gone; without `serve.watch` only once.
+
+    With `words_only` vectors are left to others.
+    """
     loops: list[IndexingLoop] = []  # the loop, as soon as there is one
     threading.Thread(target=_obey_server, args=(loops,), name="server watch", daemon=True).start()
     # Opened only now: a server that is killed while that goes on must not leave its child behind.
@@ -432,11 +435,12 @@ def work_for_server(open_it: Callable[[], Library]) -> None:
         signal.signal(number, lambda number, _: os._exit(128 + number))  # as for the end of the server: nothing has to be tidied up
     take_short_turns()
     if library.config.serve.watch.enabled:
-        loops.append(IndexingLoop(library, _say))
+        loops.append(IndexingLoop(library, _say, words_only=words_only))
         loops[0].run()
     else:
         library.index(words_only=True)
-        library.index()
+        if not words_only:
+            library.index()
 
 
 def _say(line: str) -> None:

@@ -85,7 +85,8 @@ class LentLibrary(Library):
             raise Declined
         super().load_models()
 
-    def _open_embedder(self, known: str) -> Any:
+    def open_model(self, known: str) -> Any:
+        """Leave it to the command."""
         raise Declined
 
     def query(self, text: str, **how: Any) -> Answer:
