@@ -87,11 +87,17 @@ def test_rooms_never_import_each_other():
     assert wrong == []
 
 
+DATABASE = ("administration", "engine", "work")
+"""The modules of the library that are of a database."""
+
+
 def test_the_study_and_the_server_see_the_librarys_front_door_only():
     inner = [(path, name) for path, names in modules() for name in names if name.startswith("thumbindex.library.")]
     outside = [(path, name) for path, name in inner if path.startswith(("serve/", "study/")) and not path.startswith("serve/clients/")]
     # a database has a door of its own: whoever has none imports nothing of it
-    assert {(path, name) for path, name in outside} == {("serve/engine.py", f"thumbindex.library.{each}") for each in ("administration", "engine")}
+    assert {(path, name) for path, name in outside} == {
+        ("serve/engine.py", f"thumbindex.library.{each}") for each in ("administration", "engine", "work")
+    }
 
 
 def test_what_is_of_a_database_is_imported_where_one_is_asked_for_alone():
@@ -101,9 +107,9 @@ def test_what_is_of_a_database_is_imported_where_one_is_asked_for_alone():
         for path in SOURCE.rglob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         for name in imported_by(node)
-        if name.startswith(("thumbindex.index.postgres", "thumbindex.library.engine", "thumbindex.library.administration"))
+        if name.startswith(("thumbindex.index.postgres", *(f"thumbindex.library.{each}" for each in DATABASE)))
     }
-    assert {path for path, _ in at_the_top if not path.startswith("index/postgres/")} <= {"library/engine.py", "library/administration.py"}
+    assert {path for path, _ in at_the_top if not path.startswith("index/postgres/")} <= {f"library/{each}.py" for each in DATABASE}
 
 
 def imported_by(node: ast.stmt) -> set[str]:

@@ -21,7 +21,7 @@ from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
 from thumbindex.serve.completion import completion
 from thumbindex.serve.duplicates import duplicates
-from thumbindex.serve.engine import engine
+from thumbindex.serve.engine import WORK_EXAMPLES, engine, work
 from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.folders import add, folders, remove
 from thumbindex.serve.http.tokens import add_token, default_token_file
@@ -343,6 +343,7 @@ app.command("why", examples=("why plans.md who decides about the budget", 'why "
 app.command("doctor", examples=("doctor", "doctor --folder notes --json"))(doctor)
 app.add_typer(duplicates, name="duplicates", epilog=shown_examples(("duplicates --folder notes", "duplicates --grey", "duplicates review")))
 app.add_typer(engine, name="engine", epilog=shown_examples(("engine migrate --engine URL", "engine publish --watch --folder notes --engine URL")))
+app.command("work", examples=WORK_EXAMPLES)(work)
 app.command("tune", examples=("tune --folder notes", "tune --folder notes --dry-run", "tune --folder notes --undo"))(tune_folder)
 app.command("eval", examples=("eval --from-links --folder notes", "eval queries.jsonl --folder notes --report results"))(evaluate_queries)
 app.command("token", examples=("token alice", "token alice --token-file team.tokens"))(token)

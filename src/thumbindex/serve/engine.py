@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thumbindex.errors import StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.serve.background import Child, child_command
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, reported, say_error
 from thumbindex.serve.options import JsonOption, open_for, takes_opening_or_engine
@@ -19,6 +21,9 @@ from thumbindex.text import plural
 
 if TYPE_CHECKING:
     from thumbindex.library import Folder, Library
+    from thumbindex.library.work import Worker
+    from thumbindex.model import Progress
+    from thumbindex.ports import Embedder
 
 LOOK_SECONDS = 0.1
 """How often a builder looks for a new generation: a file's facts are compared, nothing is read."""
@@ -28,6 +33,17 @@ RETRY_SECONDS = 5.0
 
 TIDY_SECONDS = 60.0
 """Between two looks for what nobody reads any more, and for folders that have grown."""
+
+LONELY_SECONDS = 15.0
+"""After so long without a vector it is said how workers are started."""
+
+WORK_SECONDS, REPORT_SECONDS = 1.0, 10.0
+"""How often a worker that has nothing to do looks for texts, and one that has says how far it is."""
+
+_LONELY = (
+    "No vector has come for {:g} s: `thumbindex work --engine URL`, here or on any other machine, embeds what waits."
+    " What is queued stays there if you end this by Ctrl-C, and the next run goes on."
+)
 
 engine = Program(help="Publish folders to a PostgreSQL database, from which any number of servers answer, and look after it.")
 
@@ -88,6 +104,7 @@ def attach(
     examples=(
         "engine publish --folder notes --engine postgresql://db.example.org/notes",
         "engine publish --watch --engine postgresql://db.example.org/notes",
+        "engine publish --queue --watch --engine postgresql://db.example.org/notes",
     )
 )
 @reported
@@ -96,6 +113,7 @@ def publish(
     ctx: typer.Context,
     opening: Opening,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, follow the notes, and publish each change.")] = False,
+    queue: Annotated[bool, typer.Option("--queue", help="Leave vectors to workers: `thumbindex work` on any machine.")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Index folders on this machine and publish what has changed: servers see all of a generation, or the one before."""
@@ -106,10 +124,10 @@ def publish(
 
     with open_for(ctx, here) as library:
         if watch:
-            _follow(library, here, url, as_json)
+            _follow(library, here, url, as_json, queue)
         with ProgressDisplay() as show:
-            library.index(progress=show, after_others=True)
-            done = publish_folders(library.opened, url, show)
+            library.index(progress=show, after_others=True, words_only=queue)
+            done = _publish_and_wait(library, url, show) if queue else publish_folders(library.opened, url, show)
         names = [name for name, _ in library.folders]
     if as_json:
         print_json({"published": [asdict(each) for each in done], "unchanged": sorted({*names} - {each.name for each in done})})
@@ -121,18 +139,46 @@ def publish(
     return FOUND
 
 
+def _publish_and_wait(library: Library, url: str, show: ProgressDisplay) -> tuple[Any, ...]:
+    """Publish words, have workers embed, and publish the vectors as they come, until all have; return what was published of each folder in all."""
+    from thumbindex.library.engine import Publishing
+
+    done: dict[str, Any] = {}
+    shown: dict[str, Progress] = {}
+    with closing(Publishing(library.opened, url, library.open_model)) as publishing:
+        came, at, is_said = -1, time.monotonic(), False
+        while True:
+            for each in publishing.look():
+                last = done.get(each.name, replace(each, added=0, removed=0))
+                done[each.name] = replace(each, added=each.added + last.added, removed=each.removed + last.removed)
+            waiting = {progress.folder: progress for progress in publishing.waiting()}
+            for name, progress in (shown | waiting).items():
+                show(progress if name in waiting else replace(progress, done=progress.total))
+            shown = waiting
+            if publishing.is_settled:
+                break
+            if not waiting or came != (came := sum(progress.done for progress in waiting.values())):
+                at = time.monotonic()
+            elif not is_said and time.monotonic() >= at + LONELY_SECONDS:
+                is_said = True
+                say_error(_LONELY.format(LONELY_SECONDS), color=None)
+            time.sleep(LOOK_SECONDS)
+        publishing.tidy()
+    return tuple(done.values())
+
+
 def _said(published: Any) -> str:
     size = f"{plural(published.documents, 'document')}, {plural(published.chunks, 'chunk')}"
     return f"{published.name}: generation {published.generation:,} published, {size}; {published.added:,} came, {published.removed:,} went"
 
 
-def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None:
+def _follow(library: Library, opening: Opening, url: str, as_json: bool, queue: bool) -> None:
     """Have the indexes kept up to the disk, by a child or whoever does it already, and publish each generation until this is interrupted."""
     folders = library.opened
     is_watched = library.config.serve.watch.enabled
-    command = child_command(opening, [each.places.watch for each in folders] if is_watched else [])
+    command = child_command(opening, [each.places.watch for each in folders] if is_watched else [], words_only=queue)
     child = Child(command)
-    builder = Builder(folders, url, as_json)
+    builder = Builder(folders, url, as_json, open_model=library.open_model if queue else None)
     said: tuple[str, ...] = ()
     try:
         while True:
@@ -152,19 +198,26 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool) -> None
 class Builder:
     """Publishes what is new; what fails is said once and tried again."""
 
-    def __init__(self, folders: Sequence[Folder], url: str, as_json: bool, tidy_seconds: float = TIDY_SECONDS) -> None:
+    def __init__(
+        self,
+        folders: Sequence[Folder],
+        url: str,
+        as_json: bool,
+        tidy_seconds: float = TIDY_SECONDS,
+        open_model: Callable[[str], Embedder] | None = None,  # where vectors are left to workers
+    ) -> None:
         from thumbindex.library.engine import Publishing
 
-        self._folders, self._url, self._as_json = folders, url, as_json
-        self._publishing: Publishing | None = Publishing(folders, url)  # what is wrong at the beginning ends the command
-        self._open = Publishing
+        self._as_json = as_json
+        self._open = partial(Publishing, folders, url, open_model)
+        self._publishing: Publishing | None = self._open()  # what is wrong at the beginning ends the command
         self._tidy_at, self._tidy_seconds = 0.0, tidy_seconds
         self._failure = ""
 
     def look(self) -> float:
         """Publish what has changed; return for how many seconds nothing needs to be done."""
         try:
-            self._publishing = self._publishing or self._open(self._folders, self._url)
+            self._publishing = self._publishing or self._open()
             done = self._publishing.look()
             for each in done:
                 if self._as_json:
@@ -174,7 +227,7 @@ class Builder:
             if time.monotonic() >= self._tidy_at:
                 self._publishing.tidy()
                 self._tidy_at = time.monotonic() + self._tidy_seconds
-        except StorageError as error:
+        except (StorageError, ModelError) as error:
             if str(error) != self._failure:
                 say_error(f"{error} It is tried again.")
             self._failure = str(error)
@@ -230,3 +283,60 @@ def forget(
     else:
         print_line(f"{name} is no longer published. A builder that still runs publishes it again.")
     return FOUND
+
+
+WORK_EXAMPLES = ("work --engine postgresql://db.example.org/notes", "work --once --engine postgresql://db.example.org/notes")
+
+
+@reported
+@takes_opening_or_engine
+def work(
+    ctx: typer.Context,
+    opening: Opening,
+    once: Annotated[bool, typer.Option("--once", help="End when nothing waits that this worker can embed.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Embed what `engine publish --queue` leaves to workers: any number of them, each on any machine, share the texts that wait."""
+    url = database_of(opening)
+    from thumbindex.library.work import Worker, configured_models
+
+    with closing(Worker(url, configured_models(opening.load().encode.embed), say_error)) as worker:
+        _work(worker, once, as_json)
+        left = worker.worked()
+        _report(worker, as_json)
+    return NOT_FOUND if left.waiting and worker.refuses else FOUND
+
+
+def _work(worker: Worker, once: bool, as_json: bool) -> None:
+    """Embed until nothing waits, or until this is interrupted; a database that is lost is said once and tried again."""
+    failure, reported_at, is_told = "", time.monotonic(), True
+    while True:
+        try:
+            found = worker.look()
+            is_told = is_told and not found
+            if once and not found:
+                return
+            if not is_told and (not found or time.monotonic() >= reported_at + REPORT_SECONDS):
+                _report(worker, as_json)
+                reported_at, is_told = time.monotonic(), True
+        except StorageError as error:
+            if once:
+                raise
+            if str(error) != failure:
+                say_error(f"{error} It is tried again.")
+            failure = str(error)
+            time.sleep(RETRY_SECONDS)
+            continue
+        if failure:
+            print_line("Work goes on.")
+            failure = ""
+        if not found:
+            time.sleep(WORK_SECONDS)
+
+
+def _report(worker: Worker, as_json: bool) -> None:
+    worked = worker.worked()
+    if as_json:
+        print_json(asdict(worked))
+    else:
+        print_line(f"{plural(worked.embedded, 'text')} embedded by this worker, {worked.waiting:,} wait")
