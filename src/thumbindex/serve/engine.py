@@ -145,7 +145,7 @@ def _publish_and_wait(library: Library, url: str, show: ProgressDisplay) -> tupl
 
     done: dict[str, Any] = {}
     shown: dict[str, Progress] = {}
-    with closing(Publishing(library.opened, url, library.open_model)) as publishing:
+    with closing(Publishing(library.opened, url, library.open_model, show)) as publishing:
         came, at, is_said = -1, time.monotonic(), False
         while True:
             for each in publishing.look():
@@ -178,9 +178,12 @@ def _follow(library: Library, opening: Opening, url: str, as_json: bool, queue: 
     is_watched = library.config.serve.watch.enabled
     command = child_command(opening, [each.places.watch for each in folders] if is_watched else [], words_only=queue)
     child = Child(command)
-    builder = Builder(folders, url, as_json, open_model=library.open_model if queue else None)
+    show = ProgressDisplay()
+    builder = Builder(folders, url, as_json, open_model=library.open_model if queue else None, tell=show)
     said: tuple[str, ...] = ()
     try:
+        with show:  # a first load takes its time; later ones do not
+            builder.look()
         while True:
             pause = builder.look()
             if not child.is_running and is_watched:
@@ -205,11 +208,12 @@ class Builder:
         as_json: bool,
         tidy_seconds: float = TIDY_SECONDS,
         open_model: Callable[[str], Embedder] | None = None,  # where vectors are left to workers
+        tell: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         from thumbindex.library.engine import Publishing
 
         self._as_json = as_json
-        self._open = partial(Publishing, folders, url, open_model)
+        self._open = partial(Publishing, folders, url, open_model, tell)
         self._publishing: Publishing | None = self._open()  # what is wrong at the beginning ends the command
         self._tidy_at, self._tidy_seconds = 0.0, tidy_seconds
         self._failure = ""
