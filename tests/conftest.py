@@ -28,6 +28,7 @@ os.environ["XDG_RUNTIME_DIR"] = _RUNTIME.name
 # nor does a query of a test take the place of the last answer of whoever runs it
 os.environ["XDG_STATE_HOME"] = str(CACHE / "state")
 
+from postgres.cluster import cluster  # noqa: E402, F401
 from postgres.server import database, engine, postgres, reader_url, reading_engine  # noqa: E402, F401
 from thumbindex.encode.embed import TorchEmbedder, open_embedder  # noqa: E402
 from thumbindex.encode.models import (  # noqa: E402
