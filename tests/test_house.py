@@ -37,8 +37,7 @@ DOORS = {
     "sse_starlette": {"serve/http/app.py"},
     "jwt": {"serve/http/access.py"},
     "prometheus_client": {"serve/http/limits.py"},
-    "psycopg": {"index/postgres/database.py"},
-    "psycopg_pool": {"index/postgres/database.py"},
+    "psycopg": {"index/postgres/connections.py", "index/postgres/database.py"},
     "sklearn": {"library/plane.py"},
     "rapidfuzz": {"index/filters.py", "query/understand.py", "compare/differences.py", "compare/quotations.py"},
 }

@@ -10,6 +10,7 @@ ThumbindexError
 │   ├── IndexDamagedError   a file that cannot be read as what it is, or is of an earlier schema: it is built anew
 │   ├── IndexTooNewError    written by a later version of thumbindex
 │   └── EngineError         the database that folders are published to cannot be used as it is
+│       └── EngineLostError its server was lost or ended what was asked: asked again, it may answer
 └── ModelError              a model that cannot be had; keyword search goes on
 """
 
@@ -52,6 +53,10 @@ class IndexTooNewError(StorageError):
 
 class EngineError(StorageError):
     """The database that folders are published to cannot be reached, or not be used as it is."""
+
+
+class EngineLostError(EngineError):
+    """The connection to the database was lost, or its server ended what was asked: the same may be asked again."""
 
 
 class ModelError(ThumbindexError):

@@ -509,6 +509,7 @@ class Freshness:
     gone: tuple[str, ...] = ()  # folders that are not there: what the index holds of them is what was read last
     behind: tuple[str, ...] = ()  # folders of which the last words are read but cannot be searched yet
     untended: tuple[str, ...] = ()  # of the folders that lack something those that no process keeps up to the disk
+    lag_seconds: float = 0.0  # how far the server of a database that answered is behind what was published; 0 where that is little
 
     @property
     def fresh(self) -> bool:
@@ -850,6 +851,29 @@ class Tuned:
     evidence: Mapping[str, Any] = field(default_factory=dict)  # what was measured, as `thumbindex tune --json` prints it
 
 
+STATEMENT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Seconds up to which a statement of a database is counted with others that took about as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseStatus:
+    """A database that folders are published to, as this process finds it: who answers, and what was asked since the process began."""
+
+    place: str  # its address, without user and password
+    server: str  # the one that answers now, by host and port; empty where none does
+    standby: bool
+    lag_seconds: float | None  # how far that one is behind the primary, at most; None where none answers
+    used: int  # connections that answer somebody
+    idle: int  # and those that are free
+    waiting: int  # questions that wait for one
+    statements: int
+    slow_statements: int  # that took half a second or longer
+    seconds: float  # that all of them took
+    slowest_seconds: float  # of the slow ones
+    slowest: str  # its SQL, without the values in it
+    buckets: tuple[int, ...]  # statements by STATEMENT_BUCKETS, the last one of those that took longer
+
+
 @dataclass(frozen=True, slots=True)
 class FolderStatus:
     """One folder's index."""
@@ -872,6 +896,7 @@ class FolderStatus:
     flagged: tuple[Problem, ...] = ()  # notes with text that is hidden or speaks to a model: the first ones
     flagged_count: int = 0  # of all of these notes
     away: bool = False  # the folder is not there now
+    database: DatabaseStatus | None = None  # that it lies in; None where its index lies on a disk
 
 
 @dataclass(frozen=True, slots=True)

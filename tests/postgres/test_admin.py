@@ -102,7 +102,7 @@ def test_an_address_is_shown_without_who_asks() -> None:
         "postgresql:///notes?host=/tmp/x&password=p@ss": "a local socket/notes",
         "host=db.example.org dbname=notes user=me password=p@ss": "db.example.org/notes",
         "service=notes": "the service notes",
-        "postgresql://a:p%40ss@one:1,two:2/notes": "one,two:1,2/notes",
+        "postgresql://a:p%40ss@one:1,two:2/notes": "one:1,two:2/notes",
     }
     assert {url: place_of(url) for url in shown} == shown
 

@@ -53,6 +53,7 @@ from thumbindex.model import (
     Answer,
     BrokenLinks,
     Cluster,
+    DatabaseStatus,
     Document,
     DuplicatesFound,
     Excerpt,
@@ -96,12 +97,14 @@ _Told = TypeVar("_Told")
 
 
 def at_one_moment(method: Callable[Concatenate[Library, _Asked], _Told]) -> Callable[Concatenate[Library, _Asked], _Told]:
-    """Have all that a method of a library reads of a database be of one moment: no commit comes between two of its reads."""
+    """Have all that a method of a library reads of a database be of one moment: no commit comes between two of its reads.
+
+    Where the database is lost meanwhile, the method is called again: it only reads, and keeps nothing.
+    """
 
     @wraps(method)
     def asked(library: Library, /, *args: _Asked.args, **kwargs: _Asked.kwargs) -> _Told:
-        with library.moment():
-            return method(library, *args, **kwargs)
+        return library.in_one_moment(lambda: method(library, *args, **kwargs))
 
     return asked
 
@@ -199,8 +202,17 @@ class Library:
 
     def moment(self) -> AbstractContextManager[None]:
         """Have what is read meanwhile of folders in a database be of one moment; folders on this machine need no such thing."""
-        published = next((reader for reader in self._readers if reader.is_published), None)
+        published = self._published
         return published.moment() if published else nullcontext()
+
+    def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
+        """Ask, at such a moment; where the database is lost meanwhile, all of it again at a new one, for a few seconds. Raises EngineError."""
+        published = self._published
+        return published.in_one_moment(ask) if published else ask()
+
+    @property
+    def _published(self) -> Reader | None:
+        return next((reader for reader in self._readers if reader.is_published), None)
 
     @property
     def folders(self) -> tuple[tuple[str, Path], ...]:
@@ -215,8 +227,7 @@ class Library:
     @property
     def indexed(self) -> bool:
         """Tell whether every folder has words to search."""
-        with self.moment():
-            return all(reader.indexed for reader in self._readers)
+        return self.in_one_moment(lambda: all(reader.indexed for reader in self._readers))
 
     @property
     def is_answering(self) -> bool:
@@ -233,8 +244,9 @@ class Library:
     @property
     def awaits_model(self) -> bool:
         """Tell whether there are vectors to search, and no model yet to ask them with."""
-        with self.moment():
-            return self._embedder is None and any(reader.indexed and folder_state(reader).vectors for reader in self._readers)
+        if self._embedder is not None:
+            return False
+        return self.in_one_moment(lambda: any(reader.indexed and folder_state(reader).vectors > 0 for reader in self._readers))
 
     def load_models(self) -> None:
         """Load what queries need: the model that the indexes were made with. Without one, words alone are searched.
@@ -242,9 +254,7 @@ class Library:
         Called again it does nothing, unless the indexes have come to another model meanwhile. Raises ModelError.
         """
         with self._loading:
-            with self.moment():
-                stores = [reader.store for reader in self._readers if reader.indexed]
-                made_with = {(store.meta("model"), store.meta("fingerprint")) for store in stores}
+            made_with = self._made_with()
             fitting = self._given or (self._embedder is not None and self._embedder.fingerprint in {fingerprint for _, fingerprint in made_with})
             name = min((name for name, _ in made_with if name), default="")
             if not fitting and name:
@@ -253,6 +263,12 @@ class Library:
             wanting = [each for each in (self.config, *(reader.folder.config for reader in self._readers)) if each.query.runs("rerank")]
             if self._reranker is None and self._embedder is not None and wanting:
                 self._reranker = open_reranker(wanting[0].encode.rerank, self._embedder, offline=offline())
+
+    @at_one_moment
+    def _made_with(self) -> set[tuple[str, str]]:
+        """Return name and fingerprint of each model that the indexes were made with."""
+        stores = [reader.store for reader in self._readers if reader.indexed]
+        return {(store.meta("model"), store.meta("fingerprint")) for store in stores}
 
     def _models_for_query(self) -> None:
         """Load the models with the first query where a query may wait for them; without them, words alone are searched."""
@@ -328,8 +344,7 @@ class Library:
         self._models_for_query()
         with self._turns:
             asked = () if interrupted() and not wait else self._readers
-            with self.moment():
-                found = answer(query, asked, self.config.query, self._embedder, self._reranker, explain=explain)
+            found = self.in_one_moment(lambda: answer(query, asked, self.config.query, self._embedder, self._reranker, explain=explain))
         return replace(found, freshness=freshness)
 
     @at_one_moment
@@ -427,8 +442,7 @@ class Library:
         readers = self._within(folder)
         if not any(reader.is_published for reader in readers):
             return browse_documents(arrange, readers)
-        with self.moment():
-            return iter(list(islice(browse_documents(arrange, readers), MOST_BROWSED)))
+        return self.in_one_moment(lambda: iter(list(islice(browse_documents(arrange, readers), MOST_BROWSED))))
 
     @at_one_moment
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> Related:
@@ -507,7 +521,27 @@ class Library:
     @at_one_moment
     def status(self) -> tuple[FolderStatus, ...]:
         """Return the state of each folder's index."""
-        return tuple(status_of(reader) for reader in self._readers)
+        found, database = [(reader, status_of(reader)) for reader in self._readers], self.database()
+        return tuple(replace(status, database=database) if reader.is_published else status for reader, status in found)
+
+    def database(self) -> DatabaseStatus | None:
+        """Tell which server answers of the database that folders are published to, and how; None where all folders lie on this machine.
+
+        The database is asked once, and that it does not answer is told, too.
+        """
+        published = self._published
+        return published.database() if published else None
+
+    def last_known_database(self) -> DatabaseStatus | None:
+        """Tell what was counted of that database, as if no server answered: nothing is asked."""
+        published = self._published
+        return published.database(is_asked=False) if published else None
+
+    @property
+    def lag(self) -> float:
+        """How many seconds what is read is behind what was published, where that is much and was heard of lately; nothing is asked."""
+        published = self._published
+        return published.lag() if published else 0.0
 
     @at_one_moment
     def map(self, folder: str) -> NoteMap:

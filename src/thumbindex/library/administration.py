@@ -12,13 +12,13 @@ from thumbindex.index.postgres.doctor import Check, PublishedFolder
 
 def migrate(url: str, shard: int = 0) -> tuple[int, int]:
     """Make the tables, or bring them up to this version; return the version that was there, 0 for none, and the one that is. Raises EngineError."""
-    with closing(Engine(url)) as engine:
+    with closing(Engine(url, writes=True)) as engine:
         return engine.migrate(shard), engine.version()
 
 
 def attach_shard(url: str, server: str) -> int:
     """Have a hub read the folders of a foreign server of its database; return the shard's number. Raises EngineError, UsageError."""
-    with closing(Engine(url)) as engine:
+    with closing(Engine(url, writes=True)) as engine:
         return shards.attach(engine, server)
 
 

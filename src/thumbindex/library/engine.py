@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from platform import node
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from thumbindex.config import NOWHERE, with_tuned
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
-from thumbindex.errors import ConfigError, EngineError, UnknownFolderError, UsageError
+from thumbindex.errors import ConfigError, EngineError, EngineLostError, UnknownFolderError, UsageError
 from thumbindex.index.files import Places
 from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import Engine, Session
@@ -36,7 +36,7 @@ from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.embedding import Embedded, OpenEmbedder, Task, begin_embedding
 from thumbindex.library.folders import Folder, read_tuned
 from thumbindex.library.reader import OpenedIndex, Reader
-from thumbindex.model import Problem, Progress, Section
+from thumbindex.model import DatabaseStatus, Problem, Progress, Section
 from thumbindex.ports import Snapshot, Vector
 from thumbindex.settings import Config
 from thumbindex.text import embedded_text, text_digest
@@ -49,6 +49,20 @@ COLLECT_SECONDS, LONGEST_COLLECT_SECONDS = 1.0, 30.0
 
 HEAL_SECONDS = 10.0
 """How often it asks, where none have come, whether all that it waits for is in the queue."""
+
+MOST_BEGUN = 3
+"""How often a question is begun whose connection is lost again and again: it may be what ends the server."""
+
+AGAIN_SECONDS = 0.1
+"""Before it is asked again."""
+
+LAGGING_SECONDS = 5.0
+"""So far behind a standby is said to be: less is a matter of course."""
+
+LAG_KNOWN_SECONDS = 30.0
+"""So long what a standby said of it holds."""
+
+_Told = TypeVar("_Told")
 
 
 # ------------------------------------------------------------------ read by servers
@@ -83,6 +97,36 @@ class PublishedFolders:
                 yield
             finally:
                 self._here.session = self._here.opened = None
+
+    def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
+        """Ask, at one moment; where its connection is lost, or a standby ends it, ask all of it again, at a new one. Raises EngineError."""
+        if getattr(self._here, "session", None) is not None:
+            return ask()  # whoever began this moment asks again
+        begun = 0
+        while True:
+            try:
+                with self.moment():
+                    begun += 1
+                    return ask()
+            except EngineLostError:
+                if begun == MOST_BEGUN or not self.engine.may_come_back:
+                    raise
+            time.sleep(AGAIN_SECONDS)
+
+    def status(self) -> DatabaseStatus:
+        """Tell which server answers, how far it is behind, and what was asked since this process began; that none answers is told, too."""
+        if getattr(self._here, "session", None) is not None:
+            return self.engine.status(self.session)
+        try:
+            with self.moment():
+                return self.engine.status(self.session)
+        except EngineError:
+            return self.engine.status()
+
+    def lag(self) -> float:
+        """Return how many seconds the server is behind that answered last, where that is worth a word; nothing is asked."""
+        seconds = self.engine.lag(within=LAG_KNOWN_SECONDS)
+        return seconds if seconds >= LAGGING_SECONDS else 0.0
 
     def is_there(self, name: str) -> bool:
         """Tell whether a folder was published, and the database to be had, when that was asked last."""
@@ -163,6 +207,18 @@ class PublishedReader(Reader):
         """Have what is read meanwhile be of one moment, of all folders of this database."""
         return self.folders.moment()
 
+    def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
+        """Ask, at such a moment, and all of it again where the database was lost meanwhile."""
+        return self.folders.in_one_moment(ask)
+
+    def database(self, *, is_asked: bool = True) -> DatabaseStatus:
+        """Tell which server answers, and how; where nobody is asked, none does."""
+        return self.folders.status() if is_asked else self.folders.engine.status()
+
+    def lag(self) -> float:
+        """Return how many seconds that server is behind the primary, where it is much."""
+        return self.folders.lag()
+
     @property
     def place(self) -> str:
         """Where the index lies, without user and password."""
@@ -171,9 +227,8 @@ class PublishedReader(Reader):
     def confirmed(self) -> tuple[float, float]:
         """Return the database's time, and when the folder was published or confirmed last, as of this moment."""
         sql = "SELECT extract(epoch FROM now())::float8, extract(epoch FROM published)::float8 FROM folders WHERE is_current AND name = %s"
-        with self.moment():
-            ((now, published),) = self.folders.session.fetch(sql, (self.folder.name,)) or ((0.0, 0.0),)
-            return float(now), float(published)
+        ((now, published),) = self.in_one_moment(lambda: self.folders.session.fetch(sql, (self.folder.name,))) or ((0.0, 0.0),)
+        return float(now), float(published)
 
     def published_text(self, path: str) -> str | None:
         """Return a note's text as it was published."""
@@ -252,7 +307,7 @@ class Publishing:
         tell: Tell = lambda progress: None,
         exact: int = EXACT,
     ) -> None:
-        self.engine = Engine(url)
+        self.engine = Engine(url, writes=True)
         self._exact = exact
         try:
             self.engine.check()
@@ -463,7 +518,7 @@ def publish_folders(folders: Sequence[Folder], url: str, tell: Tell = lambda pro
 
 def forget_folder(url: str, name: str) -> bool:
     """Delete what is published of a folder; tell whether there was anything."""
-    with closing(Engine(url)) as engine:
+    with closing(Engine(url, writes=True)) as engine:
         engine.check()
         with engine.question() as session:
             numbers = [number for (number,) in session.fetch("SELECT folder FROM folders WHERE name = %s", (name,))]

@@ -182,6 +182,7 @@ def wait_until_fresh(
         tuple(each.name for each in awaited if each.is_gone),
         tuple(each.name for each in lacking if not each.missing),
         tuple(each.name for each in lacking if not (attended() or each.is_tended())),
+        max((reader.lag() for reader in readers), default=0.0) if lacking else 0.0,
     )
 
 
@@ -232,8 +233,8 @@ class AwaitedPublication:
         return self._confirmed_at >= self._asked_at
 
     def is_tended(self) -> bool:
-        """Tell whether a builder was heard of lately."""
-        return self._now - self._confirmed_at < SILENT_SECONDS
+        """Tell whether a builder was heard of lately; a standby that is behind has not heard of it yet."""
+        return self._now - self._confirmed_at < SILENT_SECONDS + self._reader.lag()
 
 
 class Awaited:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from thumbindex.index.files import Places
 from thumbindex.index.locks import is_writing
@@ -15,7 +16,7 @@ from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
 from thumbindex.index.stamp import stamp_text
 from thumbindex.index.store import Store
 from thumbindex.library.folders import Folder
-from thumbindex.model import ChunkId, Section
+from thumbindex.model import ChunkId, DatabaseStatus, Section
 from thumbindex.ports import Snapshot
 
 PATIENCE_SECONDS = 0.05
@@ -31,6 +32,8 @@ FIRST_SECONDS = 2.0
 """How long the first snapshot waits for a commit's second half, where a process is writing it: there is none before it that could stand."""
 
 _POLL_SECONDS = 0.005
+
+_Told = TypeVar("_Told")
 
 
 class OpenedIndex(Protocol):
@@ -130,6 +133,18 @@ class Reader:
     def moment(self) -> AbstractContextManager[None]:
         """Have what is read meanwhile be of one moment."""
         return nullcontext()
+
+    def in_one_moment(self, ask: Callable[[], _Told]) -> _Told:
+        """Ask, at such a moment."""
+        return ask()
+
+    def database(self, *, is_asked: bool = True) -> DatabaseStatus | None:
+        """Tell of the database that the folder lies in, and ask it who answers; None where it lies in none."""
+        return None
+
+    def lag(self) -> float:
+        """Return how many seconds what is read is behind what was published, where it is much."""
+        return 0.0
 
     @property
     def place(self) -> str:

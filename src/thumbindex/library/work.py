@@ -33,7 +33,7 @@ class Worker:
     """Takes texts that wait for a vector, a few of each model at a time, and keeps their vectors; what it cannot embed it leaves to others."""
 
     def __init__(self, url: str, open_model: Callable[[str], Embedder], say: Callable[[str], object]) -> None:
-        self._engine = Engine(url)
+        self._engine = Engine(url, writes=True)
         self._open_model, self._say = open_model, say
         self._models: dict[str, Embedder] = {}  # by name
         self._refused: dict[str, tuple[float, str]] = {}  # until when, and why, by fingerprint

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import struct
 import threading
+import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.errors import EngineError, IndexBusyError, IndexTooNewError, StorageError
+from thumbindex.errors import EngineError, EngineLostError, IndexBusyError, IndexTooNewError, StorageError
+from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus
 from thumbindex.text import without_password
 
 try:
     import psycopg
     from psycopg import errors as pg
     from psycopg.adapt import Buffer, Dumper, Loader
-    from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import Format
     from psycopg.types import TypeInfo
-    from psycopg_pool import ConnectionPool, PoolTimeout
+
+    from thumbindex.index.postgres.connections import Connections, Held, place_of
 except ImportError as error:
     raise EngineError("A database needs the extra `postgres`: `pip install 'thumbindex[postgres]'`.") from error
 
@@ -34,26 +37,33 @@ VERSION = 1
 FOLDERS_A_SHARD = 1_000_000
 """Numbers that the folders of one shard are taken from, each once: shards are numbered from 0 to 999."""
 
-MOST_CONNECTIONS = 8
-"""Of one process: a question takes one, and few are answered at once."""
-
-CONNECT_SECONDS = 10
-"""How long a connection is waited for."""
-
-AGAIN_SECONDS = 1.0
-"""How long the next one is waited for where the last one did not come: whoever asks hears of it at once."""
-
 QUESTION_SECONDS = 30
 """The longest that one statement of a question may take."""
+
+GRACE_SECONDS = 5.0
+"""So long after the database was lost those who lost it ask again: another server takes over, or the same one is started again, in less."""
+
+SLOW_SECONDS = 0.5
+"""A statement that takes longer is counted as slow: one of a question takes a millisecond to a tenth of a second."""
+
+LONGEST_SHAPE = 300
+"""Letters of a slow statement that are shown."""
+
+LAG = (
+    "SELECT (CASE WHEN NOT pg_is_in_recovery() THEN 0"
+    " WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver) THEN 0"
+    " ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) END)::float8"
+)
+"""How many seconds a server is behind its primary, at most: one that receives nothing cannot know whether it lacks anything."""
+
+LOOK_SECONDS = 5.0
+"""How often a standby is asked while it answers questions how far it is behind."""
 
 LOCK_CLASS = 0x7468756D
 """The first half of our advisory locks' keys ("thum"), so that they are nobody else's."""
 
 Halves = npt.NDArray[np.float16]
 Row = tuple[Any, ...]
-
-
-logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what it says of each try, an EngineError says once
 
 
 class Half:
@@ -77,21 +87,61 @@ class _HalfLoader(Loader):
         return np.frombuffer(data, dtype=">f2", offset=4).astype(np.float16)
 
 
+@dataclass(slots=True, eq=False)
+class Statements:
+    """What was asked of a database: how many statements, how long they took, and which one took longest. Safe to use from several threads."""
+
+    count: int = 0
+    slow: int = 0
+    seconds: float = 0.0
+    slowest: tuple[float, str] = (0.0, "")
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(STATEMENT_BUCKETS) + 1))
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, sql: str, seconds: float) -> None:
+        """Count a statement."""
+        with self.lock:
+            self.count += 1
+            self.seconds += seconds
+            self.buckets[bisect_left(STATEMENT_BUCKETS, seconds)] += 1
+            if seconds >= SLOW_SECONDS:
+                self.slow += 1
+                if seconds > self.slowest[0]:
+                    self.slowest = (seconds, shape_of(sql))
+
+
+def shape_of(sql: str) -> str:
+    """Return a statement without the values in it: numbers and texts that somebody may have asked for."""
+    return re.sub(r"'[^']*'", "'…'", re.sub(r"(?<=[\W_])\d+\b", "…", " ".join(sql.split())))[:LONGEST_SHAPE]
+
+
 class Session:
     """One transaction: all of its reads see one moment."""
 
-    def __init__(self, connection: psycopg.Connection[Any], where: str) -> None:
-        self._connection, self._where = connection, where
+    def __init__(self, held: Held, where: str, statements: Statements) -> None:
+        self._held, self._where, self._statements = held, where, statements
+        self._connection = held.connection
+        self._lost: EngineLostError | None = None
         self._lock = threading.Lock()
+
+    @property
+    def host(self) -> str:
+        """The server that answers, as it may be shown."""
+        return self._held.host.name
+
+    @property
+    def is_standby(self) -> bool:
+        """Tell whether that is a standby."""
+        return self._held.is_standby
 
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query; `%s` stands for a parameter."""
-        with self._lock, translated(self._where):
+        with self._asking(sql):
             return self._connection.execute(sql.encode(), parameters, binary=True).fetchall()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Change something; return how many rows."""
-        with self._lock, translated(self._where):
+        with self._asking(sql):
             return self._connection.execute(sql.encode(), parameters).rowcount
 
     def copy(self, table: str, columns: Sequence[str], types: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
@@ -105,102 +155,162 @@ class Session:
                 count += 1
         return count
 
+    @contextmanager
+    def _asking(self, sql: str) -> Iterator[None]:
+        """Have one statement at a time, counted; once the database was lost each later one says so, too."""
+        with self._lock:
+            if self._lost is not None:
+                raise self._lost
+            began = time.perf_counter()
+            try:
+                with translated(self._where):
+                    yield
+            except EngineLostError as error:
+                self._lost = error
+                raise
+            finally:
+                self._statements.add(sql, time.perf_counter() - began)
+
 
 class Engine:
-    """A database that holds published folders. Cheap to make; connects when it is first asked. Safe to use from several threads."""
+    """A database that holds published folders, on one server or on several of which one answers. Cheap to make; connects when it is first asked.
+
+    Who `writes` is led to the primary, others to a standby where there is one, unless the address says otherwise. Safe to use from several threads.
+    """
 
     schema: ClassVar[str] = "schema.sql"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, writes: bool = False) -> None:
         self.url = url
         self.where = place_of(url)
-        self._pool: ConnectionPool | None = None
-        self._is_down = False  # the last connection that was asked for did not come
-        self._guard = threading.Lock()
+        self._connections = Connections(url, _configured, writes=writes)
+        self._statements = Statements()
+        self._lost_at: float | None = None  # when the database was lost that has not been had since
+        self._answered: tuple[str, bool, float] = ("", False, 0.0)  # who answered last, whether it is a standby, and how far behind it was
+        self._looked_at = 0.0
 
     def close(self) -> None:
-        """Close the connections."""
-        with self._guard:
-            if self._pool is not None:
-                self._pool.close()
-            self._pool = None
+        """Close the connections; the next question makes new ones."""
+        self._connections.close()
+
+    def each_host(self) -> list[Engine]:
+        """Return each server of the address as an engine of its own."""
+        return [Engine(host.address) for host in self._connections.hosts]
+
+    @property
+    def may_come_back(self) -> bool:
+        """Tell whether the database is there, or was lost so lately that it is worth asking again."""
+        return self._lost_at is None or time.monotonic() < self._lost_at + GRACE_SECONDS
 
     # -------------------------------------------------------------- sessions
 
     @contextmanager
     def question(self) -> Iterator[Session]:
-        """Give a session that only reads, all of it at one moment. Raises EngineError."""
-        with self._connection() as connection:
-            connection.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '{QUESTION_SECONDS}s'".encode())
-            try:
-                yield Session(connection, self.where)
-            finally:
-                if not connection.closed:
-                    connection.rollback()
+        """Give a session that only reads, all of it at one moment. Raises EngineError; EngineLostError where the whole may be asked again."""
+        begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '{QUESTION_SECONDS}s'"
+        with self._begun(begin.encode()) as held:
+            session = Session(held, self.where, self._statements)
+            self._look(session)
+            yield session
 
     @contextmanager
     def change(self, lock: int | None = None) -> Iterator[Session]:
         """Give a session whose changes are all kept, or none. With `lock` it is the only one that holds that lock. Raises IndexBusyError."""
-        with self._connection() as connection:
-            connection.execute(b"BEGIN")
-            try:
-                if lock is not None:
-                    (is_ours,) = connection.execute(b"SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCK_CLASS, lock)).fetchone() or (False,)
-                    if not is_ours:
-                        raise IndexBusyError(f"Another builder is publishing this folder to {self.where}: try again when it is done.")
-                yield Session(connection, self.where)
-                connection.execute(b"COMMIT")
-            except BaseException:
-                if not connection.closed:
-                    connection.rollback()
-                raise
+        with self._begun(b"BEGIN") as held:
+            if lock is not None:
+                (is_ours,) = held.connection.execute(b"SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCK_CLASS, lock)).fetchone() or (False,)
+                if not is_ours:
+                    raise IndexBusyError(f"Another builder is publishing this folder to {self.where}: try again when it is done.")
+            yield Session(held, self.where, self._statements)
+            held.connection.execute(b"COMMIT")
 
     @contextmanager
-    def _connection(self) -> Iterator[psycopg.Connection[Any]]:
+    def _begun(self, begin: bytes) -> Iterator[Held]:
+        """Give a connection with a transaction, which is rolled back unless it was committed."""
         with translated(self.where):
-            with self._guard:
-                if self._pool is None:
-                    self._pool = self._opened()
-                pool = self._pool
-            with self._taken(pool) as connection:
-                yield connection
+            held = self._taken(begin)
+            try:
+                yield held
+            except StorageError as error:
+                if isinstance(error.__cause__, pg.ReadOnlySqlTransaction):  # it was the primary server, and is no more
+                    self._connections.give_up(held.host)
+                    held.until = 0.0
+                raise
+            finally:
+                if not held.connection.closed:
+                    with suppress(psycopg.OperationalError):
+                        held.connection.rollback()
+                if held.connection.closed and self._lost_at is None:
+                    self._lost_at = time.monotonic()
+                self._connections.give_back(held)
 
-    @contextmanager
-    def _taken(self, pool: ConnectionPool) -> Iterator[psycopg.Connection[Any]]:
-        """Take a connection of the pool, and give it back."""
-        try:
-            connection = pool.getconn(timeout=AGAIN_SECONDS if self._is_down else CONNECT_SECONDS)
-        except (psycopg.Error, PoolTimeout):
-            self._is_down = True
-            raise
-        self._is_down = False
-        try:
-            yield connection
-        finally:
-            pool.putconn(connection)
+    def _taken(self, begin: bytes) -> Held:
+        """Take a connection on which a transaction has begun; one that died while nobody used it is given up, with all others to that server."""
+        while True:
+            try:
+                held = self._connections.take()
+            except psycopg.Error:
+                self._lost_at = self._lost_at or time.monotonic()
+                raise
+            was_fresh, is_begun = held.is_fresh, False
+            try:
+                held.connection.execute(begin)
+                is_begun, self._lost_at = True, None
+                return held
+            except psycopg.OperationalError:
+                if was_fresh or not held.connection.closed:
+                    raise
+            finally:
+                if not is_begun:
+                    self._connections.give_back(held)
 
-    def _opened(self) -> ConnectionPool:
-        # one connection first: the pool would only say that it waited, not for what
-        psycopg.connect(self.url, connect_timeout=CONNECT_SECONDS, autocommit=True).close()
-        return ConnectionPool(
-            self.url,
-            min_size=1,
-            max_size=MOST_CONNECTIONS,
-            kwargs={"autocommit": True, "connect_timeout": CONNECT_SECONDS, "application_name": "thumbindex"},
-            configure=_configured,
-            check=ConnectionPool.check_connection,
-            open=True,
+    def _look(self, session: Session) -> None:
+        """Note who answers, and now and then how far it is behind."""
+        is_standby = session.is_standby
+        is_same = self._answered[:2] == (session.host, is_standby)
+        if is_same and (not is_standby or time.monotonic() < self._looked_at + LOOK_SECONDS):
+            return
+        self._looked_at = time.monotonic()
+        self._answered = (session.host, is_standby, float(session.fetch(LAG)[0][0]) if is_standby else 0.0)
+
+    def lag(self, within: float) -> float:
+        """Return how many seconds the server was behind that answered last, as it said not longer ago than that; else 0. Nothing is asked."""
+        return self._answered[2] if time.monotonic() < self._looked_at + within else 0.0
+
+    def status(self, session: Session | None = None) -> DatabaseStatus:
+        """Ask in a session who answers and how far behind it is, and tell what was counted here; without a session nothing is asked."""
+        server, is_standby, lag = "", False, None
+        if session is not None:
+            self._looked_at = 0.0
+            self._look(session)
+            server, is_standby, lag = self._answered
+        connections, asked = self._connections, self._statements
+        seconds, sql = asked.slowest
+        return DatabaseStatus(
+            self.where,
+            server,
+            is_standby,
+            lag,
+            connections.used,
+            connections.idle,
+            connections.waiting,
+            asked.count,
+            asked.slow,
+            asked.seconds,
+            seconds,
+            sql,
+            tuple(asked.buckets),
         )
 
     # -------------------------------------------------------------- schema
 
     def version(self) -> int:
         """Return the version of our schema that is there; 0 where there is none."""
-        with self._connection() as connection:
-            if connection.execute(b"SELECT to_regclass('facts')").fetchone() == (None,):
+        with self.question() as session:
+            if session.fetch("SELECT to_regclass('facts')::text") == [(None,)]:
                 return 0
-            row = connection.execute(b"SELECT value FROM facts WHERE key = 'schema'").fetchone()
-            return int(row[0]) if row else 0
+            found = session.fetch("SELECT value FROM facts WHERE key = 'schema'")
+            return int(found[0][0]) if found else 0
 
     def check(self) -> None:
         """Raise EngineError where our schema is not there, or another version of it; IndexTooNewError where that is a later one."""
@@ -239,9 +349,9 @@ class Engine:
 
     def shard(self) -> int | None:
         """Return this database's number among shards; None of a hub, which has no folders of its own."""
-        with self._connection() as connection:
-            row = connection.execute(b"SELECT value FROM facts WHERE key = 'shard'").fetchone()
-            return int(row[0]) if row else None
+        with self.question() as session:
+            found = session.fetch("SELECT value FROM facts WHERE key = 'shard'")
+            return int(found[0][0]) if found else None
 
     def prepare_hub(self) -> None:
         """Have a database be a hub. Raises EngineError where it holds folders of its own."""
@@ -259,11 +369,11 @@ class Engine:
 
     def _refuse_others(self) -> None:
         """Raise EngineError where somebody else's tables have our names."""
-        with self._connection() as connection:
-            names = ["documents", "chunks", "words", "links", "folders", "vectors", "segments", "postings", "texts", "wanted"]
-            row = connection.execute(b"SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL LIMIT 1", (names,)).fetchone()
-        if row:
-            raise EngineError(f"{self.where} holds a table {row[0]!r} that is not thumbindex's: give it a database of its own.")
+        names = ["documents", "chunks", "words", "links", "folders", "vectors", "segments", "postings", "texts", "wanted"]
+        with self.question() as session:
+            found = session.fetch("SELECT n FROM unnest(%s::text[]) AS t (n) WHERE to_regclass(n) IS NOT NULL LIMIT 1", (names,))
+        if found:
+            raise EngineError(f"{self.where} holds a table {found[0][0]!r} that is not thumbindex's: give it a database of its own.")
 
 
 def without_remarks(sql: str) -> str:
@@ -281,22 +391,14 @@ def _configured(connection: psycopg.Connection[Any]) -> None:
         connection.adapters.register_loader(info.oid, _HalfLoader)
 
 
-def place_of(url: str) -> str:
-    """Return an address without user and password, to be shown. Raises EngineError where it is none; what was written is not repeated."""
-    try:
-        parts = conninfo_to_dict(url)
-    except psycopg.Error:
-        parts = {"host": "@"}
-    host, port, name = (str(parts.get(key) or "") for key in ("host", "port", "dbname"))
-    if re.search(r"[@%\s]", host) or re.search(r"[^\d,]", port) or re.search("[@/]", name):  # a part of a password, perhaps
-        raise EngineError(
-            "The address of the database is none: write it as postgresql://user@host:5432/name; "
-            "what is no letter or digit in a name or password is written as %40 for @, %2F for / and so on."
-        )
-    where = host if host and not host.startswith("/") else "a local socket"
-    if not host:
-        where = str(parts.get("hostaddr") or (f"the service {parts['service']}" if parts.get("service") else where))
-    return "".join((where, f":{port}" if port else "", f"/{name}" if name else ""))
+LOST = ("57P01", "57P02", "57P03", "57P05", "40001", "40P01", "25P03")
+"""SQLSTATE of what may be asked again: the server ends, was ended or is not ready, or a standby cannot keep a moment any longer."""
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Tell whether an error says nothing of what was asked: on another connection it may be answered."""
+    state = error.sqlstate
+    return isinstance(error, psycopg.OperationalError) and (state is None or state in LOST or state.startswith("08"))
 
 
 @contextmanager
@@ -304,18 +406,22 @@ def translated(where: str) -> Iterator[None]:
     """Tell in words what an error of PostgreSQL means for who uses the index."""
     try:
         yield
-    except (psycopg.Error, PoolTimeout) as error:
+    except psycopg.Error as error:
         raise translation(error, where) from error
 
 
-def translation(error: Exception, where: str) -> StorageError:
+def translation(error: psycopg.Error, where: str) -> StorageError:
     """Return the sentence for an error: what happened, where, and what to do."""
     said = without_password(" ".join(str(error).split()))
     if isinstance(error, pg.QueryCanceled):
         return EngineError(f"{where} took more than {QUESTION_SECONDS} s for one step: ask for less, or see whether the database is overloaded.")
     if isinstance(error, (pg.UndefinedFile, pg.FeatureNotSupported)) and "vector" in said:
         return EngineError(f"{where} has no pgvector: install version 0.8 or later on the database's machine.")
-    if isinstance(error, (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction)):
+    if isinstance(error, pg.ReadOnlySqlTransaction):
+        return EngineError(
+            f"The role that {where} is asked with may not do this ({said}): only the primary server takes changes, and no question does."
+        )
+    if isinstance(error, pg.InsufficientPrivilege):
         return EngineError(f"The role that {where} is asked with may not do this ({said}): give it the rights in docs/scale.md, or use another role.")
     if isinstance(error, pg.DiskFull):
         return EngineError(f"The disk of {where} is full: free some space there; what was published before is as it was.")
@@ -325,6 +431,11 @@ def translation(error: Exception, where: str) -> StorageError:
         return EngineError(f"{where} cannot hold something that long ({said}): leave the note out with corpus.exclude.")
     if isinstance(error, (pg.UndefinedTable, pg.UndefinedColumn)):
         return EngineError(f"{where} holds no index of thumbindex, or one of another version ({said}): see `thumbindex doctor --engine URL`.")
-    if isinstance(error, (psycopg.OperationalError, PoolTimeout)):
-        return EngineError(f"{where} cannot be reached ({said}): see that PostgreSQL runs there and that address, role and password are right.")
+    if error.sqlstate in ("40001", "40P01"):
+        return EngineLostError(
+            f"{where} ended a question to apply changes ({said}): ask again; `hot_standby_feedback = on` prevents it on a standby."
+        )
+    if isinstance(error, psycopg.OperationalError):
+        kind = EngineLostError if is_lost(error) else EngineError
+        return kind(f"{where} cannot be reached ({said}): see that PostgreSQL runs there and that address, role and password are right.")
     return EngineError(f"{where} did not do what it was asked ({said}): see `thumbindex doctor --engine URL`.")

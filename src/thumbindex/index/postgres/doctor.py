@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from thumbindex.errors import StorageError
 from thumbindex.index.postgres import queue
-from thumbindex.index.postgres.database import VERSION, Engine, Session
+from thumbindex.index.postgres.database import LAG, VERSION, Engine, Session
 from thumbindex.index.postgres.publish import TABLES
 from thumbindex.index.postgres.vectors import EXACT
 from thumbindex.text import one_line, plural
@@ -74,7 +75,13 @@ class Check:
 
 
 def examine(engine: Engine, exact_vectors: int = EXACT) -> Iterator[Check]:
-    """Yield what is found of a database, one thing after another; what cannot be looked at, as the one before is not well, is left out."""
+    """Yield what is found of a database, one thing after another; what cannot be looked at, as the one before is not well, is left out.
+
+    Of several servers each is looked at, and then what is found of the one that answers.
+    """
+    hosts = engine.each_host()
+    if len(hosts) > 1:
+        yield from _examine_hosts(hosts)
     try:
         with engine.question() as session:
             yield from _examine_server(engine, session)
@@ -88,6 +95,23 @@ def examine(engine: Engine, exact_vectors: int = EXACT) -> Iterator[Check]:
                     yield from _examine_folders(session, exact_vectors)
     except StorageError as error:
         yield Check("database", False, str(error))
+
+
+def _examine_hosts(hosts: Sequence[Engine]) -> Iterator[Check]:
+    """Look at each server of an address, and how many of them take changes."""
+    primaries = 0
+    for each in hosts:
+        name = f"server {each.where.partition('/')[0]}"
+        try:
+            with closing(each), each.question() as session:
+                check = _check_standby(session)
+                primaries += not session.is_standby
+        except StorageError as error:
+            check = Check(name, False, str(error))
+        yield Check(name, check.is_well, check.sentence)
+    if primaries != 1:
+        what = "none takes changes: builders wait until one is promoted" if not primaries else f"{primaries} take changes: stop all but one"
+        yield Check("primary", False, f"of these servers {what}")
 
 
 def _examine_server(engine: Engine, session: Session) -> Iterator[Check]:
@@ -118,11 +142,7 @@ def _check_standby(session: Session) -> Check:
     if not is_standby:
         count, seconds = session.fetch("SELECT count(*), coalesce(extract(epoch FROM max(replay_lag)), 0)::float8 FROM pg_stat_replication")[0]
         return _lag(seconds, f"the primary server, with {plural(count, 'standby')}", "the slowest is")
-    sql = (
-        "SELECT CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0"
-        " ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) END::float8"
-    )
-    return _lag(session.fetch(sql)[0][0], "a standby, which is enough to answer from", "it is")
+    return _lag(session.fetch(LAG)[0][0], "a standby, which is enough to answer from", "it is")
 
 
 def _lag(seconds: float, what: str, who: str) -> Check:

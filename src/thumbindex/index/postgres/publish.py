@@ -140,6 +140,7 @@ class _There:
     problems: tuple[Problem, ...] | None = None
     duplicates: object = None  # the KnownDuplicates that were published
     fingerprint: str = ""
+    mark: str = ""  # digest of the facts that were published
 
 
 def new_incarnation() -> str:
@@ -182,6 +183,7 @@ class Publisher:
             if there.generation == opened.snapshot.generation and self._is_told(session, there, facts):
                 session.execute("UPDATE folders SET published = now() WHERE folder = %s", (there.folder,))
                 enqueue(session, there.folder)
+                there.mark = _mark_of(session, there.folder)
                 self._there = there
                 return None
             added, removed = _Publication(there, opened, store, self._source, lengths).run(session)
@@ -191,17 +193,22 @@ class Publisher:
             )
             self._make_current(session, there.folder)
             enqueue(session, there.folder)
+            there.mark = _mark_of(session, there.folder)
             there.generation = opened.snapshot.generation
         self._there = there
         catalog = opened.catalog
         return Published(self._name, there.generation, len(catalog.paths), len(catalog), loaded + added, removed)
 
     def beat(self) -> bool:
-        """Say that what is published is what there is; tell whether that is so: somebody may have forgotten the folder meanwhile."""
+        """Say that what is published is what there is; tell whether that is so.
+
+        Somebody may have forgotten the folder meanwhile, or a standby that lacks the last publications has become the primary server.
+        """
         if self._there is None:
             return False
+        sql = "UPDATE folders SET published = now() WHERE folder = %s AND is_current AND generation = %s AND md5(facts) = %s"
         with self._engine.change() as session:
-            return session.execute("UPDATE folders SET published = now() WHERE folder = %s AND is_current", (self._there.folder,)) > 0
+            return session.execute(sql, (self._there.folder, self._there.generation, self._there.mark)) > 0
 
     def forget(self) -> None:
         """Know nothing of what is published: after a failure it is read again."""
@@ -222,9 +229,10 @@ class Publisher:
 
     def _known(self, session: Session, incarnation: str, opened: Opened, store: Store, known: _There | None) -> _There:
         """Return what is published: what is known of it where that is still so, else as it is read."""
-        sql = "SELECT folder, generation FROM folders WHERE name = %s AND incarnation = %s"
-        ((folder, generation),) = session.fetch(sql, (self._name, incarnation))
-        if known is not None and (known.folder, known.generation) == (folder, generation):
+        sql = "SELECT folder, generation, md5(facts) FROM folders WHERE name = %s AND incarnation = %s"
+        ((folder, generation, mark),) = session.fetch(sql, (self._name, incarnation))
+        is_known = known is not None and (known.folder, known.generation) == (folder, generation) and known.mark in ("", mark)
+        if known is not None and is_known:
             return known
         return _read_there(session, folder, generation, opened, store)
 
@@ -250,6 +258,12 @@ class Publisher:
         if session.fetch("SELECT 1 FROM folders WHERE folder = %s AND NOT is_current", (folder,)):
             session.execute("UPDATE folders SET is_current = false, published = now() WHERE name = %s AND folder <> %s", (self._name, folder))
             session.execute("UPDATE folders SET is_current = true WHERE folder = %s", (folder,))
+
+
+def _mark_of(session: Session, folder: int) -> str:
+    """Return the digest of what is published of a folder as a whole."""
+    ((mark,),) = session.fetch("SELECT md5(facts) FROM folders WHERE folder = %s", (folder,))
+    return str(mark)
 
 
 def _read_there(session: Session, folder: int, generation: int, opened: Opened, store: Store) -> _There:
