@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -13,15 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from postgres.cluster import Cluster, Node, wait_until
 from postgres.server import TestServer
 from postgres.vault import QUESTIONS, in_database, make_vault, on_disk, publishing, told
+from serve.http.test_metrics import read as read_metrics
 from thumbindex.errors import EngineError, EngineLostError
 from thumbindex.index.postgres.connections import hosts_of, place_of
 from thumbindex.index.postgres.database import Engine
+from thumbindex.index.postgres.doctor import examine
 from thumbindex.library import Library
 from thumbindex.library.engine import PublishedFolders, Publishing
+from thumbindex.serve.cli import app
+from thumbindex.serve.http.limits import Metrics
 
 SEVERAL = "postgresql://reader:p%40ss@db1,db2:6432/notes"
 
@@ -358,3 +364,82 @@ def test_a_builder_publishes_again_what_a_failover_has_lost(site: Site, how: str
         site.edit()
         site.publish()
         assert site.answers(server) == site.answers(site.disk)
+
+
+# ------------------------------------------------------------------ what is told of them
+
+
+@pytest.mark.slow
+def test_the_lag_of_a_standby_is_told(site: Site, tmp_path: Path) -> None:
+    second = site.cluster.standby
+    with in_database(site.url(), site.place) as server:
+        second.pause()
+        site.edit()
+        site.publish()
+        time.sleep(6)
+        freshness = server.query("cellar", wait_fresh=0.2).freshness
+        assert freshness is not None
+        assert (freshness.fresh, freshness.lag_seconds > 5, freshness.untended) == (False, True, ())
+        database = server.database()
+        assert database is not None
+        metrics = read_metrics(Metrics().text({}, 0, database).decode())
+        assert database.lag_seconds is not None
+        assert metrics["thumbindex_engine_lag_seconds"] == {"thumbindex_engine_lag_seconds": database.lag_seconds}
+        assert database.lag_seconds > 5
+        done = CliRunner().invoke(app, ["status", "--engine", site.url()])
+        assert f"127.0.0.1:{second.port} answers, a standby, " in " ".join(done.output.split())
+        told = json.loads(CliRunner().invoke(app, ["status", "--engine", site.url(), "--json"]).stdout)["folders"][0]["database"]
+        assert (told["role"], told["lag_seconds"] > 5, told["connections"]["waiting"]) == ("standby", True, 0)
+        second.resume()
+        site.cluster.catch_up()
+        assert (server.database() or database).lag_seconds == 0
+        second.cut()
+        site.edit()
+        site.publish()
+        time.sleep(1)
+        assert ((server.database() or database).lag_seconds or 0) > 0  # it cannot know what it lacks
+
+
+def test_the_doctor_looks_at_each_server(site: Site) -> None:
+    first = site.cluster.primary
+    names = [f"server 127.0.0.1:{each.port}" for each in site.cluster.nodes]
+
+    def looked() -> dict[str, tuple[bool, str]]:
+        with closing(Engine(site.url())) as engine:
+            return {each.name: (each.is_well, each.sentence) for each in examine(engine)}
+
+    first.run("ANALYZE", site.database)
+    site.cluster.catch_up()
+    found = looked()
+    assert ({name: each for name, each in found.items() if not each[0]}, "primary" in found) == ({}, False)
+    assert found[names[0]][1].startswith("the primary server, with 1 standby")
+    assert found[names[1]][1].startswith("a standby, which is enough to answer from")
+    first.kill()
+    found = looked()
+    assert (found[names[0]][0], "cannot be reached" in found[names[0]][1], found["primary"][0]) == (False, True, False)
+    assert found["connection"][0]
+
+
+def test_metrics_of_a_database_that_is_away_hang_nowhere(site: Site) -> None:
+    with in_database(site.url(), site.place) as server:
+        for each in site.cluster.nodes:
+            each.kill()
+        began = time.monotonic()
+        database = server.database()
+        assert (database is not None and database.server, time.monotonic() - began < 2) == ("", True)
+        metrics = read_metrics(Metrics().text({}, 0, database).decode())
+        assert metrics["thumbindex_engine_up"] == {"thumbindex_engine_up": 0}
+        assert "thumbindex_engine_lag_seconds" not in metrics
+
+
+def test_what_is_told_of_a_database_is_written_by_the_rules(engine: Engine) -> None:
+    with engine.question() as session:
+        session.fetch("SELECT 1")
+        metrics = read_metrics(Metrics().text({}, 0, engine.status(session)).decode())
+    assert metrics["thumbindex_engine_pool_connections"] == {
+        'thumbindex_engine_pool_connections{state="used"}': 1,
+        'thumbindex_engine_pool_connections{state="idle"}': 0,
+    }
+    seconds = metrics["thumbindex_engine_statement_seconds"]
+    count = metrics["thumbindex_engine_statements_total"]["thumbindex_engine_statements_total"]
+    assert (seconds["thumbindex_engine_statement_seconds_count"], count) == (count, 1)

@@ -10,6 +10,7 @@ from thumbindex.model import (
     Answer,
     BrokenLinks,
     Cluster,
+    DatabaseStatus,
     Disagreement,
     DuplicatesFound,
     Effect,
@@ -168,7 +169,8 @@ def freshness_payload(found: Freshness | None) -> dict[str, Any]:
         return {}
     listed = [{"folder": folder, "path": path} for folder, path in found.unindexed[:_UNINDEXED_LISTED]]
     unindexed = {"unindexed": listed, "unindexed_count": len(found.unindexed)}
-    return {"fresh": found.fresh, **unindexed, "behind": list(found.behind), "gone": list(found.gone), "untended": list(found.untended)}
+    lag = {"lag_seconds": found.lag_seconds} if found.lag_seconds else {}
+    return {"fresh": found.fresh, **unindexed, "behind": list(found.behind), "gone": list(found.gone), "untended": list(found.untended), **lag}
 
 
 def explanation_payload(found: Explanation) -> dict[str, Any]:
@@ -239,4 +241,17 @@ def _folder(status: FolderStatus) -> dict[str, Any]:
         "tuned": {"made": tuned.made, "model": tuned.model, "settings": dict(tuned.settings), "reason": tuned.reason} if tuned else None,
         "flagged": as_json(status.flagged),
         "flagged_count": status.flagged_count,
+        **({"database": _database(status.database)} if status.database else {}),
     }
+
+
+def _database(status: DatabaseStatus) -> dict[str, Any]:
+    connections = {"used": status.used, "idle": status.idle, "waiting": status.waiting}
+    statements = {
+        "count": status.statements,
+        "slow": status.slow_statements,
+        "slowest_seconds": status.slowest_seconds,
+        "slowest": status.slowest,
+    }
+    role = "standby" if status.standby else "primary"
+    return {"server": status.server, "role": role, "lag_seconds": status.lag_seconds, "connections": connections, "statements": statements}

@@ -633,6 +633,7 @@ def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Prog
     for each in structured["folders"]:
         each["skipped"] = each["skipped"][:_PROBLEMS_LISTED]
         each["flagged"] = each["flagged"][:_PROBLEMS_LISTED]
+        each.pop("database", None)  # that is for who runs the server: counts are of all who ask it
     lines = [f"{each.folder} ({each.root}): {stood_on(each.state)}; model {each.state.model or 'none yet'}" for each in folders]
     lines += [one_line(f"{problem.path}: {problem.reason}") for each in folders for problem in each.problems[:_PROBLEMS_LISTED]]
     for status in folders:

@@ -28,6 +28,7 @@ from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteLis
 from thumbindex.process import caller, current_folder
 from thumbindex.serve.opening import is_here, library_class
 from thumbindex.serve.wording import (
+    database_in_words,
     doing,
     fate,
     filter_lines,
@@ -158,6 +159,8 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
         if each.flagged_count:
             print_line(f"  {hold_hidden(each.flagged_count)}: look there before a model does", WARNING)
             _print_problems(each.flagged)
+    for said in dict.fromkeys(database_in_words(each.database) for each in folders if each.database):
+        print_line(said, "dim")
 
 
 def _print_ingestion(counts: Sequence[IngestionCounts]) -> None:

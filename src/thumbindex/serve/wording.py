@@ -15,6 +15,7 @@ from thumbindex.model import (
     CitationCheck,
     CitationState,
     Condition,
+    DatabaseStatus,
     Edge,
     Explanation,
     FolderStatus,
@@ -313,9 +314,28 @@ def up_to_date(found: Freshness | None, several: bool = False) -> str:
         f"No process keeps {', '.join(found.untended)} up to the disk: `thumbindex index` does it once, a server as long as it runs."
         if found.untended
         else "",
+        lagging(found.lag_seconds),
         not_there(found.gone),
     ]
     return " ".join(each for each in sentences if each)
+
+
+def lagging(seconds: float) -> str:
+    """Say how far the server of a database is behind that answers; empty where that is little."""
+    return f"The database is read from a standby that is {seconds:,.0f} s behind its primary server." if seconds else ""
+
+
+def database_in_words(status: DatabaseStatus) -> str:
+    """Say which server of a database answers, how far it is behind, and how busy it is with this process."""
+    who = "the primary server"
+    if status.standby:
+        lag = status.lag_seconds or 0.0
+        who = f"a standby, {lag:,.1f} s behind" if lag else "a standby that is up to its primary server"
+    slow = f"{plural(status.slow_statements, 'slow statement')} of {status.statements:,}"
+    if status.slow_statements:
+        slow += f", the slowest took {status.slowest_seconds:.1f} s: {status.slowest}"
+    busy = f"{plural(status.used, 'connection')} in use, {status.waiting:,} waiting"
+    return f"database {status.place}: {status.server} answers, {who}; {busy}; {slow}"
 
 
 def not_there(folders: Sequence[str]) -> str:

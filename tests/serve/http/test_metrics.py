@@ -1,13 +1,22 @@
 """Metrics are written by the rules of Prometheus' text format, and read by those who are named for it."""
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from postgres.cluster import Cluster
+from thumbindex.index.postgres.database import Engine
+from thumbindex.library import Library
+from thumbindex.library.engine import publish_folders
 from thumbindex.model import IndexState
 from thumbindex.serve.http.limits import BUCKETS, Metrics
+from thumbindex.settings import Config
+from thumbindex.testing import FakeEmbedder
 
 LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(rf"([a-z_]+)(?:\{{({LABEL}(?:,{LABEL})*)\}})? (\+Inf|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
@@ -90,3 +99,36 @@ def test_metrics_are_for_those_who_are_named(running: Any, name: str, status: in
 
 def test_who_reads_metrics_reads_no_notes(running: Any) -> None:
     assert running.call("tools/list", running.token("prometheus")).status_code == 403
+
+
+@pytest.mark.slow
+def test_those_who_watch_a_server_over_replicas_hear_how_they_are_and_wait_for_none(
+    serve: Callable[..., Any], library: Library, config: Config, place: Path, cluster: Cluster
+) -> None:
+    first, second = cluster.nodes
+    url = cluster.url(database=cluster.server.database(migrated=True))
+    publish_folders(library.opened, url)
+    cluster.catch_up()
+    with (
+        Library.open(index=place / "nowhere", config=config, embedder=FakeEmbedder(), wait_for_models=False, engine=url) as published,
+        serve(library=published) as running,
+    ):
+
+        def told() -> dict[str, dict[str, float]]:
+            return read(running.ask("/metrics", headers=running.token("prometheus")).text)
+
+        assert (running.ask("/ready").json(), told()["thumbindex_engine_standby"]["thumbindex_engine_standby"]) == ({"status": "ready"}, 1)
+        second.pause()
+        with closing(Engine(first.address(url.rpartition("/")[2]))) as engine, engine.change() as session:
+            session.execute("UPDATE folders SET published = now()")
+        time.sleep(6)
+        assert told()["thumbindex_engine_lag_seconds"]["thumbindex_engine_lag_seconds"] > 5
+        assert running.ask("/ready").json()["note"].startswith("The database is read from a standby that is ")
+        for each in (first, second):
+            each.kill()
+        began = time.monotonic()
+        away = told()
+        assert (away["thumbindex_engine_up"]["thumbindex_engine_up"], "thumbindex_engine_lag_seconds" in away) == (0, False)
+        assert (running.ask("/ready").status_code, time.monotonic() - began < 6) == (503, True)
+        first.start()
+        assert (running.ask("/ready").status_code, told()["thumbindex_engine_standby"]["thumbindex_engine_standby"]) == (200, 0)

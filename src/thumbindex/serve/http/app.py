@@ -16,7 +16,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, TextIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import anyio
 import uvicorn
@@ -39,7 +40,8 @@ from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from thumbindex.errors import UsageError
+from thumbindex.errors import StorageError, UsageError
+from thumbindex.model import DatabaseStatus, IndexState
 from thumbindex.process import compute_on_one_thread, give_memory_back, take_short_turns
 from thumbindex.serve.background import Background, BackgroundView
 from thumbindex.serve.http.access import EVERYONE, Folders, Rights, admission, names_of, nested
@@ -48,9 +50,11 @@ from thumbindex.serve.http.tokens import default_token_file
 from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import MayName, Opening, named_folders, names_allowed, say_error, served_folders
 from thumbindex.serve.stdio import claim_output
+from thumbindex.serve.wording import lagging
 from thumbindex.settings import Config, HttpSettings
 
 if TYPE_CHECKING:
+    from thumbindex.library import Library
     from thumbindex.serve.page.session import OneTimeKey
 
 
@@ -345,17 +349,47 @@ class Site:
         return JSONResponse({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        """Say whether every folder has words to search."""
+        """Say whether every folder has words to search; a database that was away is asked whether it is back, for a moment."""
+        library = self._background.library_if_open()
+        if library is not None and not self._background.is_ready:
+            with anyio.move_on_after(AWAY_SECONDS):
+                await run_sync(library.database, abandon_on_cancel=True)
         is_ready = self._background.is_ready
-        return JSONResponse({"status": "ready" if is_ready else "starting"}, status_code=200 if is_ready else 503)
+        said = lagging(library.lag) if library is not None and is_ready else ""
+        return JSONResponse({"status": "ready" if is_ready else "starting", **({"note": said} if said else {})}, status_code=200 if is_ready else 503)
 
     async def _metrics(self, request: Request) -> Response:
         """Tell what was counted, of all folders: to those who are named for it."""
         if self._admission.verifier is not None and not {EVERYONE, *names_of(request.scope)} & set(self._settings.metrics):
             return refusal(403, "This token may not read metrics: whoever runs this server names it in `serve.http.metrics`.")
         library = self._background.library_if_open()
-        held = await run_sync(library.states) if library else {}
-        return Response(self.metrics.text(held, self.streams), media_type=CONTENT_TYPE)
+        held = Held()
+        if library is not None:
+            held = Held(database=library.last_known_database())
+            with anyio.move_on_after(AWAY_SECONDS):
+                held = await run_sync(_held, library, abandon_on_cancel=True)
+        return Response(self.metrics.text(held.folders, self.streams, held.database), media_type=CONTENT_TYPE)
+
+
+AWAY_SECONDS = 2.0
+"""How long `/ready` and `/metrics` wait for a database: who watches over servers wants to hear of it, not to wait with them."""
+
+
+class Held(NamedTuple):
+    """What a server's folders hold now, and how the database is in which they lie."""
+
+    folders: Mapping[str, IndexState] = MappingProxyType({})
+    database: DatabaseStatus | None = None
+
+
+def _held(library: Library) -> Held:
+    database = library.database()
+    if database is not None and not database.server:
+        return Held(database=database)
+    try:
+        return Held(library.states(), database)
+    except StorageError:
+        return Held(database=database)
 
 
 def how_to_connect(address: str, *, asks: bool, has_page: bool = False) -> str:

@@ -6,9 +6,10 @@ import logging
 import os
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from importlib.metadata import version
+from itertools import accumulate
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,13 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorizat
 from mcp.server.auth.provider import TokenVerifier
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from thumbindex.model import IndexState
+from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus, IndexState
 from thumbindex.serve.early import invalid_request
 from thumbindex.serve.http.access import is_loopback
 from thumbindex.serve.tools import TOOLS
@@ -60,6 +63,8 @@ class Metrics:
         self._streams = prometheus.Gauge("thumbindex_streams", "Streams of changes that are open.", registry=registry)
         parts = {"documents": "Documents of an index.", "chunks": "Chunks of an index.", "vectors": "Chunks that have a vector."}
         self._indexes = {part: prometheus.Gauge(f"thumbindex_index_{part}", about, ["folder"], registry=registry) for part, about in parts.items()}
+        registry.register(engine := EngineMetrics())
+        self._engine = engine
         about = "When the server started, in seconds since 1970."
         prometheus.Gauge("process_start_time_seconds", about, registry=registry).set_to_current_time()
         if _STATM.exists():
@@ -75,14 +80,41 @@ class Metrics:
         """Count an answer of HTTP."""
         self._responses.labels(status).inc()
 
-    def text(self, folders: Mapping[str, IndexState], streams: int) -> bytes:
+    def text(self, folders: Mapping[str, IndexState], streams: int, database: DatabaseStatus | None = None) -> bytes:
         """Return all of it in Prometheus' text format, version 0.0.4."""
         self._streams.set(streams)
+        self._engine.status = database
         for part, gauge in self._indexes.items():
             gauge.clear()
             for name, state in sorted(folders.items()):
                 gauge.labels(name).set(getattr(state, part))
         return prometheus.generate_latest(self._registry)
+
+
+class EngineMetrics(Collector):
+    """What is told of a database, where folders lie in one."""
+
+    status: DatabaseStatus | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each family."""
+        told = self.status
+        if told is None:
+            return
+        name = "thumbindex_engine"
+        yield GaugeMetricFamily(f"{name}_up", "Whether a server of the database answers.", bool(told.server))
+        if told.lag_seconds is not None:
+            yield GaugeMetricFamily(f"{name}_standby", "Whether the one that answers is a standby.", told.standby)
+            yield GaugeMetricFamily(f"{name}_lag_seconds", "How far it is behind the primary server, at most.", told.lag_seconds)
+        pool = GaugeMetricFamily(f"{name}_pool_connections", "Connections to the database by state.", labels=["state"])
+        for state, count in (("used", told.used), ("idle", told.idle)):
+            pool.add_metric([state], count)
+        yield pool
+        yield GaugeMetricFamily(f"{name}_pool_waiting", "Questions that wait for a connection.", told.waiting)
+        yield CounterMetricFamily(f"{name}_statements", "Statements that the database was asked.", told.statements)
+        yield CounterMetricFamily(f"{name}_slow_statements", "Those that took half a second or longer.", told.slow_statements)
+        bounds, counts = [*map(str, STATEMENT_BUCKETS), "+Inf"], list(accumulate(told.buckets))
+        yield HistogramMetricFamily(f"{name}_statement_seconds", "Seconds of statements.", list(zip(bounds, counts, strict=True)), told.seconds)
 
 
 def _memory() -> float:

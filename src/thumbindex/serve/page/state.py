@@ -50,7 +50,7 @@ def _from_afar(status: FolderStatus) -> FolderStatus:
         if each not in own
     )
     kept = replace(status.tuned, reason="") if status.tuned and status.root in status.tuned.reason else status.tuned
-    return replace(status, root="", location="", problems=(*own, *hidden), tuned=kept)
+    return replace(status, root="", location="", problems=(*own, *hidden), tuned=kept, database=None)
 
 
 def is_absolute(path: str) -> bool:
