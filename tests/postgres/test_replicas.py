@@ -51,6 +51,11 @@ def test_a_server_that_vanishes_is_noticed_unless_the_address_says_otherwise() -
     assert all("tcp_user_timeout=15000" in each.address and "password=p@ss" in each.address for each in hosts_of(SEVERAL))
 
 
+def test_a_kind_of_server_that_there_is_none_of_is_told() -> None:
+    with pytest.raises(EngineError, match="none of any, read-write, read-only, primary, standby, prefer-standby: correct it"):
+        Engine(f"{SEVERAL}?target_session_attrs=replica")
+
+
 # ------------------------------------------------------------------ what is asked again, on one server
 
 

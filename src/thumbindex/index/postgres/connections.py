@@ -41,6 +41,9 @@ WATCHED = {"keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3
 ANY, PREFERS_STANDBY, CHANGES = "any", "prefer-standby", "read-write"
 """Of libpq's `target_session_attrs`: what one server, several that are read from, and those of who changes something are asked for."""
 
+KINDS = (ANY, "read-write", "read-only", "primary", "standby", PREFERS_STANDBY)
+"""All values that libpq knows."""
+
 Connection = psycopg.Connection[Any]
 
 
@@ -61,15 +64,17 @@ class Held:
     era: int  # how often all connections had been closed when it was made
     until: float = 0.0  # by the monotonic clock
     is_fresh: bool = True  # nothing was asked of it yet
+    was_standby: bool | None = None  # as it said when it was asked; None where it tells by itself
 
     @property
     def is_standby(self) -> bool:
         """Tell whether its server is a standby now: servers report it with each answer that follows a promotion."""
         told = self.connection.pgconn.parameter_status(b"in_hot_standby")
-        if told is None:  # something stands between that does not pass it on
-            (is_standby,) = self.connection.execute(b"SELECT pg_is_in_recovery()").fetchone() or (False,)
-            return bool(is_standby)
-        return told == b"on"
+        if told is not None:
+            return told == b"on"
+        if self.was_standby is None:  # something stands between that does not pass it on
+            (self.was_standby,) = self.connection.execute(b"SELECT pg_is_in_recovery()").fetchone() or (False,)
+        return bool(self.was_standby)
 
     def fits(self, wanted: str) -> bool:
         """Tell whether its server is one that is wanted, in the words of `target_session_attrs`."""
@@ -88,6 +93,8 @@ class Connections:
         parts = conninfo_to_dict(url)
         self.hosts = hosts_of(url)
         self._wanted = str(parts.get("target_session_attrs") or (CHANGES if writes else PREFERS_STANDBY if len(self.hosts) > 1 else ANY))
+        if self._wanted not in KINDS:
+            raise EngineError(f"target_session_attrs of the address of the database is none of {', '.join(KINDS)}: correct it, or leave it out.")
         self._is_shuffled = parts.get("load_balance_hosts") == "random"
         self._waits = parts.get("connect_timeout") is None
         self._prepare = prepare
@@ -136,6 +143,8 @@ class Connections:
         """Keep a connection for the next one who asks; where it was lost, give up all to its server: nobody is to meet them one by one."""
         if held.connection.closed:
             self.give_up(held.host)
+        elif self._wanted == PREFERS_STANDBY and not held.is_standby:  # it may have been promoted
+            held.until = min(held.until, time.monotonic() + SECOND_CHOICE_SECONDS)
         held.is_fresh = False
         with self._room:
             self._used -= 1
