@@ -81,6 +81,8 @@ def notes(parent: Path) -> tuple[object, ...]:
     (parent / "notes").mkdir()
     (parent / "notes/tea.md").write_text("# Tea\n\nGreen tea is brewed at 80 degrees. See [[milk]].\n", encoding="utf-8")
     (parent / "notes/coffee.md").write_text("# Coffee\n\nBeans are roasted. See [[tea]].\n", encoding="utf-8")
+    for each in (parent / "notes").iterdir():
+        os.utime(each, (1.7e9, 1.7e9))  # what was saved just now is looked at again, and that is a generation
     return ("--folder", parent / "notes", "--index", parent / "index")
 
 

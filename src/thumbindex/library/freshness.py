@@ -220,17 +220,22 @@ class AwaitedPublication:
         self.name = reader.folder.name
         self._reader = reader
         self._asked_at, self._confirmed_at = reader.confirmed()
-        self._now = self._asked_at
+        self._now, self._before = self._asked_at, self._confirmed_at
 
     def progress(self) -> Progress:
         """Tell how far it is: there or not."""
-        return Progress(self.name, "words", int(self._confirmed_at >= self._asked_at), 1)
+        return Progress(self.name, "words", int(self._is_confirmed), 1)
 
     def is_shown(self) -> bool:
         """Tell whether the builder has said since that what is published is what there is."""
-        if self._confirmed_at < self._asked_at:
+        if not self._is_confirmed:
             self._now, self._confirmed_at = self._reader.confirmed()
-        return self._confirmed_at >= self._asked_at
+        return self._is_confirmed
+
+    @property
+    def _is_confirmed(self) -> bool:
+        """Tell whether the builder has said so since; what it said before is not of now, though a clock that jumped may have dated it later."""
+        return self._confirmed_at != self._before and self._confirmed_at >= self._asked_at
 
     def is_tended(self) -> bool:
         """Tell whether a builder was heard of lately; a standby that is behind has not heard of it yet."""
