@@ -149,7 +149,7 @@ class _Process:
     def serve(self) -> None:
         """Ask one question after the other."""
         with Library.open(config=self._config, embedder=FakeEmbedder(), engine=self._job["url"]) as library:
-            while True:
+            while library.folders:  # before the first publication there is none
                 for question in self._job["questions"]:
                     began = time.monotonic()
                     try:
