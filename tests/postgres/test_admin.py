@@ -216,13 +216,24 @@ def test_a_newer_schema_is_left_alone(engine: Engine) -> None:
 
 def test_an_older_schema_is_changed_by_migrate_alone(postgres: TestServer, database: str, engine: Engine) -> None:
     count_schema(engine, -1)
-    with pytest.raises(EngineError, match=r"of an earlier version .schema -1.: `thumbindex engine migrate --engine URL` changes it"):
+    with pytest.raises(EngineError, match=r"of an earlier version .schema -1.: `thumbindex engine migrate --engine URL` makes it anew"):
         engine.check()
     url = postgres.address(database)
     for command in (["engine", "folders"], ["engine", "forget", "notes"], ["query", "tea"], ["status"]):
         done = run(*command, "--engine", url)
-        assert (done.exit_code, "`thumbindex engine migrate --engine URL` changes it" in done.output) == (3, True)
+        assert (done.exit_code, "`thumbindex engine migrate --engine URL` makes it anew" in done.output) == (3, True)
     assert engine.version() == -1
+
+
+def test_migrate_makes_an_older_schema_anew_and_a_builder_fills_it_again(postgres: TestServer, database: str, engine: Engine, tmp_path: Path) -> None:
+    where, url = notes(tmp_path), postgres.address(database)
+    assert run("engine", "publish", *where, "--engine", url, obj=open_it).exit_code == 0
+    count_schema(engine, VERSION - 1)
+    done = run("engine", "migrate", "--engine", url)
+    assert done.output == f"The tables were made anew, in place of schema {VERSION - 1}: builders publish their folders again.\n"
+    assert published_folders(engine) == ()
+    assert "2 came, 0 went" in run("engine", "publish", *where, "--engine", url, obj=open_it).stdout
+    assert looked(engine)["schema"][0] is True
 
 
 # ------------------------------------------------------------------ rights

@@ -11,7 +11,7 @@ from thumbindex.index.postgres.doctor import Check, PublishedFolder
 
 
 def migrate(url: str, shard: int = 0) -> tuple[int, int]:
-    """Make the tables, or bring them up to this version; return the version that was there, 0 for none, and the one that is. Raises EngineError."""
+    """Make the tables, anew where they are of an earlier version; return that which was there, 0 for none, and that which is. Raises EngineError."""
     with closing(Engine(url, writes=True)) as engine:
         return engine.migrate(shard), engine.version()
 

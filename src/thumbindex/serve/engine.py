@@ -64,7 +64,7 @@ def migrate(
     shard: Annotated[int, typer.Option("--shard", min=0, max=999, help="This database's number among those that a hub reads.")] = 0,
     as_json: JsonOption = False,
 ) -> int:
-    """Make the tables in a database, or bring those of an earlier version up to this one; nothing else ever changes them."""
+    """Make the tables in a database, anew where they are of an earlier version: builders publish again what was there."""
     url = database_of(opening)
     # Imported here, as in each of these commands: no other needs the extra.
     from thumbindex.library.administration import migrate
@@ -75,7 +75,8 @@ def migrate(
     elif before == after:
         print_line(f"The tables are of schema {after} already: nothing was changed.")
     else:
-        print_line(f"The tables were {f'brought from schema {before} to {after}' if before else f'made, of schema {after}'}.")
+        anew = f" anew, in place of schema {before}: builders publish their folders again" if before else ""
+        print_line(f"The tables were made{anew or f', of schema {after}'}.")
     return FOUND
 
 

@@ -31,7 +31,7 @@ try:
 except ImportError as error:
     raise EngineError("A database needs the extra `postgres`: `pip install 'thumbindex[postgres]'`.") from error
 
-VERSION = 1
+VERSION = 2
 """Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
 
 FOLDERS_A_SHARD = 1_000_000
@@ -321,26 +321,35 @@ class Engine:
             raise IndexTooNewError(f"The index at {self.where} is of a later version (schema {found}): upgrade thumbindex here.")
         if found < VERSION:
             raise EngineError(
-                f"The index at {self.where} is of an earlier version (schema {found}): `thumbindex engine migrate --engine URL` changes it."
+                f"The index at {self.where} is of an earlier version (schema {found}): `thumbindex engine migrate --engine URL` makes it anew,"
+                " and builders publish their folders again."
             )
 
     def migrate(self, shard: int = 0) -> int:
-        """Make the tables, or bring those of an earlier version up to this one; return the version that was there before.
+        """Make the tables, anew where those that are there are of an earlier version; return the version that was there before.
 
-        `shard` numbers this database among those that one hub reads.
+        What is there is a copy, so that none is converted: builders publish their folders again. `shard` numbers this database among those that
+        one hub reads; one that has a number keeps it.
         """
         found = self.version()
-        if found and self.shard() != shard and shard:
-            raise EngineError(f"{self.where} is shard {self.shard()} already, and its folders are numbered so: give another database this number.")
         if found > VERSION:
             self.check()
+        held = self.shard() if found else None
+        if found and held is None:
+            raise EngineError(f"{self.where} is a hub, which has no tables of its own: make its database anew, and attach its shards.")
+        if held and shard not in (0, held):
+            raise EngineError(f"{self.where} is shard {held} already, and its folders are numbered so: give another database this number.")
         if found < VERSION:
             if not found:
                 self._refuse_others()
-            tables = resources.files("thumbindex.index.postgres").joinpath(self.schema).read_text(encoding="utf-8")
+            shard = held or shard
+            statements = without_remarks(resources.files("thumbindex.index.postgres").joinpath(self.schema).read_text(encoding="utf-8"))
             with self.change(lock=0) as session:
                 session.execute("CREATE EXTENSION IF NOT EXISTS vector")
-                for statement in filter(str.strip, without_remarks(tables).split(";")):
+                if found:
+                    tables = re.findall(r"CREATE TABLE (\w+)", statements)
+                    session.execute(f"DROP TABLE IF EXISTS {', '.join(tables)} CASCADE")
+                for statement in filter(str.strip, statements.split(";")):
                     session.execute(statement.replace("%", "%%"))
                 session.execute(f"ALTER TABLE folders ALTER COLUMN folder RESTART WITH {shard * FOLDERS_A_SHARD + 1}")
                 session.execute("INSERT INTO facts VALUES ('schema', %s), ('shard', %s)", (str(VERSION), str(shard)))
@@ -350,8 +359,8 @@ class Engine:
     def shard(self) -> int | None:
         """Return this database's number among shards; None of a hub, which has no folders of its own."""
         with self.question() as session:
-            found = session.fetch("SELECT value FROM facts WHERE key = 'shard'")
-            return int(found[0][0]) if found else None
+            facts: dict[str, str] = dict(session.fetch("SELECT key, value FROM facts"))
+            return None if "hub" in facts else int(facts.get("shard", "0"))
 
     def prepare_hub(self) -> None:
         """Have a database be a hub. Raises EngineError where it holds folders of its own."""
@@ -364,7 +373,7 @@ class Engine:
         with self.change(lock=0) as session:
             session.execute("CREATE EXTENSION IF NOT EXISTS vector")
             session.execute("CREATE TABLE facts (key text PRIMARY KEY, value text NOT NULL)")
-            session.execute("INSERT INTO facts VALUES ('schema', %s)", (str(VERSION),))
+            session.execute("INSERT INTO facts VALUES ('schema', %s), ('hub', 'yes')", (str(VERSION),))
         self.close()
 
     def _refuse_others(self) -> None:
