@@ -1,87 +1,170 @@
-"""What an answer takes from PostgreSQL, beside the index on the disk: the same questions by turns, and what a publication costs."""
+"""What answers take from PostgreSQL, beside the index on the disk: the same questions by turns, in words, by meaning and whole.
+
+Before, what a first publication costs (`load`); behind, several clients at once, and agents over two servers while notes change (`clients`).
+"""
 
 from __future__ import annotations
 
+import random
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 
 import numpy as np
-import psutil
 
-from bench.results import Row, quantile_rows
-from bench.subject import Subject, draw_questions
+from bench.clients import agent_rows, process_rows
+from bench.load import load_rows, processor_seconds, size_rows
+from bench.results import Row, quantile_rows, ratios
+from bench.subject import Subject, draw_questions, timed
 from postgres.server import TestServer, running_server
+from thumbindex.index.postgres.vectors import EXACT
 from thumbindex.library import Library
-from thumbindex.library.engine import Publishing
+from thumbindex.library.engine import PublishedFolders
+from thumbindex.library.reader import Reader
+from thumbindex.model import Hit
 
-QUESTIONS, WARM = 100, 40
-"""A round, and before the first one: a server keeps the postings of frequent words."""
+SETTINGS = {
+    "shared_buffers": "4GB",
+    "effective_cache_size": "12GB",
+    "maintenance_work_mem": "2GB",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "15min",
+    "random_page_cost": "1.1",
+}
+"""Of a machine with 16 GB and a solid-state disk, as docs/scale.md has them. What is committed is on the disk."""
+
+DRAWN_FROM = 20_000
+"""Chunks that questions are drawn from: a million take gigabytes."""
+
+WARM = 0.4
+"""Questions before the first round, as a share of one: a server keeps the postings of frequent words."""
+
+EXACT_QUESTIONS = 20
+"""A round, compared with each vector although there is an index of them: a second each among a million."""
+
+ALL = 1 << 60
+"""Vectors up to which each is compared with a question, where all are to be."""
 
 MOST = 2.0
 """By so many times the answer of the disk the database's is to be slower at most, in time and in processor time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one question took, in milliseconds."""
+
+    wall: float
+    client: float  # of the processor, in this process
+    server: float  # the same in those of PostgreSQL
+
+
+Ways = Mapping[str, Callable[[str], object]]
+"""What asks, by name: each way is asked the same questions."""
+
+Rounds = list[list[Spent]]
+
+
 def measure(subject: Subject) -> Iterator[Row]:
-    """Publish the folder to a server of its own, or to that of THUMBINDEX_TEST_POSTGRES, and ask both."""
-    chunks = subject.chunks()
-    questions = draw_questions(chunks, QUESTIONS * subject.given.rounds + WARM)
-    with running_server() as server, subject.open() as disk:
+    """Publish the folder to a server of its own, or to that of THUMBINDEX_TEST_POSTGRES, and ask both; then let others ask."""
+    a_round = subject.given.questions
+    questions = draw_questions(subject.chunks(DRAWN_FROM), a_round * subject.given.rounds + int(WARM * a_round))
+    with running_server(SETTINGS) as server:
         name = server.database(migrated=True)
-        url = server.address(name)
-        with closing(Publishing(disk.opened, url)) as builder:
-            published = _seconds(builder.look)
-            tidied = _seconds(builder.tidy)
-        server.run("ANALYZE", name)
-        yield Row("engine", "published", "s", [published], note=f"{len(chunks):,} chunks")
-        yield Row("engine", "HNSW", "s", [tidied], note="where there are more than 50,000 vectors")
-        yield Row("engine", "database", "MB", [_size(server, name)])
-        with Library.open(config=disk.config, engine=url, embedder=subject.embedder, wait_for_models=False) as served:
-            ways = {"disk": disk, "engine": served}
-            for library in ways.values():
-                library.load_models()
-            _ask(ways, questions[:WARM])
-            rounds = [_ask(ways, questions[start : start + QUESTIONS]) for start in range(WARM, len(questions), QUESTIONS)]
+        yield from load_rows(subject, server, name)
+        yield Row("engine", "VACUUM ANALYZE", "s", [timed(lambda: server.run("VACUUM (ANALYZE)", name))])
+        yield from size_rows(server, name)
+        warm = int(WARM * a_round)
+        rounds = [questions[:warm], *(questions[start : start + a_round] for start in range(warm, len(questions), a_round))]
+        yield from _question_rows(subject, server, server.address(name), rounds)
+        yield from process_rows(subject, server, name, questions)
+        yield from agent_rows(subject, server, name, questions)
         server.drop(name)
-    for way in ways:
-        yield from quantile_rows("engine", f"{way}, {{}}", [[1000 * wall for wall, _ in each[way]] for each in rounds])
-        yield Row("engine", f"{way}, processor time", "ms", [float(np.mean([1000 * cpu for _, cpu in each[way]])) for each in rounds])
+
+
+def _question_rows(subject: Subject, server: TestServer, url: str, rounds: Sequence[Sequence[str]]) -> Iterator[Row]:
+    with subject.open() as disk, Library.open(config=disk.config, engine=url, embedder=subject.embedder, wait_for_models=False) as served:
+        if subject.embedder is None:  # one that is given is there from the start
+            words = _ask({"words, disk": disk.query, "words, engine": served.query}, rounds, server)
+            yield from _rows_of(words)
+        disk.load_models()
+        served.load_models()
+        whole = _ask({"question, disk": disk.query, "question, engine": served.query}, rounds, server)
+        yield from _rows_of(whole)
+        yield from _ratio_rows(*whole.values())
+        yield from _meaning_rows(subject, disk, server, url, rounds)
+
+
+def _meaning_rows(subject: Subject, disk: Library, server: TestServer, url: str, rounds: Sequence[Sequence[str]]) -> Iterator[Row]:
+    """Search by meaning alone: on disk, each vector in the database, and their index there; yield what that finds of the best, too."""
+    model, limit = subject.model(), disk.config.query.search_vector.limit
+    vectors = {question: model.embed_query(question) for questions in rounds for question in questions}
+    found: dict[str, dict[str, set[int]]] = {}
+
+    def way(name: str, search: Callable[[str], tuple[Hit, ...]]) -> Ways:
+        def ask(question: str) -> None:
+            found.setdefault(name, {})[question] = {hit.chunk for hit in search(question)}
+
+        return {name: ask}
+
+    def in_database(exact: int) -> Callable[[str], tuple[Hit, ...]]:
+        folders = opened.enter_context(closing(PublishedFolders(url, exact)))
+
+        def search(question: str) -> tuple[Hit, ...]:
+            with folders.moment():
+                return folders.open(disk.opened[0].name).snapshot.vector.search(vectors[question], limit)
+
+        return search
+
+    with ExitStack() as opened:
+        reader = opened.enter_context(closing(Reader(disk.opened[0])))
+        is_large = len(reader.snapshot().vector) > EXACT
+        yield from _rows_of(_ask(way("meaning, disk", lambda question: reader.snapshot().vector.search(vectors[question], limit)), rounds, server))
+        exact = way("meaning, engine, exact", in_database(ALL))
+        yield from _rows_of(_ask(exact, rounds, server, EXACT_QUESTIONS if is_large else sys.maxsize))
+        if is_large:
+            yield from _rows_of(_ask(way("meaning, engine, HNSW", in_database(0)), rounds, server))
+            best, near = found["meaning, engine, exact"], found["meaning, engine, HNSW"]
+            shares = [len(best[each] & near[each]) / max(1, len(best[each])) for each in best.keys() & near.keys()]
+            yield Row("engine", f"HNSW finds, of the best {limit}", "%", [100 * float(np.mean(shares))])
+
+
+def _ask(ways: Ways, rounds: Sequence[Sequence[str]], server: TestServer, most: int = sys.maxsize) -> dict[str, Rounds]:
+    """Ask the questions of each round, `most` of them, in every way before the next, in an order that changes; return what they took by way.
+
+    The first round is there to warm up, and not counted.
+    """
+    chance, found = random.Random(1), {name: Rounds() for name in ways}
+    for questions in rounds:
+        spent: dict[str, list[Spent]] = {name: [] for name in ways}
+        for question in questions[:most]:
+            for name in chance.sample(sorted(ways), len(ways)):
+                spent[name].append(_spent(ways[name], question, server))
+        for name in ways:
+            found[name].append(spent[name])
+    return {name: spent[1:] for name, spent in found.items()}
+
+
+def _spent(ask: Callable[[str], object], question: str, server: TestServer) -> Spent:
+    there, here, began = processor_seconds(server.process), time.process_time(), time.perf_counter()
+    ask(question)
+    ended, spent = time.perf_counter(), time.process_time()
+    return Spent(1000 * (ended - began), 1000 * (spent - here), 1000 * (processor_seconds(server.process) - there))
+
+
+def _rows_of(asked: Mapping[str, Rounds]) -> Iterator[Row]:
+    for name, rounds in asked.items():
+        yield from quantile_rows("engine", f"{name}, {{}}", [[each.wall for each in spent] for spent in rounds])
+        yield from quantile_rows("engine", f"{name}, processor time here, {{}}", [[each.client for each in spent] for spent in rounds])
+        if "engine" in name:
+            yield from quantile_rows("engine", f"{name}, processor time of PostgreSQL, {{}}", [[each.server for each in spent] for spent in rounds])
+
+
+def _ratio_rows(disk: Rounds, engine: Rounds) -> Iterator[Row]:
+    """Yield by how much slower the database answers, and by how much more both sides work."""
     for quantile in (50, 95):
-        walls = [{way: float(np.percentile([wall for wall, _ in each[way]], quantile)) for way in ways} for each in rounds]
-        yield Row("engine", f"engine / disk, p{quantile}", "times", [each["engine"] / each["disk"] for each in walls], MOST)
-    spent = [sum(cpu for _, cpu in each["engine"]) / sum(cpu for _, cpu in each["disk"]) for each in rounds]
-    yield Row("engine", "engine / disk, processor time", "times", spent, MOST, note="of this process and the server's together")
-
-
-def _ask(ways: Mapping[str, Library], questions: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
-    """Ask each question in every way, each way first every other time; return seconds and processor seconds by way."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    for number, question in enumerate(questions):
-        for name in sorted(ways, reverse=number % 2 == 1):
-            began, spent = time.perf_counter(), _processor_seconds()
-            ways[name].query(question)
-            found[name].append((time.perf_counter() - began, _processor_seconds() - spent))
-    return found
-
-
-def _processor_seconds() -> float:
-    """Return what this process and those of PostgreSQL have taken."""
-    total = time.process_time()
-    for process in psutil.process_iter(["name"]):
-        if "postgres" in (process.info["name"] or ""):
-            try:
-                total += sum(process.cpu_times()[:2])
-            except psutil.Error:
-                continue
-    return total
-
-
-def _seconds(do: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    do()
-    return time.perf_counter() - began
-
-
-def _size(server: TestServer, name: str) -> float:
-    ((size,),) = server.run("SELECT pg_database_size(current_database())::float8", name)
-    return float(str(size)) / 1e6
+        walls = [[float(np.percentile([each.wall for each in spent], quantile)) for spent in rounds] for rounds in (engine, disk)]
+        yield Row("engine", f"engine / disk, p{quantile}", "times", ratios(*walls), MOST)
+    worked = [[sum(each.client + each.server for each in spent) for spent in rounds] for rounds in (engine, disk)]
+    yield Row("engine", "engine / disk, processor time", "times", ratios(*worked), MOST, note="of this process and PostgreSQL's together")

@@ -19,7 +19,7 @@ import numpy as np
 from bench.memory import memory_of
 from bench.query import HYBRID, HYBRID_LARGE, LARGE, WORDS, ask_all
 from bench.results import Row, quantile_rows, ratios
-from bench.subject import RandomEmbedder, Subject, draw_questions
+from bench.subject import RandomEmbedder, Subject, draw_questions, program
 from notes import make_variants, write
 from thumbindex.errors import ThumbindexError
 from thumbindex.serve.opening import Opening
@@ -93,11 +93,8 @@ def steps_of(small: Sequence[Asked], large: Sequence[Asked]) -> Iterator[Row]:
 
 def ask_apart(options: Sequence[str], questions: Sequence[str]) -> Asked:
     """Run the program over an index of random vectors. Raises ThumbindexError where it fails."""
-    # -P: the working directory may be a vault, whose files must never be imported. Threads: as in a server.
-    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
-    env = {**one_thread, **os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, "-P", "-m", "bench.growth", *options]
-    done = subprocess.run(command, input=json.dumps(list(questions)), capture_output=True, text=True, check=False, env=env)
+    command, environment = program("bench.growth", options)
+    done = subprocess.run(command, input=json.dumps(list(questions)), capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise ThumbindexError(f"An index could not be asked: {(done.stderr.strip() or 'no reason was given').splitlines()[-1]}")
     found: Asked = json.loads(done.stdout)

@@ -4,6 +4,7 @@ python tests/bench/run.py [WHAT ...] [--folder DIR | --made NOTES] [--json FILE]
 """
 
 import argparse
+import shutil
 import signal
 import sys
 import tempfile
@@ -39,6 +40,8 @@ MADE = 100
 def main(arguments: Sequence[str], embedder: Embedder | None = None) -> None:
     """Measure what is named, else all but what is on request, and print a table."""
     given = options().parse_args(arguments)
+    if given.as_it_is and not (given.folder and given.index):
+        options().error("--as-it-is needs --folder and --index: the index that is there")
     names = [name for name in MEASURES if name in (given.what or MEASURES.keys() - ON_REQUEST)]
     earlier, about = read_record(given.compare) if given.compare else {}, machine()
     with tempfile.TemporaryDirectory(prefix="thumbindex-bench-") as made:
@@ -47,14 +50,18 @@ def main(arguments: Sequence[str], embedder: Embedder | None = None) -> None:
         if folder is None:
             folder, index = root / "vault", root / "index"
             make_vault(folder, given.made or MADE, given.characters)
+        if given.as_it_is:
+            index = Path(shutil.copytree(given.index, root / "index"))
         (root / "scratch").mkdir()
         opening = Opening((str(folder.resolve()),), index, given.config, tuple(given.overrides))
         subject, rows = Subject(opening, root / "scratch", given, embedder), list[Row]()
-        if not set(names) <= set(OWN_NOTES):
+        if not set(names) <= set(OWN_NOTES) and not given.as_it_is:
             rows += index_rows(subject)
         for name in names:
             print(f"{name} …", file=sys.stderr, flush=True)
-            rows += MEASURES[name](subject)
+            for row in MEASURES[name](subject):
+                rows.append(row)
+                print(f"  {row.name}: {row.median:,.4g} {row.unit}", file=sys.stderr, flush=True)  # an hour may end in an error
     print("\n".join(table(rows, about, earlier)))
     if given.json:
         write_record(given.json, rows, about)
@@ -87,12 +94,16 @@ def options() -> argparse.ArgumentParser:
     add("--made", type=int, default=0, metavar="NOTES", help=f"how many are made up ({MADE}; freshness and duplicates take more)")
     add("--characters", type=int, default=5000, metavar="N", help="length of a made up note")
     add("--index", type=Path, metavar="DIR", help="where the folder's index is, or is made")
+    add("--as-it-is", action="store_true", help="take a copy of the index, and leave it behind the notes where it is")
     add("--config", type=Path, metavar="FILE", help="a configuration file")
     add("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE", help="a setting; repeatable")
     add("--words-only", action="store_true", help="make no vectors for the folder: hours, where it is very large")
     add("--rounds", type=int, default=3, metavar="N", help="how often each clock is read")
     add("--most", type=int, default=10_000, metavar="CHUNKS", help="the largest size that growth goes up to")
     add("--edits", type=int, default=0, metavar="N", help="notes that freshness and duplicates edit")
+    add("--questions", type=int, default=100, metavar="N", help="that engine asks a round")
+    add("--clients", type=int, default=8, metavar="N", help="processes that ask engine at once, at most")
+    add("--seconds", type=float, default=10.0, metavar="N", help="how long those ask, and agents six times as long")
     add("--queries", type=Path, action="append", default=[], metavar="FILE", help="labeled queries that copies asks too; repeatable")
     add("--seed", type=int, default=1, metavar="N", help="which sections copies plants")
     add("--json", type=Path, metavar="FILE", help="write every value of every round here")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import random
 import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -74,11 +76,11 @@ class Subject:
         named = replace(settings, runtime="torch", model=str(weights) if weights else settings.model)
         return self.embedder or open_embedder(named, offline=offline())
 
-    def chunks(self) -> list[tuple[str, Chunk]]:
-        """Return every chunk with its document's title, in the order of paths."""
+    def chunks(self, most: int = sys.maxsize) -> list[tuple[str, Chunk]]:
+        """Return every chunk with its document's title, in the order of paths; every so manieth where there are more than `most`."""
         with self.open() as library, closing(Reader(library.opened[0])) as reader:
             catalog = reader.snapshot().catalog
-            found = catalog.chunks([ChunkId(n) for n in range(len(catalog))])
+            found = catalog.chunks([ChunkId(n) for n in range(0, len(catalog), 1 + len(catalog) // most)])
             return [(catalog.documents[catalog.document_of(n)].title, found[n]) for n in sorted(found)]
 
     def texts(self) -> list[tuple[str, str]]:
@@ -138,6 +140,14 @@ def draw_questions(chunks: Sequence[tuple[str, Chunk]], wanted: int) -> list[str
             break
     drawn = list(found)
     return [drawn[n % len(drawn)] for n in range(wanted)]
+
+
+def program(module: str, options: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the command that runs a module of the tests in a process of its own, and its environment."""
+    # -P: the working directory may be a vault, whose files must never be imported. Threads: as in a server.
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return [sys.executable, "-P", "-m", module, *options], {**one_thread, **os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def timed(work: Callable[[], object]) -> float:

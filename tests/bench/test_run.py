@@ -13,9 +13,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from bench import copies, disk, growth, page, run, together, words
+from bench import copies, disk, growth, load, page, run, together, words
 from bench.results import Row, draw_growth, machine, read_record, table, write_record
 from bench.subject import RandomEmbedder, Subject, draw_questions
+from postgres.server import TestServer
 from thumbindex.errors import ThumbindexError
 from thumbindex.ports import Embedder
 from thumbindex.testing import FakeEmbedder
@@ -183,6 +184,34 @@ def test_a_start_and_edits_are_measured_through_real_servers(subject: Subject, m
     assert seconds == sorted(seconds)
     assert (rows["save to words: missed"]["median"], len(rows["save to words"]["values"])) == (0, 2)
     assert 0.2 < rows["save to words"]["median"] < 10
+
+
+def test_an_index_that_is_taken_as_it_is_is_left_as_it_is(subject: Subject, tmp_path: Path) -> None:
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file()}
+
+    before = files()
+    (subject.folder / "new.md").write_text("# New\n", encoding="utf-8")
+    options = ["disk", "--as-it-is", "--folder", str(subject.folder), "--index", str(tmp_path / "index")]
+    rows = measured(tmp_path / "run.json", *options, embedder=FakeEmbedder())
+    assert ({row["what"] for row in rows.values()}, files()) == ({"disk"}, before)
+    with pytest.raises(SystemExit):
+        run.main(["disk", "--as-it-is"])
+
+
+def test_a_database_is_loaded_and_asked_by_processes_and_by_agents_while_notes_change(postgres: TestServer, tmp_path: Path) -> None:
+    made = ["--made", "12", "--characters", "1500", "--rounds", "1", "--questions", "5", "--clients", "2", "--seconds", "0.5"]
+    rows = measured(tmp_path / "run.json", "engine", *made)
+    assert sum(rows[f"database, {part}"]["median"] for part in load.PARTS) == pytest.approx(rows["database"]["median"])
+    assert sum(rows[f"load, {part}"]["median"] for part in load.PARTS) < rows["load"]["median"] + 10  # the program's start aside
+    assert {"words, engine, p50", "question, engine, p95", "meaning, engine, exact, p50", "2 processes: answers"} <= rows.keys()
+    nothing = ("16 agents, errors", "edits, torn answers", "edits that were not seen")
+    assert (rows["edits"]["median"] > 0, [rows[name]["median"] for name in nothing]) == (True, [0, 0, 0])
+
+
+def test_what_a_table_holds_is_known_by_its_name() -> None:
+    tables = ("chunks_3", "postings_12", "vectors_3", "vectors_3 HNSW", "chunks_3 HNSW", "links", "")
+    assert list(map(load.part_of, tables)) == ["texts", "words", "vectors", "HNSW", "texts", "others", "others"]
 
 
 def test_planted_copies_of_sections_are_found_as_duplicates(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -26,6 +26,9 @@ OWN = "THUMBINDEX_TEST_POSTGRES"
 PASSWORD = "p@ss/word#1"
 """Of the roles that tests make. An address holds it in no form that is safe to be shown."""
 
+QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+"""Settings of a server that writes nothing for good: what a test leaves is deleted."""
+
 _NUMBERS = count(1)
 
 
@@ -34,8 +37,9 @@ class TestServer:
 
     __test__ = False
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, process: int = 0) -> None:
         self.url = url
+        self.process = process  # the one that all others of the server descend from; 0 where that is not ours
         self._mark = f"thumbindex_test_{os.getpid()}"
         self._made: list[str] = []
         self._roles: set[str] = set()
@@ -100,8 +104,8 @@ class TestServer:
 
 
 @contextmanager
-def running_server() -> Iterator[TestServer]:
-    """Start the server of the wheel, or take one's own; skip the test where there is neither."""
+def running_server(settings: Mapping[str, str] = QUICK) -> Iterator[TestServer]:
+    """Start the server of the wheel with some settings, or take one's own as it is; skip the test where there is neither."""
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
     if url := os.environ.get(OWN, ""):
         server = TestServer(url)
@@ -115,9 +119,11 @@ def running_server() -> Iterator[TestServer]:
     try:
         started = embedded.PostgresServer(place, cleanup_mode="stop")
         try:
-            server = TestServer(started.get_uri())
-            _quicken(server, place)
-            yield server
+            _configure(TestServer(started.get_uri()), place, settings)
+            if settings is not QUICK:  # the size of its memory, for one, is read at the start
+                started.cleanup()
+                started = embedded.PostgresServer(place, cleanup_mode="stop")
+            yield TestServer(started.get_uri(), started.get_pid())
         finally:
             started.cleanup()
     finally:
@@ -125,10 +131,10 @@ def running_server() -> Iterator[TestServer]:
             shutil.rmtree(place)
 
 
-def _quicken(server: TestServer, place: Path) -> None:
-    """Have the server write nothing for good, and ask the roles that tests make for their password."""
-    for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
-        server.run(f"ALTER SYSTEM SET {setting}")
+def _configure(server: TestServer, place: Path, settings: Mapping[str, str]) -> None:
+    """Write settings down, and have the server ask the roles that tests make for their password."""
+    for name, value in settings.items():
+        server.run(f"ALTER SYSTEM SET {name} = '{value}'")
     rules = place / "pg_hba.conf"
     rules.write_text(f'local all "/^thumbindex_test" scram-sha-256\n{rules.read_text(encoding="utf-8")}', encoding="utf-8")
     server.run("SELECT pg_reload_conf()")
