@@ -19,7 +19,7 @@ from thumbindex.index.postgres.database import Row
 from thumbindex.index.postgres.ids import NO_ROWS, ORDINAL_BITS, Rows, as_rows, ordinal_of, place_of
 from thumbindex.index.postgres.selection import LISTED_AT_ONCE, RowSelection, once, owners, rows_of_documents, selection_of
 from thumbindex.index.postgres.store import read_chunk, read_text
-from thumbindex.index.postgres.view import FolderView, Known, looked_up, read_document, stored
+from thumbindex.index.postgres.view import FolderView, Known, Placed, looked_up, read_document, stored
 from thumbindex.model import (
     Abbreviation,
     Chunk,
@@ -94,6 +94,14 @@ _CHUNKS_ASKED = (
 )
 
 
+def placed_of(view: FolderView, document: DocumentId) -> Placed:
+    """Return where a document stands. Raises IndexError where it is not there."""
+    found = view.placed_at([document]).get(document)
+    if found is None:
+        raise IndexError(f"There is no document {document}.")
+    return found
+
+
 class PublishedDocuments:
     """The documents of a published folder."""
 
@@ -163,7 +171,7 @@ class PostgresCatalog:
     def chunk_ids(self, document: DocumentId) -> range:
         """Return the ids of a document's chunks."""
         first = document << ORDINAL_BITS
-        return range(first, first + self.documents.known(document).chunks)
+        return range(first, first + placed_of(self._view, document).chunks)
 
     def beside(self, document: DocumentId, count: int) -> Sequence[DocumentId]:
         """Return the documents next to one by their paths."""
@@ -417,18 +425,18 @@ class PostgresLinkGraph:
     def linked(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that this one links to."""
         sql = (
-            "SELECT DISTINCT d.place FROM links l JOIN documents d ON d.folder = l.folder AND d.path = l.resolved"
+            "SELECT DISTINCT d.id, d.place, d.chunks FROM links l JOIN documents d ON d.folder = l.folder AND d.path = l.resolved"
             " WHERE l.folder = %s AND l.document = %s AND d.id <> l.document ORDER BY d.place"
         )
-        return self._found(sql, self._documents.known(document).row)
+        return self._found(sql, placed_of(self._view, document).row)
 
     def linking(self, document: DocumentId) -> tuple[DocumentId, ...]:
         """Return the documents that link to this one."""
         sql = (
-            "SELECT DISTINCT d.place FROM links l JOIN documents d ON d.folder = l.folder AND d.id = l.document"
+            "SELECT DISTINCT d.id, d.place, d.chunks FROM links l JOIN documents d ON d.folder = l.folder AND d.id = l.document"
             " WHERE l.folder = %s AND l.resolved = %s AND d.path <> l.resolved ORDER BY d.place"
         )
         return self._found(sql, self._documents[document].path)
 
     def _found(self, sql: str, of: Any) -> tuple[DocumentId, ...]:
-        return tuple(DocumentId(place) for (place,) in self._view.fetch(sql, of))
+        return tuple(DocumentId(each.place) for each in self._view.keep_placed(self._view.fetch(sql, of)))

@@ -13,12 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thumbindex.index.postgres.database import Halves, Row, Session
-from thumbindex.index.postgres.ids import FolderState, Rows, chunk_row, ordinal_of, place_of
+from thumbindex.index.postgres.ids import MOST_CHUNKS, ORDINAL_BITS, FolderState, Rows
 from thumbindex.index.store import document_from_row
 from thumbindex.model import ChunkId, Document, FileTimes
 
 MOST_DOCUMENTS = 20_000
 """Documents of a generation that are kept: some kilobytes each."""
+
+MOST_PLACED = 200_000
+"""Documents of a generation of which row, place and number of chunks are kept: two hundred bytes each."""
 
 MOST_VECTORS = 50_000
 """Vectors that are kept, of chunks that were compared with questions: 40 MB of 384 numbers in half precision."""
@@ -29,6 +32,14 @@ MOST_POSTINGS = 4_000
 
 LONGEST_KEY = 1_000
 """Bytes of a text that stands in an index as it is: one of PostgreSQL takes 2,700 in a row."""
+
+
+class Placed(NamedTuple):
+    """Where a document stands: all that is asked of most that a question touches."""
+
+    row: int
+    place: int
+    chunks: int
 
 
 class Known(NamedTuple):
@@ -47,6 +58,8 @@ class Recent:
     generation: int
     by_row: dict[int, Known] = field(default_factory=dict)
     by_place: dict[int, Known] = field(default_factory=dict)
+    placed_by_row: dict[int, Placed] = field(default_factory=dict)
+    placed_by_place: dict[int, Placed] = field(default_factory=dict)
     made: dict[Any, Any] = field(default_factory=dict)  # whatever else was made of the generation, by what it is
 
 
@@ -115,12 +128,45 @@ class FolderView:
                 self.recent.by_place.clear()
             for each in found:
                 self.recent.by_row[each.row] = self.recent.by_place[each.place] = each
+        self.keep_placed(each[:3] for each in found)
+        return found
+
+    # -------------------------------------------------------------- where documents stand
+
+    def placed(self, rows: Iterable[int]) -> Mapping[int, Placed]:
+        """Return where documents stand by their rows; those that are gone are missing."""
+        return self._placed(rows, self.recent.placed_by_row, "id")
+
+    def placed_at(self, places: Iterable[int]) -> Mapping[int, Placed]:
+        """Return the same by their places."""
+        return self._placed(places, self.recent.placed_by_place, "place")
+
+    def _placed(self, keys: Iterable[int], known: Mapping[int, Placed], column: str) -> Mapping[int, Placed]:
+        with self.kept.lock:
+            found = {key: known[key] for key in keys if key in known}
+        if lacking := [key for key in dict.fromkeys(keys) if key not in found]:
+            rows = self.fetch(f"SELECT id, place, chunks FROM documents WHERE folder = %s AND {column} = ANY(%s)", lacking)
+            found.update((each.row if column == "id" else each.place, each) for each in self.keep_placed(rows))
+        return found
+
+    def keep_placed(self, rows: Iterable[Row]) -> list[Placed]:
+        """Keep where documents stand that were read as id, place and chunks."""
+        found = [Placed(*row) for row in rows]
+        with self.kept.lock:
+            if len(self.recent.placed_by_row) + len(found) > MOST_PLACED:
+                self.recent.placed_by_row.clear()
+                self.recent.placed_by_place.clear()
+            for each in found:
+                self.recent.placed_by_row[each.row] = self.recent.placed_by_place[each.place] = each
         return found
 
     def rows_of(self, chunks: Sequence[ChunkId]) -> Rows:
         """Return the rows of chunks, in their order; -1 for those of documents that are not here."""
-        known = self.by_place(map(place_of, chunks))
-        return np.array([chunk_row(known[d].row, ordinal_of(n)) if (d := place_of(n)) in known else -1 for n in chunks], dtype=np.int64)
+        numbers = np.array(chunks, dtype=np.int64)
+        places, of = np.unique(numbers >> ORDINAL_BITS, return_inverse=True)
+        placed = self.placed_at(places.tolist())
+        documents = np.array([placed[place].row if place in placed else -1 for place in places.tolist()], dtype=np.int64)[of]
+        return np.where(documents < 0, -1, documents + 1 + (numbers & (MOST_CHUNKS - 1)))
 
 
 def document_record(title: str, times: FileTimes, facts: str) -> str:

@@ -22,9 +22,6 @@ from thumbindex.ports import KeywordWeights, Mask, Selection
 POSTING_BYTES = 128 << 20
 """Bytes of postings that are kept of a folder: a word that stands in a million chunks takes ten million."""
 
-MOST_PLACED = 200_000
-"""Documents of which place and number of chunks are kept: a hundred bytes each."""
-
 DENSE = 16
 """How many rows there may be to each that is touched for all of them to be numbered: four bytes each."""
 
@@ -308,26 +305,18 @@ class PostgresKeywordIndex:
 
     def _placed(self, documents: Rows) -> tuple[Rows, Rows]:
         """Return the places of documents, and how many chunks each has."""
-        kept, rows = self._view.kept, documents.tolist()
-        with kept.lock:
-            known = once(self._view, "placed", dict[int, tuple[int, int]])
-            found = {row: known[row] for row in rows if row in known}
-        if lacking := [row for row in dict.fromkeys(rows) if row not in found]:
-            new = {row: (place, chunks) for row, place, chunks in self._view.fetch(_PLACED, lacking)}
-            found |= new
-            with kept.lock:
-                if len(known) + len(new) > MOST_PLACED:
-                    known.clear()
-                known.update(new)
-        table = np.array([found[row] for row in rows], dtype=np.int64).reshape(-1, 2)
+        rows = documents.tolist()
+        found = self._view.placed(rows)
+        table = np.array([found[row][1:] for row in rows], dtype=np.int64).reshape(-1, 2)
         return table[:, 0], table[:, 1]
 
     def _first(self, documents: Rows, most: int) -> Rows:
         """Return the first documents by their places, at most so many, in the order of their rows."""
         if len(documents) <= most:
             return documents
-        found = self._view.fetch(f"{_PLACED} ORDER BY place LIMIT %s", documents.tolist(), max(most, 0))
-        return np.sort(np.array([row for row, *_ in found], dtype=np.int64))
+        sql = "SELECT id, place, chunks FROM documents WHERE folder = %s AND id = ANY(%s) ORDER BY place LIMIT %s"
+        found = self._view.keep_placed(self._view.fetch(sql, documents.tolist(), max(most, 0)))
+        return np.sort(np.array([each.row for each in found], dtype=np.int64))
 
     # -------------------------------------------------------------- postings
 
@@ -393,8 +382,6 @@ def _size(parts: Mapping[str, Part]) -> int:
 
 
 _NOTHING = Part(b"", b"")
-
-_PLACED = "SELECT id, place, chunks FROM documents WHERE folder = %s AND id = ANY(%s)"
 
 _POSTINGS = (
     "SELECT p.field, p.term, p.segment, p.columns, CASE WHEN asked.placed THEN p.places END"
