@@ -65,7 +65,7 @@ class PostgresVectorIndex:
         while True:
             found = self._candidates(query, wanted, chosen, is_exact, bool(looked_past))
             scores = self._scores(query, found)
-            known = self._view.by_row(document for _, document, _ in found)
+            known = self._view.placed([document for _, document, _ in found])
             places = {row: chunk_id(known[document].place, row - document - 1) for row, document, _ in found if document in known}
             left_out = frozenset(chosen.rows.tolist()) if looked_past else frozenset()
             best = sorted(((n, scores[row]) for row, n in places.items() if row not in left_out), key=lambda each: (-each[1], each[0]))[:limit]
