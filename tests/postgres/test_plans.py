@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,16 @@ def test_each_step_of_a_question_looks_into_its_folder_by_an_index(session: Sess
             if node["Node Type"] == "Seq Scan" and table != "folders" and of not in WHOLE:
                 wrong.append((f"reads all of {table}", sql))
     assert wrong == []
+
+
+def test_a_question_looks_up_documents_and_vectors_together(session: Session) -> None:
+    recording = Recording(session)
+    index, _ = opened(recording)
+    (word, *_) = sorted(index.snapshot.keyword.words(range(5, 9)))
+    recording.asked.clear()
+    run(Query(word, 5), Tools(index.snapshot, embedder=FakeEmbedder()), iter(range(10_000)).__next__)
+    times = Counter(sql for sql, _ in recording.asked if " FROM documents " in sql or " FROM vectors " in sql)
+    assert max(times.values()) <= 5, times
 
 
 def test_a_terms_postings_are_found_by_the_primary_key(session: Session) -> None:

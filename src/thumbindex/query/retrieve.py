@@ -130,11 +130,15 @@ def neighbors(seed: DocumentId, graph: LinkGraph, settings: SearchGraphSettings)
 
 
 def _best_chunks(scores: Mapping[DocumentId, float], search: Search, tools: Tools) -> list[Hit]:
-    hits = []
-    for document in sorted(scores, key=lambda d: (-scores[d], d)):
-        if chunks := search.findable(chunks_of(document, tools)):
-            hits.append(Hit(_best_chunk(chunks, search, tools), document, 1, scores[document]))
-    return hits
+    documents = sorted(scores, key=lambda d: (-scores[d], d))
+    parts = {document: chunks for document in documents if (chunks := search.findable(chunks_of(document, tools)))}
+    every = [n for chunks in parts.values() for n in chunks]
+    near = np.full(len(every), np.nan, dtype=np.float32)
+    if search.vector is not None:  # all at once: an index that lies elsewhere is asked once
+        near = np.round(tools.snapshot.vector.similarities(every, search.vector), _DIGITS)
+    cosines = iter(near.tolist())
+    best = {document: _best_chunk(chunks, list(islice(cosines, len(chunks))), search) for document, chunks in parts.items()}
+    return [Hit(chunk, document, 1, scores[document]) for document, chunk in best.items()]
 
 
 def chunks_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
@@ -142,12 +146,10 @@ def chunks_of(document: DocumentId, tools: Tools) -> list[ChunkId]:
     return [ChunkId(n) for n in tools.snapshot.catalog.chunk_ids(document)]
 
 
-def _best_chunk(chunks: Sequence[ChunkId], search: Search, tools: Tools) -> ChunkId:
+def _best_chunk(chunks: Sequence[ChunkId], cosines: Sequence[float], search: Search) -> ChunkId:
     """Return the nearest by meaning; where none has a vector the one that the words found first, else the document's first."""
-    if search.vector is not None:
-        cosines = tools.snapshot.vector.similarities(chunks, search.vector)
-        if not np.isnan(cosines).all():
-            return chunks[int(np.nanargmax(cosines))]
+    if best := best_cosines(chunks, cosines, 1):
+        return next(iter(best))
     ranks = {hit.chunk: hit.rank for found in search.lists.values() for hit in reversed(found.hits)}
     return min(chunks, key=lambda n: (ranks.get(n, len(ranks) + 1), n))
 
