@@ -91,23 +91,22 @@ class _Touched:
     `chunks` and `documents` are their rows; a position is one's number among them. All chunks of a document are here that was found itself.
     """
 
-    def __init__(self, parts: Mapping[Pair, Sequence[tuple[Part, Rows]]]) -> None:
-        """Take the parts of each term, each with the documents of its segment that are gone."""
-        self._parts = parts
-        self._postings = {pair: _composed(found) for pair, found in parts.items()}
-        documents = _Rows([postings.documents for postings in self._postings.values()])
+    def __init__(self, parts: Mapping[Pair, Sequence[tuple[Part, Rows]]], postings: Mapping[Pair, Postings]) -> None:
+        """Take the parts of each term, each with the documents of its segment that are gone, and its postings of all of them."""
+        self._parts, self._postings = parts, postings
+        documents = _Rows([each.documents for each in postings.values()])
         self.documents = documents.rows
         self.sizes = np.full(len(self.documents), -1, dtype=np.int64)  # chunks of each document; -1 where only chunks of it were found
         self._at: dict[Pair, Rows] = {}
-        for pair, postings in self._postings.items():
+        for pair, found in postings.items():
             if pair[0] in DOCUMENT_FIELDS:
-                self._at[pair] = documents.positions(postings.documents)
-                self.sizes[self._at[pair]] = postings.ordinals
-        found = {pair: postings.documents + 1 + postings.ordinals for pair, postings in self._postings.items() if pair not in self._at}
-        self._chunks = _Rows([*found.values(), spans(self.documents, np.maximum(self.sizes, 0))])
+                self._at[pair] = documents.positions(found.documents)
+                self.sizes[self._at[pair]] = found.ordinals
+        rows = {pair: found.documents + 1 + found.ordinals for pair, found in postings.items() if pair not in self._at}
+        self._chunks = _Rows([*rows.values(), spans(self.documents, np.maximum(self.sizes, 0))])
         self.chunks = self._chunks.rows
         self.document_ids = np.searchsorted(self.documents, self.chunks) - 1  # a chunk's document is the last one before it
-        self._at |= {pair: self._chunks.positions(rows) for pair, rows in found.items()}
+        self._at |= {pair: self._chunks.positions(own) for pair, own in rows.items()}
 
     def column(self, name: str, stem: str) -> Column:
         """Return the column of a stem in a field."""
@@ -194,6 +193,7 @@ class PostgresKeywordIndex:
 
     def __init__(self, view: FolderView) -> None:
         self._view = view
+        self._composed: dict[Pair, Postings] = {}  # of this question: its stages ask for the same terms
         self.languages = frozenset[str](view.state.facts["keyword_languages"])
 
     def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
@@ -230,7 +230,7 @@ class PostgresKeywordIndex:
     def frequency(self, word: str) -> int:
         """Count the chunks that hold the word as written (folded)."""
         pair = ("code", word)
-        return len(_composed(self._read({pair: False})[pair]).documents)
+        return len(self._postings(self._read({pair: False}))[pair].documents)
 
     def adjacent(self, text: str) -> int:
         """Count the chunks in whose text words stand one after the other, endings aside."""
@@ -316,8 +316,15 @@ class PostgresKeywordIndex:
         """Read all postings that a question asks for, and ask it of these."""
         wanted = _Wanted()
         ask(TermColumns(self.languages, wanted.column, wanted.phrase))
-        touched = _Touched(self._read(wanted.pairs))
+        parts = self._read(wanted.pairs)
+        touched = _Touched(parts, self._postings(parts))
         return touched, ask(TermColumns(self.languages, touched.column, touched.phrase))
+
+    def _postings(self, parts: Mapping[Pair, Sequence[tuple[Part, Rows]]]) -> dict[Pair, Postings]:
+        """Return each term's postings in all segments; what one stage of a question has composed the next one finds."""
+        for pair in parts.keys() - self._composed.keys():
+            self._composed[pair] = _composed(parts[pair])
+        return {pair: self._composed[pair] for pair in parts}
 
     def _segments(self) -> Mapping[str, tuple[int, Rows]]:
         """Return the number of each segment, and the documents in it that are gone, by name: a number may be given again."""
