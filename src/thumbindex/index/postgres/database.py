@@ -23,7 +23,7 @@ from thumbindex.text import without_password
 try:
     import psycopg
     from psycopg import errors as pg
-    from psycopg.adapt import Buffer, Dumper, Loader
+    from psycopg.adapt import Dumper
     from psycopg.pq import Format
     from psycopg.types import TypeInfo
 
@@ -78,13 +78,6 @@ class _HalfDumper(Dumper):
 
     def dump(self, obj: Half) -> bytes:
         return struct.pack(">HH", len(obj.numbers), 0) + obj.numbers.astype(">f2").tobytes()
-
-
-class _HalfLoader(Loader):
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> Halves:
-        return np.frombuffer(data, dtype=">f2", offset=4).astype(np.float16)
 
 
 @dataclass(slots=True, eq=False)
@@ -397,7 +390,6 @@ def _configured(connection: psycopg.Connection[Any]) -> None:
         info.register(connection)
         dumper = type("HalfDumper", (_HalfDumper,), {"oid": info.oid})
         connection.adapters.register_dumper(Half, dumper)
-        connection.adapters.register_loader(info.oid, _HalfLoader)
 
 
 LOST = ("57P01", "57P02", "57P03", "57P05", "40001", "40P01", "25P03")

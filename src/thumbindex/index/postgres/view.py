@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thumbindex.index.postgres.database import Halves, Row, Session
+from thumbindex.index.postgres.database import Row, Session
 from thumbindex.index.postgres.ids import MOST_CHUNKS, ORDINAL_BITS, FolderState, Rows
 from thumbindex.index.store import document_from_row
 from thumbindex.model import ChunkId, Document, FileTimes
@@ -69,7 +69,7 @@ class Kept:
 
     folder: int
     lock: threading.RLock = field(default_factory=threading.RLock)
-    vectors: OrderedDict[int, Halves | None] = field(default_factory=OrderedDict)  # by chunk row; None where it had none in that generation
+    vectors: OrderedDict[int, bytes | None] = field(default_factory=OrderedDict)  # as sent, by chunk row; None where it had none in that generation
     postings: OrderedDict[Any, Any] = field(default_factory=OrderedDict)  # parts by segment, by field and term
     posting_bytes: int = 0  # that they take
     recent: Recent = field(default_factory=lambda: Recent(-1))
