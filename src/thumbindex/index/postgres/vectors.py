@@ -30,8 +30,11 @@ A question of length 1 in half precision differs by 2^-11 at most; it does so fo
 FEW_LEFT_OUT = 256
 """Chunks that may not be found, up to which they are looked past: to be left out, each would be looked for in every row."""
 
-EXPLORED = 200
-"""Vectors that HNSW keeps in sight while it looks for the nearest (`ef_search`): of 200 answers it finds 96 to 100 of 100 best ones."""
+EXPLORED = 800
+"""Vectors that HNSW keeps in sight while it looks for the nearest (`ef_search`), in notes of which many are near copies.
+
+Of the 50 best of 290,835 chunks 200 find 78 %, 800 find 96 % in 10 ms more; of 103,091 they find 87 and 98 %.
+"""
 
 
 class PostgresVectorIndex:
