@@ -12,8 +12,6 @@ from pathlib import Path
 from platform import node
 from typing import Any, TypeVar
 
-import numpy as np
-
 from thumbindex.config import NOWHERE, with_tuned
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
@@ -431,7 +429,7 @@ class _PublishedFolder:
             fingerprint = task.embedder.fingerprint
             with self._engine.question() as session:
                 for part in queue.find_vectors(session, fingerprint, list(new)):
-                    self._keep({key: vector.astype(np.float32) for key, vector in part.items()}, new, fingerprint)
+                    self._keep(part, new, fingerprint)
 
     def _collect(self, fingerprint: str) -> None:
         """Keep the vectors that have come. They leave the queue with the publication that follows: at no time are they in neither."""

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from thumbindex.index.postgres.database import Engine, Halves, Session
+import numpy as np
+
+from thumbindex.index.postgres.database import Engine, Session
+from thumbindex.ports import Vector
 
 KEYS_AT_ONCE = 1000
 """Texts that are put into the queue, and vectors that are collected, with one statement."""
@@ -183,16 +186,16 @@ def lacks_texts(session: Session, folder: int) -> bool:
     return bool(session.fetch(sql, (folder,))[0][0])
 
 
-def find_vectors(session: Session, fingerprint: str, keys: Sequence[bytes]) -> Iterator[dict[bytes, Halves]]:
+def find_vectors(session: Session, fingerprint: str, keys: Sequence[bytes]) -> Iterator[dict[bytes, Vector]]:
     """Yield the vectors that published folders have of texts, by digest, a part at a time.
 
     A number in half precision is off by 2^-11 of itself at most. An int8 step is 1/127 of the largest, so the same int8 comes of it.
     """
     if folders := _folders_of(session, fingerprint):
         for start in range(0, len(keys), KEYS_AT_ONCE):
-            sql = "SELECT DISTINCT ON (key) key, vector FROM vectors WHERE folder = ANY(%s) AND key = ANY(%s::bytea[])"
+            sql = "SELECT DISTINCT ON (key) key, halfvec_send(vector) FROM vectors WHERE folder = ANY(%s) AND key = ANY(%s::bytea[])"
             if rows := session.fetch(sql, (folders, list(keys[start : start + KEYS_AT_ONCE]))):
-                yield dict(rows)
+                yield {key: np.frombuffer(sent, dtype=">f2", offset=4).astype(np.float32) for key, sent in rows}  # behind its length
 
 
 def _folders_of(session: Session, fingerprint: str) -> list[int]:
