@@ -18,7 +18,7 @@ from thumbindex.library import Library
 from thumbindex.library.administration import attach_shard, migrate
 from thumbindex.library.engine import Publishing
 
-HNSW = "-c hnsw.ef_search=200 -c hnsw.iterative_scan=strict_order"
+HNSW = "-c hnsw.ef_search=800 -c hnsw.iterative_scan=strict_order"
 
 
 @pytest.fixture

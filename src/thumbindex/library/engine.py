@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 from thumbindex.config import NOWHERE, with_tuned
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
-from thumbindex.errors import ConfigError, EngineError, EngineLostError, UnknownFolderError, UsageError
+from thumbindex.errors import ConfigError, EngineError, EngineLostError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.files import Places
 from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import Engine, Session
 from thumbindex.index.postgres.ids import FolderState
 from thumbindex.index.postgres.publish import INCARNATION, Published, Publisher, Tell, drop_folder, index_vectors, new_incarnation, sweep_folders
+from thumbindex.index.postgres.publish import Load as Load
 from thumbindex.index.postgres.snapshot import PublishedIndex, open_published, read_folders
 from thumbindex.index.postgres.store import PublishedStore
 from thumbindex.index.postgres.vectors import EXACT
@@ -45,7 +46,7 @@ BEAT_SECONDS = 1.0
 COLLECT_SECONDS, LONGEST_COLLECT_SECONDS = 1.0, 30.0
 """How often a builder asks for vectors that workers have made: the pause is as long as the last publication took, and within these."""
 
-HEAL_SECONDS = 10.0
+HEAL_SECONDS = 60.0
 """How often it asks, where none have come, whether all that it waits for is in the queue."""
 
 MOST_BEGUN = 3
@@ -213,6 +214,11 @@ class PublishedReader(Reader):
         """Tell which server answers, and how; where nobody is asked, none does."""
         return self.folders.status() if is_asked else self.folders.engine.status()
 
+    def mark(self) -> str:
+        """Return what tells the publication of this moment from every other: a generation comes again of an index that was built anew."""
+        state = self.opened().state
+        return f"{state.folder} {state.generation} {state.mark}"
+
     def lag(self) -> float:
         """Return how many seconds that server is behind the primary, where it is much."""
         return self.folders.lag()
@@ -294,7 +300,6 @@ class Publishing:
     """Publishes some folders' indexes whenever they have changed.
 
     With what opens a model, texts without a vector are put into the queue for workers, and their vectors are collected as they come.
-    `tell` hears how a first load goes; with more than `exact` vectors an index of them is made before it is seen.
     """
 
     def __init__(
@@ -302,11 +307,11 @@ class Publishing:
         folders: Sequence[Folder],
         url: str,
         open_embedder: OpenEmbedder | None = None,
-        tell: Tell = lambda progress: None,
-        exact: int = EXACT,
+        load: Load | None = None,
     ) -> None:
         self.engine = Engine(url, writes=True)
-        self._exact = exact
+        self._load = load or Load()
+        self.failure: StorageError | ModelError | None = None
         try:
             self.engine.check()
             if self.engine.shard() is None:
@@ -314,12 +319,22 @@ class Publishing:
         except BaseException:
             self.engine.close()
             raise
-        self._folders = [_PublishedFolder(each, self.engine, open_embedder, tell, exact) for each in folders]
+        self._folders = [_PublishedFolder(each, self.engine, open_embedder, self._load) for each in folders]
 
     def look(self) -> tuple[Published, ...]:
-        """Publish what has changed since the last look, or collect what has come. Raises StorageError, ModelError: the next look tries again."""
-        found = [each.look() for each in self._folders]
-        return tuple(each for each in found if each)
+        """Publish what has changed since the last look, or collect what has come; of a folder that fails the others do not wait.
+
+        Raises StorageError or ModelError where one failed and none was published, else `failure` has it: the next look tries again.
+        """
+        self.failure, found = None, list[Published]()
+        for each in self._folders:
+            try:
+                found += [published] if (published := each.look()) else []
+            except (StorageError, ModelError) as error:
+                self.failure = self.failure or error
+        if self.failure and not found:
+            raise self.failure
+        return tuple(found)
 
     def waiting(self) -> tuple[Progress, ...]:
         """Tell of each folder that waits for workers how many of its texts have come back since this began."""
@@ -332,7 +347,7 @@ class Publishing:
 
     def tidy(self) -> None:
         """Make the indexes that large folders need, and delete what was published of stores that are no more."""
-        index_vectors(self.engine, self._exact)
+        index_vectors(self.engine, self._load.exact)
         sweep_folders(self.engine)
         queue.sweep(self.engine)
 
@@ -346,9 +361,9 @@ class Publishing:
 class _PublishedFolder:
     """One folder on its way into the database."""
 
-    def __init__(self, folder: Folder, engine: Engine, open_embedder: OpenEmbedder | None, tell: Tell, exact: int) -> None:
+    def __init__(self, folder: Folder, engine: Engine, open_embedder: OpenEmbedder | None, load: Load) -> None:
         self._folder, self._engine, self._open_embedder = folder, engine, open_embedder
-        self._publisher = Publisher(engine, folder.name, self._text, exact, tell)
+        self._publisher = Publisher(engine, folder.name, self._text, load)
         self._store: Store | None = None
         self._opened: Opened | None = None
         self._identity: tuple[int, int] | None = None
@@ -433,17 +448,23 @@ class _PublishedFolder:
 
     def _collect(self, fingerprint: str) -> None:
         """Keep the vectors that have come. They leave the queue with the publication that follows: at no time are they in neither."""
-        now, came = time.monotonic(), set[bytes]()
+        now, came, last = time.monotonic(), set[bytes](), b""
+        while part := self._came_after(last, fingerprint):
+            self._keep(dict(zip(part, unpacked(list(part.values())), strict=True)), self._wanted, fingerprint)
+            came.update(part)
+            last = max(part)
         with self._engine.question() as session:
-            for part in queue.collect(session, self._number, fingerprint):
-                self._keep(dict(zip(part, unpacked(list(part.values())), strict=True)), self._wanted, fingerprint)
-                came.update(part)
             is_lacking = not came and now >= self._heal_at and queue.lacks_texts(session, self._number)
         self._came += len(came)
         self._wanted = {} if is_lacking else {key: row for key, row in self._wanted.items() if key not in came}
         self._opened = None if is_lacking else self._opened  # all is asked for anew
         self._heal_at = now + HEAL_SECONDS if came or now >= self._heal_at else self._heal_at
         self._collect_at = now + COLLECT_SECONDS
+
+    def _came_after(self, last: bytes, fingerprint: str) -> dict[bytes, bytes]:
+        """Return some vectors that have come, by digest, behind one: each time in a moment of its own, since the disk's writer is waited for."""
+        with self._engine.question() as session:
+            return queue.collect(session, self._number, fingerprint, last)
 
     def _keep(self, vectors: Mapping[bytes, Vector], rows: Mapping[bytes, int], fingerprint: str) -> None:
         with Writer.open(self._folder.places.folder) as writer:
@@ -508,8 +529,10 @@ def publish_folders(folders: Sequence[Folder], url: str, tell: Tell = lambda pro
     lacking = [each.name for each in folders if not each.places.store.exists()]
     if lacking:
         raise UsageError(f"There is no index of {', '.join(lacking)} yet: `thumbindex index` makes one.")
-    with closing(Publishing(folders, url, tell=tell)) as publishing:
+    with closing(Publishing(folders, url, load=Load(tell))) as publishing:
         done = publishing.look()
+        if publishing.failure:
+            raise publishing.failure
         publishing.tidy()
     return done
 

@@ -124,17 +124,17 @@ class _PublishedNews:
     def __init__(self, reader: Reader) -> None:
         self.name = reader.folder.name
         self._reader = reader
-        self._generation: int | None = None
+        self._mark: str | None = None
         self._digests: Mapping[str, str] = {}
 
     def look(self) -> Changes:
         """Return what is new; with the first look nothing is."""
         with self._reader.moment():
-            if not self._reader.indexed or self._reader.store.generation == self._generation:
+            if not self._reader.indexed or self._reader.mark() == self._mark:
                 return Changes()
             store = self._reader.store
             before, after = self._digests, {path: state.digest for path, state in store.manifest().items()}
-            is_first, self._generation, self._digests = self._generation is None, store.generation, after
+            is_first, self._mark, self._digests = self._mark is None, self._reader.mark(), after
         if is_first:
             return Changes()
         both = before.keys() & after.keys()

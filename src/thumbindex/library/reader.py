@@ -142,6 +142,10 @@ class Reader:
         """Tell of the database that the folder lies in, and ask it who answers; None where it lies in none."""
         return None
 
+    def mark(self) -> str:
+        """Return what tells a publication from every other; a folder on this machine has none."""
+        return ""
+
     def lag(self) -> float:
         """Return how many seconds what is read is behind what was published, where it is much."""
         return 0.0

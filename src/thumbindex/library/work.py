@@ -53,7 +53,7 @@ class Worker:
     def worked(self) -> Worked:
         """Return what this worker has done, and how many texts wait, of whatever model."""
         with self._engine.question() as session:
-            return Worked(self._embedded, sum(each.waiting for each in queue.counts(session)))
+            return Worked(self._embedded, queue.count_waiting(session))
 
     @property
     def refuses(self) -> bool:

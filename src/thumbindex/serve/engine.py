@@ -142,16 +142,18 @@ def publish(
 
 def _publish_and_wait(library: Library, url: str, show: ProgressDisplay) -> tuple[Any, ...]:
     """Publish words, have workers embed, and publish the vectors as they come, until all have; return what was published of each folder in all."""
-    from thumbindex.library.engine import Publishing
+    from thumbindex.library.engine import Load, Publishing
 
     done: dict[str, Any] = {}
     shown: dict[str, Progress] = {}
-    with closing(Publishing(library.opened, url, library.open_model, show)) as publishing:
+    with closing(Publishing(library.opened, url, library.open_model, Load(show))) as publishing:
         came, at, is_said = -1, time.monotonic(), False
         while True:
             for each in publishing.look():
                 last = done.get(each.name, replace(each, added=0, removed=0))
                 done[each.name] = replace(each, added=each.added + last.added, removed=each.removed + last.removed)
+            if publishing.failure:
+                raise publishing.failure
             waiting = {progress.folder: progress for progress in publishing.waiting()}
             for name, progress in (shown | waiting).items():
                 show(progress if name in waiting else replace(progress, done=progress.total))
@@ -211,10 +213,10 @@ class Builder:
         open_model: Callable[[str], Embedder] | None = None,  # where vectors are left to workers
         tell: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
-        from thumbindex.library.engine import Publishing
+        from thumbindex.library.engine import Load, Publishing
 
         self._as_json = as_json
-        self._open = partial(Publishing, folders, url, open_model, tell)
+        self._open = partial(Publishing, folders, url, open_model, Load(tell))
         self._publishing: Publishing | None = self._open()  # what is wrong at the beginning ends the command
         self._tidy_at, self._tidy_seconds = 0.0, tidy_seconds
         self._failure = ""
@@ -232,6 +234,8 @@ class Builder:
             if time.monotonic() >= self._tidy_at:
                 self._publishing.tidy()
                 self._tidy_at = time.monotonic() + self._tidy_seconds
+            if self._publishing.failure:
+                raise self._publishing.failure
         except (StorageError, ModelError) as error:
             if str(error) != self._failure:
                 say_error(f"{error} It is tried again.")

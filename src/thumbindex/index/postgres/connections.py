@@ -213,7 +213,7 @@ class Connections:
     def _order(self) -> list[Host]:
         """Return the servers as they are asked: those that could not be reached a moment ago come last."""
         since = time.monotonic() - REST_SECONDS
-        self._down = {host: at for host, at in self._down.items() if at >= since}
+        self._down = {host: at for host, at in self._down.copy().items() if at >= since}  # others note meanwhile what is down
         hosts = random.sample(self.hosts, len(self.hosts)) if self._is_shuffled else list(self.hosts)
         return sorted(hosts, key=lambda host: host in self._down)
 

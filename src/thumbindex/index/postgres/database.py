@@ -413,7 +413,7 @@ def translated(where: str) -> Iterator[None]:
 
 def translation(error: psycopg.Error, where: str) -> StorageError:
     """Return the sentence for an error: what happened, where, and what to do."""
-    said = without_password(" ".join(str(error).split()))
+    said = without_password(" ".join((error.diag.message_primary or str(error)).split()))  # without the details: they have values in them
     if isinstance(error, pg.QueryCanceled):
         return EngineError(f"{where} took more than {QUESTION_SECONDS} s for one step: ask for less, or see whether the database is overloaded.")
     if isinstance(error, (pg.UndefinedFile, pg.FeatureNotSupported)) and "vector" in said:

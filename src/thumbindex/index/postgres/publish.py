@@ -122,6 +122,15 @@ class Published:
     removed: int
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How the first load of a folder goes."""
+
+    tell: Tell = lambda progress: None  # hears how far it is
+    at_once: int = LOADED_AT_ONCE  # chunks or vectors
+    exact: int = EXACT  # with more vectors an index of them is made before the folder is seen
+
+
 @dataclass(slots=True, eq=False)
 class _There:
     """What is published of a folder, as far as the next publication must know it."""
@@ -156,9 +165,8 @@ def lock_of(name: str) -> int:
 class Publisher:
     """Publishes one folder's index, again and again: what it published last it knows, unless somebody else published meanwhile."""
 
-    def __init__(self, engine: Engine, name: str, source: Source, exact: int = EXACT, tell: Tell = lambda progress: None) -> None:
-        """`tell` hears how a first load goes; with more than `exact` vectors an index of them is made before it is seen."""
-        self._engine, self._name, self._source, self._exact, self._tell = engine, name, source, exact, tell
+    def __init__(self, engine: Engine, name: str, source: Source, load: Load | None = None) -> None:
+        self._engine, self._name, self._source, self._load = engine, name, source, load or Load()
         self._there: _There | None = None
 
     def publish(self, opened: Opened, store: Store, extra: Mapping[str, Any] | None = None, enqueue: Queue = queue.want_nothing) -> Published | None:
@@ -167,18 +175,17 @@ class Publisher:
         `extra` are further facts for those who read. The queue is what `enqueue` makes it in either case. Raises EngineError, IndexBusyError.
         """
         incarnation = store.meta(INCARNATION)
-        is_new = self._begin(incarnation, (extra or {}).get(ORIGIN, ""))
+        self._begin(incarnation, (extra or {}).get(ORIGIN, ""))
         before, self._there = self._there, None  # until all is kept nothing is known
         lengths = SegmentLengths(opened.keyword, opened.catalog)
         loaded = 0
-        if is_new:
-            before = self._read(incarnation, opened, store)
-            publication = _Publication(before, opened, store, self._source, lengths)
-            with self._engine.change(lock_of(self._name)) as guard:  # nobody else loads it meanwhile
-                guard.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-                loaded = publication.load(self._engine, self._name, self._exact, self._tell)
-        with self._engine.change(lock_of(self._name)) as session:
-            there = self._known(session, incarnation, opened, store, before)
+        with self._engine.change(lock_of(self._name)) as session:  # it holds the lock to the end, and reads nothing before all parts are there
+            session.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            with self._engine.question() as reading:
+                there = self._known(reading, incarnation, opened, store, before)
+            if there.generation < 0:
+                publication = _Publication(there, opened, store, self._source, lengths)
+                loaded = publication.load(self._engine, self._name, self._load)
             facts = {**_facts(opened, store, lengths), **(extra or {})}
             if there.generation == opened.snapshot.generation and self._is_told(session, there, facts):
                 session.execute("UPDATE folders SET published = now() WHERE folder = %s", (there.folder,))
@@ -223,24 +230,23 @@ class Publisher:
                     f" (`thumbindex add DIR --name NAME`), or take that one away first: `thumbindex engine forget {self._name}`."
                 )
 
-    def _read(self, incarnation: str, opened: Opened, store: Store) -> _There:
-        with self._engine.question() as session:
-            return self._known(session, incarnation, opened, store, None)
-
     def _known(self, session: Session, incarnation: str, opened: Opened, store: Store, known: _There | None) -> _There:
         """Return what is published: what is known of it where that is still so, else as it is read."""
         sql = "SELECT folder, generation, md5(facts) FROM folders WHERE name = %s AND incarnation = %s"
-        ((folder, generation, mark),) = session.fetch(sql, (self._name, incarnation))
+        rows = session.fetch(sql, (self._name, incarnation))
+        if not rows:
+            raise IndexBusyError(f"{self._name} was forgotten just now: it is published anew in a moment.")
+        ((folder, generation, mark),) = rows
         is_known = known is not None and (known.folder, known.generation) == (folder, generation) and known.mark in ("", mark)
         if known is not None and is_known:
             return known
         return _read_there(session, folder, generation, opened, store)
 
-    def _begin(self, incarnation: str, origin: str) -> bool:
-        """Make the partitions of a folder that is new, or was built anew, in a moment; tell whether it is one that nobody reads yet."""
+    def _begin(self, incarnation: str, origin: str) -> None:
+        """Make the partitions of a folder that is new, or was built anew, in a moment: nobody waits while they are filled."""
         with self._engine.change(lock_of(self._name)) as session:
             self._refuse_another(session, origin)
-            found = session.fetch("SELECT generation FROM folders WHERE name = %s AND incarnation = %s", (self._name, incarnation))
+            found = session.fetch("SELECT 1 FROM folders WHERE name = %s AND incarnation = %s", (self._name, incarnation))
             if not found:
                 ((folder,),) = session.fetch(
                     "INSERT INTO folders (name, incarnation, is_current, generation, published, facts)"
@@ -248,7 +254,6 @@ class Publisher:
                     (self._name, incarnation),
                 )
                 make_partitions(session, folder)
-            return not found or found[0][0] < 0
 
     def _is_told(self, session: Session, there: _There, facts: Mapping[str, Any]) -> bool:
         ((told,),) = session.fetch("SELECT facts FROM folders WHERE folder = %s AND generation >= 0", (there.folder,)) or (("{}",),)
@@ -348,12 +353,14 @@ def sweep_folders(engine: Engine, after: float = SWEEP_SECONDS) -> None:
     """Delete what was published of stores that were built anew since: when no question can be under way any more that began before."""
     with engine.question() as session:
         old = session.fetch(
-            "SELECT folder, name FROM folders f WHERE NOT is_current AND published <= now() - %s * interval '1 second'"
+            "SELECT folder, name FROM folders f WHERE NOT is_current"
+            " AND published <= now() - CASE WHEN generation < 0 THEN interval '1 day' ELSE %s * interval '1 second' END"
             " AND EXISTS (SELECT 1 FROM folders g WHERE g.name = f.name AND g.is_current)",
             (after,),
         )
     for folder, name in old:
-        drop_folder(engine, folder, name, is_current=False)
+        with suppress(IndexBusyError):  # it is being loaded
+            drop_folder(engine, folder, name, is_current=False)
     drop_orphans(engine)
 
 
@@ -382,6 +389,7 @@ def index_folder(engine: Engine, folder: int, vectors: int, dimensions: int) -> 
     memory = min(max(vectors * (2 * dimensions + HNSW_BYTES) >> 20, LEAST_HNSW_MEMORY), MOST_HNSW_MEMORY)
     with engine.change() as session:
         session.execute(f"SET LOCAL maintenance_work_mem = '{memory}MB'")
+        session.execute("SET LOCAL client_connection_check_interval = '10s'")  # else it is made to the end for a builder that was killed
         session.execute(
             f"CREATE INDEX IF NOT EXISTS vectors_{folder}_hnsw ON vectors_{folder}"
             f" USING hnsw ((vector::halfvec({dimensions})) halfvec_ip_ops) WITH (m = 16, ef_construction = 64)"
@@ -389,7 +397,7 @@ def index_folder(engine: Engine, folder: int, vectors: int, dimensions: int) -> 
 
 
 @contextmanager
-def _told(engine: Engine, folder: int, tell: Callable[[int], None]) -> Iterator[None]:
+def _progress(engine: Engine, folder: int, tell: Callable[[int], None]) -> Iterator[None]:
     """Tell once a second how many vectors of a folder are in the index that is being made."""
     is_made = threading.Event()
 
@@ -444,16 +452,16 @@ class _Publication:
         there.duplicates = self._opened.duplicates.known
         return len(new), len(gone)
 
-    def load(self, engine: Engine, name: str, exact: int, tell: Tell) -> int:
+    def load(self, engine: Engine, name: str, how: Load) -> int:
         """Fill the tables of a folder that nobody reads yet, part by part, but for what is a matter of the whole; return how many documents came."""
-        there = self._there
+        there, tell = self._there, how.tell
         with self._part(engine):
             self._take_away()
             new = self._new()
             self._place(new)
             self._session.execute("UPDATE folders SET facts = %s WHERE folder = %s", (json.dumps({"fingerprint": there.fingerprint}), self._folder))
         done, total = len(self._at) - len(new), len(self._at)
-        for part in self._parts(new):
+        for part in self._parts(new, how.at_once):
             tell(Progress(name, "publishing texts", done, total))
             with self._part(engine):
                 self._add(part)
@@ -464,27 +472,34 @@ class _Publication:
             with self._part(engine):
                 self._add_segment(segment)
         vectors = self._new_vectors()
-        for start in range(0, len(vectors), LOADED_AT_ONCE):
+        for start in range(0, len(vectors), how.at_once):
             tell(Progress(name, "publishing vectors", start, len(vectors)))
             with self._part(engine):
-                self._vectors(vectors[start : start + LOADED_AT_ONCE])
-        if is_indexed(len(there.vectors), len(self._catalog), exact):
-            with _told(engine, self._folder, lambda done: tell(Progress(name, "indexing vectors", done, len(there.vectors)))):
+                self._vectors(vectors[start : start + how.at_once])
+        if is_indexed(len(there.vectors), len(self._catalog), how.exact):
+            with (
+                _progress(engine, self._folder, lambda done: tell(Progress(name, "indexing vectors", done, len(there.vectors)))),
+                suppress(EngineError),
+            ):
+                # where it cannot be made, as for want of memory, the folder is seen without it: whoever tidies tries again, and says why
                 index_folder(engine, self._folder, len(there.vectors), self._opened.vectors.dimensions)
         return len(new)
 
     @contextmanager
     def _part(self, engine: Engine) -> Iterator[None]:
+        """Give a transaction of its own. Raises IndexBusyError where somebody has published the folder since, who had the lock that was lost here."""
         with engine.change() as self._session:
+            if not self._execute("UPDATE folders SET published = now() WHERE folder = %s AND generation < 0"):
+                raise IndexBusyError("Another builder has loaded this folder meanwhile: try again.")
             yield
 
-    def _parts(self, documents: Sequence[int]) -> Iterator[list[int]]:
+    def _parts(self, documents: Sequence[int], at_once: int) -> Iterator[list[int]]:
         """Yield documents in groups that are committed together."""
         part, size = list[int](), 0
         for row in documents:
             part.append(row)
             size += self._size(row)
-            if size >= LOADED_AT_ONCE:
+            if size >= at_once:
                 yield part
                 part, size = [], 0
         if part:

@@ -44,6 +44,11 @@ def counts(session: Session) -> tuple[Counts, ...]:
     return tuple(Counts(*row) for row in session.fetch(sql))
 
 
+def count_waiting(session: Session) -> int:
+    """Count the texts that have no vector yet, of whatever model, by the index of those alone."""
+    return int(session.fetch("SELECT count(*) FROM texts WHERE vector IS NULL")[0][0])
+
+
 # ------------------------------------------------------------------ folders want vectors
 
 
@@ -78,7 +83,10 @@ def want_nothing(session: Session, folder: int) -> None:
 
 
 def _put(session: Session, fingerprint: str, model: str, lacking: Mapping[bytes, int], texts_of: TextsOf) -> None:
-    """Put texts into the queue, by digest and priority, in the order of their digests: so builders that put the same ones never block each other."""
+    """Put texts into the queue, by digest and priority.
+
+    They go in the order of their digests: builders that put the same ones wait for each other, and never in a circle.
+    """
     keys = list(lacking)
     for start in range(0, len(keys), KEYS_AT_ONCE):
         texts = texts_of(keys[start : start + KEYS_AT_ONCE])
@@ -109,7 +117,8 @@ def sweep(engine: Engine) -> None:
     """Take out of the queue what folders wanted that are published no more, and texts that nobody wants."""
     with engine.change() as session:
         session.execute("DELETE FROM wanted WHERE folder NOT IN (SELECT folder FROM folders)")
-        session.execute(_DROP.format(""))
+        if session.fetch("SELECT FROM texts LIMIT 1"):
+            session.execute(_DROP.format(""))
 
 
 # ------------------------------------------------------------------ workers take texts
@@ -165,16 +174,16 @@ def limit(session: Session) -> None:
 # ------------------------------------------------------------------ builders collect vectors
 
 
-def collect(session: Session, folder: int, fingerprint: str) -> Iterator[dict[bytes, bytes]]:
-    """Yield the vectors of texts that a folder wants, as workers kept them, a part at a time. They stay until the folder wants them no more."""
+def collect(session: Session, folder: int, fingerprint: str, last: bytes) -> dict[bytes, bytes]:
+    """Return vectors of texts that a folder wants, by digest, behind the `last` one, as workers kept them; some at a time.
+
+    They stay until the folder wants them no more.
+    """
     sql = (
         "SELECT t.key, t.vector FROM texts t JOIN wanted w ON w.folder = %s AND w.fingerprint = t.fingerprint AND w.key = t.key"
         " WHERE t.fingerprint = %s AND t.vector IS NOT NULL AND t.key > %s ORDER BY t.key LIMIT %s"
     )
-    last = b""
-    while rows := session.fetch(sql, (folder, fingerprint, last, KEYS_AT_ONCE)):
-        last = rows[-1][0]
-        yield dict(rows)
+    return dict(session.fetch(sql, (folder, fingerprint, last, KEYS_AT_ONCE)))
 
 
 def lacks_texts(session: Session, folder: int) -> bool:

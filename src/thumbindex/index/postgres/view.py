@@ -142,6 +142,7 @@ class FolderView:
         return self._placed(places, self.recent.placed_by_place, "place")
 
     def _placed(self, keys: Iterable[int], known: Mapping[int, Placed], column: str) -> Mapping[int, Placed]:
+        keys = list(keys)
         with self.kept.lock:
             found = {key: known[key] for key in keys if key in known}
         if lacking := [key for key in dict.fromkeys(keys) if key not in found]:
