@@ -193,7 +193,10 @@ def test_an_empty_database_is_made_ready_by_migrate_alone(postgres: TestServer) 
             with pytest.raises(EngineError, match="holds no index of thumbindex: make one with `thumbindex engine migrate --engine URL`"):
                 engine.check()
             checks = looked(engine)
-            assert checks["extension"] == (False, "pgvector is installed and not yet in this database: `thumbindex engine migrate` puts it there")
+            assert checks["extension"] == (
+                False,
+                "pgvector is installed and not yet in this database: a superuser runs `CREATE EXTENSION vector`",
+            )
             assert (checks["schema"][0], list(checks)[-1]) == (False, "schema")
         assert run("engine", "migrate", "--engine", url).output == f"The tables were made, of schema {VERSION}.\n"
         assert run("engine", "migrate", "--engine", url).output == f"The tables are of schema {VERSION} already: nothing was changed.\n"

@@ -143,7 +143,7 @@ def test_status_tells_what_is_published(disk: Library, served: Library) -> None:
         yours.links_resolved,
         yours.links_dangling,
     )
-    assert (mine.folder, mine.indexed, mine.writing, mine.flagged) == (yours.folder, True, True, yours.flagged)
+    assert (mine.folder, mine.indexed, mine.writing, mine.flagged) == (yours.folder, True, False, yours.flagged)
     assert "password" not in mine.root
 
 

@@ -248,6 +248,15 @@ def test_answers_wait_for_the_word_of_a_builder(disk: Library, builder: Publishi
     assert ((late.fresh, late.behind), fresh.fresh) == ((False, ("garden",)), True)
 
 
+def test_a_folder_that_is_forgotten_under_a_server_is_left_out(builder: Publishing, url: str, tmp_path: Path) -> None:
+    with in_database(url, tmp_path) as served:
+        assert forget_folder(url, "shed")
+        assert [each.indexed for each in served.status()] == [True, False]
+        assert [each.done > 0 for each in served.words_known()] == [True, False]
+        assert served.query("apples").passages
+        assert not served.is_answering
+
+
 def test_a_publisher_that_published_nothing_says_nothing(builder: Publishing) -> None:
     assert not Publisher(builder.engine, "garden", lambda path: None).beat()
     assert builder.look() == ()

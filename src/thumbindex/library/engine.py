@@ -136,7 +136,11 @@ class PublishedFolders:
         with self.moment():
             opened: dict[Any, Any] = self._here.opened
             if "states" not in opened:
-                opened["states"] = read_folders(self.session, self._states)
+                try:
+                    opened["states"] = read_folders(self.session, self._states)
+                except EngineError:  # as where a hub is there and a shard is not
+                    self._is_up = False
+                    raise
                 with self._guard:
                     self._states = opened["states"]
                     there = {(state.folder, state.epoch) for state in self._states}
@@ -273,6 +277,9 @@ def open_published_folders(url: str, config: Config, names: Sequence[str | Path]
 def _opened_by_name(folders: PublishedFolders, config: Config, names: Sequence[str | Path]) -> tuple[tuple[PublishedReader, ...], list[str | Path]]:
     folders.engine.check()
     there = {state.name: state for state in folders.states()}
+    if not there and not names:
+        where = folders.engine.where
+        raise UnknownFolderError(f"Nothing is published to {where} yet: `thumbindex engine publish --folder DIR` does it, then start this again.")
     others = [name for name in names if str(name) not in there]
     for name in others:
         if str(name) not in config.folders and not Path(name).expanduser().exists():
@@ -541,6 +548,8 @@ def forget_folder(url: str, name: str) -> bool:
     """Delete what is published of a folder; tell whether there was anything."""
     with closing(Engine(url, writes=True)) as engine:
         engine.check()
+        if engine.shard() is None:
+            raise EngineError(f"{engine.where} is a hub, and holds no folder of its own: forget {name!r} at its shard.")
         with engine.question() as session:
             numbers = [number for (number,) in session.fetch("SELECT folder FROM folders WHERE name = %s", (name,))]
         for number in numbers:

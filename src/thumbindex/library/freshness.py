@@ -196,7 +196,8 @@ def checked_wait(seconds: float) -> float:
 def count_words(reader: Reader) -> Progress:
     """Count how many of a folder's files the index knows; a folder that is gone has as many as are indexed."""
     if reader.is_published:
-        return Progress(reader.folder.name, "words", reader.opened().documents, reader.opened().documents)
+        known = reader.opened().documents if reader.indexed else 0
+        return Progress(reader.folder.name, "words", known, known)
     indexed = len(_manifest(reader))
     try:
         states = walk(reader.folder.root, reader.folder.config.corpus).files

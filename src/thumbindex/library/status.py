@@ -101,7 +101,7 @@ def _published_status(reader: Reader) -> FolderStatus:
         state,
         store.problems(),
         *store.link_counts(),
-        writing=now - published < SILENT_SECONDS,
+        writing=state.pending > 0 and now - published < SILENT_SECONDS,
         updated=datetime.fromtimestamp(published).astimezone().isoformat(timespec="seconds"),
         ingestion=counted(store.duplicates.ingested_by_type()) if state.vectors else (),
         flagged=flagged[:MOST_FLAGGED],
@@ -111,8 +111,10 @@ def _published_status(reader: Reader) -> FolderStatus:
 
 def status_of(reader: Reader) -> FolderStatus:
     """Return the state of one folder's index; a damaged one says so and hides none of the others."""
-    if reader.is_published:
+    if reader.is_published and reader.indexed:
         return _published_status(reader)
+    if reader.is_published:  # somebody has forgotten it since this was opened
+        return FolderStatus(reader.folder.name, reader.place, reader.place, False, 0, _NOTHING, (), 0, 0, writing=False, updated="")
     folder, places = reader.folder, reader.folder.places
     state, problems, links, failure, size, updated = _NOTHING, folder.problems, (0, 0), "", 0, ""
     ingestion: tuple[IngestionCounts, ...] = ()

@@ -177,11 +177,13 @@ def _said(published: Any) -> str:
 
 def _follow(library: Library, opening: Opening, url: str, as_json: bool, queue: bool) -> None:
     """Have the indexes kept up to the disk, by a child or whoever does it already, and publish each generation until this is interrupted."""
-    folders = library.opened
+    folders, show = library.opened, ProgressDisplay()
     is_watched = library.config.serve.watch.enabled
+    if is_watched:  # before anything is published: a note may have become private since this disk was written last
+        with show:
+            library.index(progress=show, after_others=True, words_only=True)
     command = child_command(opening, [each.places.watch for each in folders] if is_watched else [], words_only=queue)
     child = Child(command)
-    show = ProgressDisplay()
     builder = Builder(folders, url, as_json, open_model=library.open_model if queue else None, tell=show)
     said: tuple[str, ...] = ()
     try:

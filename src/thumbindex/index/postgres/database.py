@@ -436,6 +436,8 @@ def translation(error: psycopg.Error, where: str) -> StorageError:
         return EngineLostError(
             f"{where} ended a question to apply changes ({said}): ask again; `hot_standby_feedback = on` prevents it on a standby."
         )
+    if said.startswith('could not connect to server "'):  # as postgres_fdw says it
+        return EngineLostError(f"A shard that {where} reads cannot be reached ({said}): see that PostgreSQL runs there.")
     if isinstance(error, psycopg.OperationalError):
         kind = EngineLostError if is_lost(error) else EngineError
         return kind(f"{where} cannot be reached ({said}): see that PostgreSQL runs there and that address, role and password are right.")

@@ -133,7 +133,7 @@ def _check_extension(session: Session) -> Check:
             "extension", is_new, f"pgvector {version}" + ("" if is_new else ": 0.8 or later is needed, then `ALTER EXTENSION vector UPDATE`")
         )
     if session.fetch("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
-        return Check("extension", False, "pgvector is installed and not yet in this database: `thumbindex engine migrate` puts it there")
+        return Check("extension", False, "pgvector is installed and not yet in this database: a superuser runs `CREATE EXTENSION vector`")
     return Check("extension", False, "pgvector is missing: install version 0.8 or later on the database's machine")
 
 
