@@ -61,7 +61,7 @@ def database_of(opening: Opening) -> str:
 def migrate(
     ctx: typer.Context,
     opening: Opening,
-    shard: Annotated[int, typer.Option("--shard", min=0, max=999, help="This database's number among those that a hub reads.")] = 0,
+    shard: Annotated[int, typer.Option("--shard", metavar="N", min=0, max=999, help="This database's number among those that a hub reads.")] = 0,
     as_json: JsonOption = False,
 ) -> int:
     """Make the tables in a database, anew where they are of an earlier version: builders publish again what was there."""
