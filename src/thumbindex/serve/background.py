@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -124,6 +125,19 @@ def read_progress(line: str) -> Progress | None:
         return None  # cut off by the child's end
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Have a process that is started meanwhile hear of no Ctrl-C: it ignores it itself, and until it can it would print where it was."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Child:
     """A child process that indexes; where it cannot be started, it says so in its notes."""
 
@@ -137,9 +151,10 @@ class Child:
         self._failure = ""
         self._process: subprocess.Popen[str] | None = None
         try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
-            )
+            with _uninterrupted():
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace"
+                )
         except OSError as error:
             self._failure = f"Indexing cannot be started ({error}); answers come from what is indexed so far. Run `thumbindex index`."
             return
