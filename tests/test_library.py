@@ -6,8 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,14 +55,6 @@ def write(path: Path, text: str) -> None:
 
 def open_library(root: Path, index: Path, *overrides: str) -> Library:
     return Library.open([root], index=index, config=load_config(user_file=root / "none", overrides=overrides), embedder=FakeEmbedder())
-
-
-def until(done: Callable[[], bool], seconds: float = 10.0) -> bool:
-    """Wait for another thread."""
-    end = time.monotonic() + seconds
-    while not done() and time.monotonic() < end:
-        time.sleep(0.01)
-    return done()
 
 
 def dump(library: Library) -> dict[str, list[object]]:

@@ -25,6 +25,7 @@ from thumbindex.index.files import Places
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.library.indexing import read_known
+from waiting import until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks processes up in /proc")
 
@@ -93,13 +94,6 @@ def vault(undisturbed: Vault, faults, scratch: Path) -> Vault:
     """Return the vault with no index yet."""
     faults.write_notes(scratch / "vault", faults.old_notes())
     return Vault(scratch / "vault", scratch / "index", undisturbed.overrides, undisturbed.right)
-
-
-def until(is_so: Callable[[], bool], seconds: float = 40.0) -> bool:
-    end = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < end:
-        time.sleep(0.02)
-    return is_so()
 
 
 def children(server: ServerProcess) -> list[int]:

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,7 @@ from thumbindex.model import FolderStatus, Progress
 from thumbindex.serve.background import MODEL_SECONDS, Background, child_command
 from thumbindex.serve.opening import Opening, open_library
 from thumbindex.testing import FakeEmbedder
-
-
-def until(done: Callable[[], bool]) -> bool:
-    """Wait for a thread's work, ten seconds at most."""
-    end = time.monotonic() + 10
-    while not done() and time.monotonic() < end:
-        time.sleep(0.01)
-    return done()
+from waiting import until
 
 
 def test_a_failed_child_leaves_its_last_words_and_the_server_goes_on(library: Library) -> None:

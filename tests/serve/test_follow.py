@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from thumbindex.serve.mcp import build_server
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.subscriptions import MOST_SUBSCRIBED, Subscriber
 from thumbindex.testing import FakeEmbedder
+from waiting import until
 
 # resources/subscribe is what the clients of an earlier era have
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:resources/.*subscribe is removed")]
@@ -290,11 +291,3 @@ def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(tmp_p
         follower.stop()
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
-
-
-def until(done: Callable[[], bool]) -> bool:
-    """Wait for a thread's work, ten seconds at most."""
-    end = time.monotonic() + 10
-    while not done() and time.monotonic() < end:
-        time.sleep(0.01)
-    return done()

@@ -32,6 +32,7 @@ from thumbindex.serve.background import read_progress
 from thumbindex.serve.child import IndexingLoop
 from thumbindex.serve.watch import Watch
 from thumbindex.testing import FakeEmbedder
+from waiting import until
 
 # No reconciliation: what is found here was watched.
 SETTINGS = ("serve.watch.quiet_ms=50", "serve.watch.reconcile_seconds=3600")
@@ -41,14 +42,6 @@ NOTES = {
     "fruit/Pears.md": "# Pears\n\nPears ripen off the tree.\n",
     "fruit/deep/plums.md": "# Plums\n\nPlums have stones.\n",
 }
-
-
-def until(done: Callable[[], bool], seconds: float = 15.0) -> bool:
-    """Wait for another thread or process."""
-    end = time.monotonic() + seconds
-    while not done() and time.monotonic() < end:
-        time.sleep(0.02)
-    return done()
 
 
 def write(path: Path, text: str) -> None:

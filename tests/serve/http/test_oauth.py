@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from thumbindex.serve.http.access import Keys, is_safe
+from waiting import until
 
 URL = "https://notes.example.org/mcp"
 
@@ -230,22 +231,15 @@ def test_a_known_key_is_found_at_once_while_the_issuer_is_silent_and_renewed_whe
     began = time.monotonic()
     assert [keys.find("one") is None for _ in range(20)] == [False] * 20
     assert time.monotonic() - began < 2  # the issuer is waited for in vain for 5 s
-    wait_until(lambda: issuer.asked == ["/keys", "/keys"])
+    assert until(lambda: issuer.asked == ["/keys", "/keys"])
     issuer.speaks.set()
-    wait_until(lambda: keys._fetched_at == 400.0)
+    assert until(lambda: keys._fetched_at == 400.0)
     now[0] = 3900.0
     issuer.speaks.clear()
     assert keys.find("one") is not None
     issuer.speaks.set()
-    wait_until(lambda: keys._asked_at == 3900.0)
+    assert until(lambda: keys._asked_at == 3900.0)
     issuer.close()
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not is_so() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert is_so()
 
 
 @pytest.mark.parametrize("metadata", [{"issuer": "https://evil.example.org"}, {"jwks_uri": "http://evil.example.org/keys"}, {"jwks_uri": 3}])
