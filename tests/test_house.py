@@ -140,6 +140,13 @@ def test_the_pipeline_is_pure():
     assert impure == []
 
 
+def test_a_question_multiplies_no_matrices():
+    """BLAS shares such a product out among threads, which then spin: `inner_products` is for that."""
+    asked = [path for room in ("compare", "query") for path in (SOURCE / room).glob("*.py")]
+    nodes = [node for path in asked for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    assert not any(isinstance(getattr(node, "op", None), ast.MatMult) for node in nodes)
+
+
 @pytest.mark.parametrize("name", [name for name, _ in STAGES])
 def test_a_stage_is_one_word_in_four_places(name):
     stage = dict(STAGES)[name]

@@ -40,7 +40,7 @@ from thumbindex.model import (
     day_modified,
     day_of,
 )
-from thumbindex.ports import Cosines, Days, Embedder, KeywordWeights, Matrix, Selection, Snapshot, Vector
+from thumbindex.ports import Cosines, Days, Embedder, KeywordWeights, Matrix, Selection, Snapshot, Vector, inner_products
 from thumbindex.text import STOP_WORDS, embedded_text, fold, fold_line, form_key, has_cjk, identifiers, placed_words, visible, words
 
 
@@ -254,14 +254,14 @@ class MemoryVectorIndex:
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best chunks by cosine, ties by id."""
-        cosines = self._matrix @ query
+        cosines = inner_products(self._matrix, query)
         found = [n for n in self._catalog.every(1, within) if not np.isnan(cosines[n])]
         best = sorted(found, key=lambda n: (-cosines[n], n))[:limit]
         return tuple(Hit(ChunkId(n), self._catalog.document_of(ChunkId(n)), rank, float(cosines[n])) for rank, n in enumerate(best, 1))
 
     def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
         """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
-        found: Cosines = self.vectors(chunks) @ query
+        found: Cosines = inner_products(self.vectors(chunks), query)
         return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:

@@ -12,7 +12,7 @@ import numpy as np
 from thumbindex.encode.embed import default_workers
 from thumbindex.encode.models import locate, open_in_torch, require_extra
 from thumbindex.errors import ModelError
-from thumbindex.ports import Embedder, Matrix, Reranker
+from thumbindex.ports import Embedder, Matrix, Reranker, inner_products
 from thumbindex.settings import RerankModelSettings
 
 LATE_INTERACTION = "late-interaction"
@@ -49,7 +49,7 @@ def max_similarity(query: Matrix, passage: Matrix) -> float:
     """Return the mean over the query's tokens of the highest cosine to a passage's token, 0 to 1; 0 where either has none."""
     if not len(query) or not len(passage):
         return 0.0
-    best = (query @ passage.T).max(axis=1)
+    best = inner_products(query, passage).max(axis=1)
     return float(np.clip(best.mean(), 0.0, 1.0))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -14,7 +15,7 @@ from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.selection import mask_of
 from thumbindex.model import ChunkId, Hit
-from thumbindex.ports import Cosines, Matrix, Selection, Vector
+from thumbindex.ports import Cosines, Matrix, Selection, Vector, inner_products
 
 LATE_ROWS, LATE_SHARE = 256, 0.02
 """Rows that came or went since the base was made, before all becomes one base again: so many, or so large a share of it."""
@@ -159,11 +160,25 @@ class VectorView:
         wanted = min(limit + gone, index.ntotal)
         if not wanted:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        scores, found = index.search(query.reshape(1, -1), wanted, params=parameters)
+        with self._on_this_thread():
+            scores, found = index.search(query.reshape(1, -1), wanted, params=parameters)
         held = found[0] >= 0
         if gone:
             held &= np.isin(found[0], self._ids(index)[self._kept])
         return found[0][held], scores[0][held]
+
+    @contextmanager
+    def _on_this_thread(self) -> Iterator[None]:
+        """Have FAISS compute on the thread that calls it: one query cannot be shared out, and threads that wait for more of it spin.
+
+        How many there are is the calling thread's own in OpenMP: what else a program asks of FAISS goes on as it was.
+        """
+        before = self._faiss.omp_get_max_threads()
+        self._faiss.omp_set_num_threads(1)
+        try:
+            yield
+        finally:
+            self._faiss.omp_set_num_threads(before)
 
     def near(self, queries: Matrix, least: float, most: int) -> tuple[Positions, Positions, Any]:
         """Return which vectors are near which others: positions in `queries` (ascending), row ids, and cosines of at least `least`, best first.
@@ -253,7 +268,7 @@ class FaissVectorIndex:
 
     def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
         """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
-        found: Cosines = self.vectors(chunks) @ query
+        found: Cosines = inner_products(self.vectors(chunks), query)
         return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:

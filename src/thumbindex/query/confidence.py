@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
-from thumbindex.ports import Mask, Matrix, Selection, Vector
+from thumbindex.ports import Mask, Matrix, Selection, Vector, inner_products
 from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import OWN_WORDS, chunks_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
@@ -163,7 +163,7 @@ class Sample:
         """Return how far a page stands out from all others, 0 to 1; a question that is on another subject than the notes is near to none."""
         own = set(page)
         elsewhere = np.array([n not in own for n in self._chunks], dtype=np.bool_)
-        others = np.round(self._vectors @ query, DIGITS)[elsewhere]
+        others = np.round(inner_products(self._vectors, query), DIGITS)[elsewhere]
         far, near = self._subject
         return ramp(deviations(cosine, others[~np.isnan(others)]), COMMON, OUTSTANDING) * ramp((cosine - far) / (near - far), STRANGE, FAMILIAR)
 
@@ -172,7 +172,7 @@ def subject_of(vectors: Matrix) -> tuple[float, float]:
     """Return the mean cosine of some chunks to each other, and the median of each one's to its nearest: what is far in these notes, and near."""
     if len(vectors) < FEW:
         return 0.0, NEAR
-    cosines = vectors @ vectors.T
+    cosines = inner_products(vectors, vectors)
     np.fill_diagonal(cosines, np.nan)
     far = float(np.nanmean(cosines))
     return far, max(float(np.median(np.nanmax(cosines, axis=1))), far + LEAST_SPAN)

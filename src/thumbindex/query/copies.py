@@ -19,7 +19,7 @@ from thumbindex.compare.differences import differing, disagreement, kept_apart, 
 from thumbindex.compare.likeness import BY_MEANING, by_letters, worth_reading
 from thumbindex.errors import UsageError
 from thumbindex.model import Candidate, Chunk, ChunkId, Document, Dropped
-from thumbindex.ports import Catalog, Duplicates, Matrix
+from thumbindex.ports import Catalog, Duplicates, Matrix, inner_products
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import DeduplicateSettings, DedupSemanticSettings
 
@@ -140,7 +140,7 @@ def alike_by_meaning(candidates: Sequence[Candidate], tools: Tools) -> tuple[npt
 
 def stored_cosines(vectors: Matrix) -> npt.NDArray[np.float32]:
     """Return cosines each with each, shape (rows, rows); a row that is not there yet is like no other."""
-    cosines: npt.NDArray[np.float32] = np.nan_to_num(vectors @ vectors.T, nan=-1.0)
+    cosines: npt.NDArray[np.float32] = np.nan_to_num(inner_products(vectors, vectors), nan=-1.0)
     return cosines
 
 
@@ -296,7 +296,7 @@ def _cosines(embeddings: Sequence[Any]) -> Any:
         matrix = np.array([embeddings[at] for at in rows], dtype=np.float64)
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         unit = np.divide(matrix, lengths, out=np.full_like(matrix, np.nan), where=lengths > 0)
-        found[np.ix_(rows, rows)] = unit @ unit.T
+        found[np.ix_(rows, rows)] = inner_products(unit, unit)
     return found
 
 

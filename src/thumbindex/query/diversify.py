@@ -10,7 +10,7 @@ from itertools import accumulate
 import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
-from thumbindex.ports import Matrix
+from thumbindex.ports import Matrix, inner_products
 from thumbindex.query.copies import in_pairs, of_pair
 from thumbindex.query.names import split_named
 from thumbindex.query.rank import best_first
@@ -51,7 +51,7 @@ def marginal_relevance(relevance: Sequence[float], vectors: Matrix, weight: floa
     Carbonell & Goldstein, SIGIR 1998. `vectors` has shape (items, dimensions); an item without one (NaN) is like no other.
     """
     scores = np.array(relevance, dtype=np.float64)
-    cosines = np.nan_to_num(vectors @ vectors.T, nan=0.0)
+    cosines = np.nan_to_num(inner_products(vectors, vectors), nan=0.0)
     nearest = np.zeros(len(scores))
     left = np.ones(len(scores), dtype=np.bool_)
     order: list[int] = []

@@ -13,7 +13,7 @@ import numpy as np
 
 from thumbindex.language import function_words, subjects
 from thumbindex.model import Abbreviation, ChunkId, Passage, QueryKind, Term
-from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix
+from thumbindex.ports import Embedder, KeywordIndex, KeywordWeights, Matrix, inner_products
 from thumbindex.query.rank import reads_notes
 from thumbindex.query.retrieve import KEYWORD_FIELDS
 from thumbindex.query.stage import Equal, Search, Tools
@@ -476,7 +476,7 @@ def term_vectors(asked: Sequence[str], vocabulary: Sequence[str], matrix: Matrix
 def nearest_terms(asked: Sequence[str], rows: Matrix, vocabulary: Sequence[str], matrix: Matrix, settings: ExpandSettings) -> tuple[Term, ...]:
     """Return, for each word in turn, the nearest terms by cosine that are not there yet; ties in the vocabulary's order."""
     found = dict.fromkeys(asked)
-    for cosines in np.nan_to_num(rows @ matrix.T, nan=-1.0):
+    for cosines in np.nan_to_num(inner_products(rows, matrix), nan=-1.0):
         near = (int(n) for n in np.argsort(-cosines, kind="stable")[: settings.nearest + len(found)] if cosines[n] >= settings.similarity)
         fresh = [vocabulary[n] for n in near if vocabulary[n] not in found]
         found.update(dict.fromkeys(fresh[: settings.nearest]))

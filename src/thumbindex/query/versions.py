@@ -18,7 +18,7 @@ from thumbindex.compare.likeness import similarity
 from thumbindex.compare.tokens import DATE, NUMBER, reading, without_code
 from thumbindex.language import language_of
 from thumbindex.model import BlockKind, Candidate, Chunk, ChunkId, Document, DocumentId, day_of
-from thumbindex.ports import Catalog, Documents
+from thumbindex.ports import Catalog, Documents, inner_products
 from thumbindex.query.copies import dropped_for, near_copies, told_apart, with_places
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier, tokens
@@ -321,7 +321,7 @@ def counterparts(first: DocumentId, second: DocumentId, tools: Tools) -> frozens
     catalog, settings = tools.snapshot.catalog, tools.settings
     ids = [[ChunkId(n) for n in catalog.chunk_ids(each)] for each in (first, second)]
     vectors = [tools.snapshot.vector.vectors(own) for own in ids]
-    similar, least = np.asarray(vectors[0] @ vectors[1].T, dtype=np.float64), settings.dedup_semantic.across
+    similar, least = np.asarray(inner_products(vectors[0], vectors[1]), dtype=np.float64), settings.dedup_semantic.across
     if np.isnan(similar).any() and similar.size > MOST_BY_LETTERS:
         return frozenset()
     if np.isnan(similar).any():

@@ -13,7 +13,7 @@ from thumbindex.index.postgres.selection import RowSelection, selection_of
 from thumbindex.index.postgres.view import MOST_VECTORS, FolderView
 from thumbindex.index.vectors import VectorView
 from thumbindex.model import ChunkId, Hit
-from thumbindex.ports import Cosines, Matrix, Selection, Vector
+from thumbindex.ports import Cosines, Matrix, Selection, Vector, inner_products
 
 EXACT = 50_000
 """Chunks up to which each one's vector is compared with a question; among more, an index (HNSW) is asked where there is one."""
@@ -105,7 +105,7 @@ class PostgresVectorIndex:
 
     def similarities(self, chunks: Sequence[ChunkId], query: Vector) -> Cosines:
         """Return the cosine of each chunk with a query; NaN for chunks that have no vector."""
-        found: Cosines = self.vectors(chunks) @ query
+        found: Cosines = inner_products(self.vectors(chunks), query)
         return found
 
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
