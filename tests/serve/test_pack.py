@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import Passage
-from thumbindex.serve.budget import Shown, dump, fit_passages, match_lines, passage_id
+from thumbindex.serve.budget import Shown, dump, fit_passages, match_lines, passage_id, room_for
 from thumbindex.settings import CorpusSettings
 
 
@@ -38,12 +38,12 @@ def as_payload(each: Shown) -> dict[str, Any]:
 
 def fit(passages: list[Passage], characters: int, held: Sequence[str] = ()) -> tuple[Shown, ...]:
     """Fit passages, by characters: one is a token here."""
-    return fit_passages(passages, characters, (as_text, as_payload), len, held)
+    return fit_passages(passages, room_for(passages, characters, (as_text, as_payload), len, held), len, held)
 
 
 def cut(whole: Passage, characters: int) -> Passage:
     """Return a passage with as much of its text as fits."""
-    (shown,) = fit_passages([whole], characters, (lambda each: "", lambda each: {}), len)
+    (shown,) = fit_passages([whole], room_for([whole], characters, (lambda each: "", lambda each: {}), len), len)
     return shown.passage
 
 

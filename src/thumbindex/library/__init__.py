@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from datetime import date
-from functools import wraps
+from functools import cached_property, wraps
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -483,7 +483,11 @@ class Library:
 
     def count_tokens(self, text: str) -> int:
         """Count a text's tokens: never less than the tokenizer of the bundled model does. Raises ModelError where that is not installed."""
-        return token_counter(cache_folder(self.config.encode.embed.cache))(text)
+        return self._token_counter(text)
+
+    @cached_property
+    def _token_counter(self) -> Callable[[str], int]:
+        return token_counter(cache_folder(self.config.encode.embed.cache))
 
     @at_one_moment
     def note_tokens(self, passages: Sequence[Passage]) -> dict[tuple[str, str], int]:

@@ -31,7 +31,7 @@ _MARKS_TRIED = 20
 _HEADER_LINES = 2
 """Lines of a table's header, which chunks of its later rows repeat."""
 
-_COUNTED = 20_000
+_COUNTED = 4_000
 """Characters of a section that are counted to say what the rest of it costs: beyond that it is estimated."""
 
 Size = Callable[[str], int]
@@ -78,6 +78,7 @@ class Room:
 
     tokens: int
     needs: Mapping[int, int]  # by rank, what is kept of the match of each
+    of: Size  # what a line costs (`line_sizer`)
 
 
 def room_for(passages: Sequence[Passage], tokens: int, form: Form, size: Size, held: Collection[str] = (), least: int = LEAST_TOKENS) -> Room:
@@ -95,26 +96,17 @@ def room_for(passages: Sequence[Passage], tokens: int, form: Form, size: Size, h
         if cost + need > tokens - sum(needs.values()):
             break
         tokens, needs[passage.rank] = tokens - cost, need
-    return Room(tokens, needs)
+    return Room(tokens, needs, of)
 
 
-def fit_passages(
-    passages: Sequence[Passage],
-    tokens: int,
-    form: Form,
-    size: Size,
-    held: Collection[str] = (),
-    least: int = LEAST_TOKENS,
-    marks: Marks = own_marks,
-) -> tuple[Shown, ...]:
-    """Return the passages, best first, whose text and whose JSON each stay within the budget; `size` counts a text's tokens.
+def fit_passages(passages: Sequence[Passage], found: Room, size: Size, held: Collection[str] = (), marks: Marks = own_marks) -> tuple[Shown, ...]:
+    """Return the passages for which there is room, best first, each with what fits of its text; `size` counts a text's tokens.
 
     Matches are shown whole as far as there is room, the best first; of the others the lines with the query's words. What room is left goes to
     the lines around the matches, best first. A text is counted by its lines: where a token goes over the end of one, the whole may come out a
     little larger.
     """
-    of, found = line_sizer(size), room_for(passages, tokens, form, size, held, least)
-    room, kept = found.tokens, sum(found.needs.values())
+    of, room, kept = found.of, found.tokens, sum(found.needs.values())
     chosen: dict[int, Shown] = {}
     by_rank = {passage.rank: passage for passage in passages}
     for rank, need in found.needs.items():

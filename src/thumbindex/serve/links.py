@@ -37,8 +37,7 @@ def programs(path: Path, heading: str, line: int) -> list[tuple[str, str]]:
 
 def link_to(passage: Passage, root: Path, form: str) -> str:
     """Return the link to a passage in the form that `serve.links` names; empty for none, and where the note is in a database."""
-    path = root / passage.path
-    if not is_here(path):
+    if form == "none" or not is_here(path := root / passage.path):
         return ""
     if form == "obsidian":
         return obsidian_link(path, passage.heading)

@@ -357,8 +357,11 @@ def within(
     nothing = None
     for frame, each, least, wanted in attempts:
         room = tokens - count_reply(frame.reply((), each), size)
-        while room >= 0 and len(room_for(passages, room, (each.as_text, each.as_payload), size, held, least).needs) >= wanted:
-            reply = frame.reply(fit_passages(passages, room, (each.as_text, each.as_payload), size, held, least, marks), each)
+        while room >= 0:
+            found = room_for(passages, room, (each.as_text, each.as_payload), size, held, least)
+            if len(found.needs) < wanted:
+                break
+            reply = frame.reply(fit_passages(passages, found, size, held, marks), each)
             if (over := count_reply(reply, size) - tokens) <= 0:
                 return reply
             room -= over  # a token may go over a seam: the whole is counted, and made smaller until it fits
