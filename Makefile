@@ -96,11 +96,12 @@ storm: .venv/installed
 
 # What everything costs, beside its references: of made up notes, or of `make bench FOLDER=DIR`; ten minutes on two cores. With a chromium here
 # (or CHROMIUM=PROGRAM) the page is measured in it, too; without one a sentence says that it is not.
+# EVAL=DIR names a folder with labeled queries: those that are named like FOLDER are asked, else questions drawn from the notes.
 # `make bench ARGS="query disk --folder DIR"` takes the options of tests/bench/run.py instead.
 bench: .venv/installed
 	mkdir -p build
 	@if command -v $(or $(CHROMIUM),chromium) > /dev/null; then $(UV) --quiet --python $(BIN)/python --editable '.[map,page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[map,page-tests]'; fi
-	$(BIN)/python tests/bench/run.py --set encode.embed.model=all-MiniLM-L6-v2 $(or $(ARGS),$(if $(FOLDER),--folder $(FOLDER)) --plots build/bench --json build/bench.json)
+	$(BIN)/python tests/bench/run.py --set encode.embed.model=all-MiniLM-L6-v2 $(or $(ARGS),$(if $(FOLDER),--folder $(FOLDER)) $(if $(EVAL),--eval $(EVAL)) --plots build/bench --json build/bench.json)
 
 # Fifty thousand files in build/scale, real ones and variants of them, for `make bench ARGS="--folder build/scale --words-only"`.
 scale: .venv/installed

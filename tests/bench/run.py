@@ -15,7 +15,24 @@ from pathlib import Path
 # The folder of a program is looked through first for what it imports: that must be the tests, not the benchmarks.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import copies, counts, disk, duplicates, engine, freshness, growth, memory, page, query, start, together, unchanged, vectors, words
+from bench import (
+    answers,
+    copies,
+    counts,
+    disk,
+    duplicates,
+    engine,
+    freshness,
+    growth,
+    memory,
+    page,
+    query,
+    start,
+    together,
+    unchanged,
+    vectors,
+    words,
+)
 from bench.results import Row, draw_growth, machine, read_record, table, write_record
 from bench.subject import Subject
 from notes import make_vault
@@ -23,7 +40,7 @@ from thumbindex.ports import Embedder
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.terminal import ProgressDisplay
 
-ORDER = (start, words, vectors, unchanged, query, memory, disk, growth, together, counts, freshness, duplicates, copies, page, engine)
+ORDER = (start, words, vectors, unchanged, query, answers, memory, disk, growth, together, counts, freshness, duplicates, copies, page, engine)
 MEASURES: dict[str, Callable[[Subject], Iterator[Row]]] = {each.__name__.removeprefix("bench."): each.measure for each in ORDER}
 """What can be measured, in the order in which it is done."""
 
@@ -105,6 +122,7 @@ def options() -> argparse.ArgumentParser:
     add("--clients", type=int, default=8, metavar="N", help="processes that ask engine at once, at most")
     add("--seconds", type=float, default=10.0, metavar="N", help="how long those ask, and agents six times as long")
     add("--queries", type=Path, action="append", default=[], metavar="FILE", help="labeled queries that copies asks too; repeatable")
+    add("--eval", type=Path, metavar="DIR", help="where answers looks for labeled queries that are named like the folder (FOLDER.KIND.jsonl)")
     add("--seed", type=int, default=1, metavar="N", help="which sections copies plants")
     add("--json", type=Path, metavar="FILE", help="write every value of every round here")
     add("--compare", type=Path, metavar="FILE", help="show beside each figure what an earlier --json has")

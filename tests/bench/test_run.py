@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from bench import copies, disk, growth, load, page, run, together, words
+from bench import answers, copies, disk, growth, load, page, run, together, words
 from bench.results import Row, draw_growth, machine, read_record, table, write_record
 from bench.subject import RandomEmbedder, Subject, draw_questions
 from postgres.server import TestServer
@@ -62,6 +62,16 @@ def test_without_a_browser_a_sentence_says_that_the_page_is_not_measured(
     monkeypatch.delenv("CHROMIUM", raising=False)
     assert list(page.measure(subject)) == []
     assert "The page is not measured" in capsys.readouterr().err
+
+
+def test_a_clients_answers_are_measured_by_the_hand_written_set_that_is_named_like_the_folder(subject: Subject, tmp_path: Path) -> None:
+    line = json.dumps({"id": "1", "query": "which note wins", "kind": "question", "relevant": [{"path": "sync.md", "heading": None, "grade": 2}]})
+    for name in ("vault.manual.jsonl", "other.manual.jsonl", "vault.typo.jsonl"):
+        (tmp_path / name).write_text(line + "\n", encoding="utf-8")
+    subject.given.eval = tmp_path
+    assert [(name, asked) for name, _, asked in answers.question_sets(subject)] == [("as typed", [{"query": "which note wins"}])]
+    subject.given.eval = None
+    assert [name for name, _, _ in answers.question_sets(subject)] == ["drawn"]
 
 
 def test_what_cannot_be_measured_is_refused_with_what_can(capsys: pytest.CaptureFixture[str]) -> None:
