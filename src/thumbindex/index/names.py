@@ -18,7 +18,7 @@ class DocumentNames:
         self._documents = documents
         # which of its document's names each is, and of which document: by length, below zero that of the letters, where these are not ASCII
         self._called: dict[int, list[int]] = {}
-        self._folded: dict[int, frozenset[str]] = {}
+        self._folded: dict[int, dict[str, tuple[int, ...]]] = {}  # by length, which documents the letters call
         called = [(at * len(documents) + number, name) for number, document in enumerate(documents) for at, name in enumerate(names_of(document))]
         others = [(key, name) for key, name in called if not name.isascii()]
         lengths = {key: -1 - len(letters) for (key, _), letters in zip(others, bare_names([name for _, name in others]), strict=True)}
@@ -32,15 +32,16 @@ class DocumentNames:
     def _of(self, letters: str, longest: int) -> Iterator[int]:
         for length in (each for each in (-1 - len(letters), *range(len(letters), longest + 1)) if each in self._called):
             if length not in self._folded:
-                self._folded[length] = frozenset(self._keys(length))
-            if letters in self._folded[length]:
-                numbers = (n % len(self._documents) for n in self._called[length])
-                yield from (n for n, each in zip(numbers, self._keys(length), strict=True) if each == letters)
+                self._folded[length] = self._fold(length)
+            yield from self._folded[length].get(letters, ())
 
-    def _keys(self, length: int) -> list[str]:
-        """Return the letters of all names of a length."""
-        parts = (divmod(n, len(self._documents)) for n in self._called[length])
-        return bare_names([names_of(self._documents[number])[at] for at, number in parts])
+    def _fold(self, length: int) -> dict[str, tuple[int, ...]]:
+        """Return which documents the names of a length call, by the letters of these."""
+        parts = [divmod(n, len(self._documents)) for n in self._called[length]]
+        found: dict[str, tuple[int, ...]] = {}
+        for letters, (_, number) in zip(bare_names([names_of(self._documents[number])[at] for at, number in parts]), parts, strict=True):
+            found[letters] = (*found.get(letters, ()), number)
+        return found
 
 
 def names_of(document: Document) -> tuple[str, ...]:
