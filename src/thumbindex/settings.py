@@ -349,7 +349,7 @@ class WatchSettings:
     """Following changes while a server runs."""
 
     enabled: bool = setting(True, "follow changes; false indexes once, when the server starts")
-    quiet_ms: int = setting(300, "changes are taken in after this long without another one, in milliseconds", least=0, most=60_000)
+    quiet_ms: int = setting(150, "changes are taken in after this long without another one, in milliseconds", least=0, most=60_000)
     longest_ms: int = 2000  # and at the latest this long after the first one, unless `quiet_ms` is longer
     poll_seconds: float = 5.0  # how often a folder is looked for that is gone, or looked through where it cannot be watched
     reconcile_seconds: float = setting(
