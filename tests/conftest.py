@@ -8,9 +8,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 CACHE = Path(__file__).parents[1] / ".cache"
+
+# no example fails because the machine is busy
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 # what several folders of tests share lies here, and is imported by its name
 sys.path.insert(0, str(Path(__file__).parent))

@@ -318,7 +318,7 @@ def test_every_part_of_a_note_is_found_in_it_on_its_line(written: list[str], dat
     assert not parts or (2 * at + 1, 2 * at + 1) in spans
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.sampled_from('ab.md#()[]"“”>|` \n12-:/lines plan'), max_size=200))
 def test_no_text_breaks_it(library: Library, text: str) -> None:
     found = library.verify(text)

@@ -104,7 +104,7 @@ def test_what_a_note_says_twice_is_left_out_and_stays_readable(library):
 CORPORA = st.dictionaries(st.sampled_from(("a.md", "b.md", "c.md")), st.lists(st.sampled_from((BACKUP, REWORDED, PEARS)), min_size=1, max_size=4))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(CORPORA)
 def test_ingestion_never_crosses_a_documents_boundary(corpus):
     with tempfile.TemporaryDirectory() as made:

@@ -202,7 +202,7 @@ WORDS = ["word", "A sentence. ", "x" * 70, "é漢。", "\n", "\n\n", "\r\n", "\0
 MARKDOWN = st.lists(st.sampled_from([*SIGNS, *WORDS]), max_size=80).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(MARKDOWN | st.text(max_size=300))
 @example("| a |\n|-|\n" + "| x |\n" * 40 + "\ntail")
 @example(" " * 300 + "a\n" + "\t" * 80 + "b")
@@ -225,7 +225,7 @@ BLOCKS = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(BLOCKS, max_size=12).map("\n\n".join))
 def test_no_word_is_lost_outside_headings_and_no_word_comes_twice(text: str) -> None:
     parsed = parse(text, settings=SMALL)

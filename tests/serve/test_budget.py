@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from thumbindex.encode.embed import token_counter
@@ -26,7 +26,6 @@ def answer(texts: list[str]) -> Answer:
     return Answer("q", None, QueryKind.FACTUAL, bool(passages), 0.9, "high", passages, (), IndexState(3, 3, 3, 0, "fake", 1))
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(LINE, min_size=1, max_size=60).map("\n".join), max_size=6), st.integers(100, 3000))
 def test_text_and_structured_content_each_stay_within_the_budget(texts: list[str], tokens: int) -> None:
     frame = Frame(answer(texts), lacking="12 changed files on disk are not indexed yet.")

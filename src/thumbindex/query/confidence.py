@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import or_
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
-from thumbindex.ports import Mask, Matrix, Selection, Vector, inner_products
+from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner_products
 from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import OWN_WORDS, chunks_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
@@ -56,7 +57,7 @@ MADE_UP = "passage"
 _DAY = re.compile(r"(?:[^\n]*/)?(\d{4}-\d\d-\d\d)(?:\.\w+)?")
 
 DIGITS = 6
-"""Of a cosine: beyond these it depends on which others are computed at once."""
+"""Of a cosine: beyond these two ways of computing it differ."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +138,7 @@ class PageEvidence:
 
     @cached_property
     def _notes(self) -> Sample:
-        return Sample(self._search.within, self._tools)
+        return sample_of(self._search.within, self._tools)
 
 
 class Way(NamedTuple):
@@ -166,6 +167,20 @@ class Sample:
         others = np.round(inner_products(self._vectors, query), DIGITS)[elsewhere]
         far, near = self._subject
         return ramp(deviations(cosine, others[~np.isnan(others)]), COMMON, OUTSTANDING) * ramp((cosine - far) / (near - far), STRANGE, FAMILIAR)
+
+
+_SAMPLES: WeakKeyDictionary[VectorIndex, Sample] = WeakKeyDictionary()
+"""Those of whole indexes, as long as they are searched: they stay the same from question to question."""
+
+
+def sample_of(within: Selection | None, tools: Tools) -> Sample:
+    """Return a sample of what may be found."""
+    if within is not None:
+        return Sample(within, tools)
+    vector = tools.snapshot.vector
+    if (found := _SAMPLES.get(vector)) is None:
+        found = _SAMPLES[vector] = Sample(None, tools)
+    return found
 
 
 def subject_of(vectors: Matrix) -> tuple[float, float]:

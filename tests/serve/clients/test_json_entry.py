@@ -137,7 +137,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.dictionaries(st.text(max_size=5), _VALUES, min_size=1, max_size=4), st.sampled_from([None, 1, 4, "\t"]))
 def test_any_object_gets_the_entry_and_is_as_it_was_without_it(document: dict[str, Any], indent: int | str | None) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=False)
@@ -168,7 +168,7 @@ def _remarks(text: str) -> list[str]:
     return [each for each in re.findall(r'(?:"(?:[^"\\]|\\.)*")|(//[^\r\n]*|/\*.*?\*/)', text, re.S) if each]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(_written())
 def test_remarks_and_values_survive_wherever_they_stand(written: tuple[str, dict[str, Any]]) -> None:
     text, document = written
