@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
-from thumbindex.index.files import VECTORS, Places, delete_database, writing
+from thumbindex.index.files import VECTORS, Places, delete_database, sync_folder, writing
 from thumbindex.index.locks import drop_lock, is_held, locked, mark_of
 from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
 from thumbindex.index.store import Store
@@ -180,6 +180,7 @@ def _mark_unswept(indexes: Path) -> bool:
         return False
     with writing(indexes):
         (indexes / VECTORS / _UNSWEPT).touch()
+        sync_folder(indexes / VECTORS)
     return True
 
 
@@ -228,6 +229,8 @@ def delete_index(places: Places) -> None:
         if not is_gone:
             places.lock.unlink()
         places.folder.rmdir()
+    with writing(places.folder.parent):
+        sync_folder(places.folder.parent)  # what is forgotten does not come back after a power cut
     if not sweep_vectors(places.folder.parent):
         _LOG.warning("Vectors of %s may still lie in %s: another index there cannot be read, or is in use.", places.folder.name, places.folder.parent)
 

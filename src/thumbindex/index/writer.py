@@ -17,7 +17,7 @@ from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
-from thumbindex.index.files import Places, writing
+from thumbindex.index.files import Places, make_folder, writing
 from thumbindex.index.locks import locked
 from thumbindex.index.stamp import clear
 from thumbindex.index.store import Store, document_from_row
@@ -173,7 +173,7 @@ class Writer:
         """
         places = Places(folder)
         with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         with locked(places.lock, waiting):
             places = places.at(edition)
             if edition and not places.store.exists():
