@@ -82,7 +82,7 @@ vendor:
 test-faults: .venv/installed
 	$(BIN)/python -m pytest tests/faults --faults=full --ignore=tests/faults/test_power.py
 
-# Cut the power at every moment of ten commands, and lose, reorder or tear what was not synced: 2,500 states of the disk, ten minutes of processor
+# Cut the power at every moment of ten commands, and lose, reorder or tear what was not synced: 2,500 states of the disk, four minutes of processor
 # time. The commands are recorded by strace (Debian: apt-get install strace); without it a sentence says that nothing was tried.
 power: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/faults/test_power.py --faults=full
