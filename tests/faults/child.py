@@ -1,7 +1,8 @@
 """A process that is killed, starved and locked out: it has everything imported, and forks for each job so that a moment of work is a moment.
 
 A line of JSON on standard input is a job; the fork's process id is answered, then, when it has ended, its exit status. What the job says of
-itself (outcome, error, texts that the model was asked for) it writes to the file that the job names.
+itself (outcome, error, texts that the model was asked for) it writes to the file that the job names. A job of several commands writes a line
+to the file `marks` whenever one has returned: who records its system calls sees there what the owner was promised by then.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import resource
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -19,8 +21,10 @@ from typing import Any
 
 from thumbindex.config import load_config
 from thumbindex.errors import ThumbindexError
+from thumbindex.index.judged import change_judged
 from thumbindex.library import Library
 from thumbindex.library.indexing import Run, index_folders
+from thumbindex.model import Judged, JudgedPlace, Tuned
 from thumbindex.testing import FakeEmbedder
 
 for name in ("faiss", "markdown_it", "mdit_py_plugins.footnote", "networkx", "rapidfuzz.process", "yaml"):
@@ -37,12 +41,53 @@ def open_library(root: str, index: str, embedder: FakeEmbedder) -> Library:
     return Library.open([root], index=index, config=config, embedder=embedder)
 
 
+def _index(library: Library, embedder: FakeEmbedder) -> None:
+    index_folders(library.opened, Run(first_bytes=FIRST_BYTES), lambda _: embedder)
+
+
+def _rebuild(library: Library, embedder: FakeEmbedder) -> None:
+    index_folders(library.opened, Run(first_bytes=FIRST_BYTES, rebuild=True), lambda _: embedder)
+
+
+def _decide(library: Library, _: FakeEmbedder) -> None:
+    library.decide(library.duplicates(grey=True).clusters[0].id, "apart", "two notes")
+
+
+def _undo(library: Library, _: FakeEmbedder) -> None:
+    library.undo(library.duplicates(grey=True).clusters[0].id)
+
+
+def _judge(library: Library, _: FakeEmbedder) -> None:
+    made = Judged("apple cellar", "words", (JudgedPlace("a/note 0.md", "", 2),), False, "2026-01-01T00:00:00")
+    change_judged(library.opened[0].places, lambda kept: [*kept, made])
+
+
+COMMANDS: dict[str, Callable[[Library, FakeEmbedder], object]] = {
+    "index": _index,
+    "repair": lambda library, _: library.index(verify=True),
+    "rebuild": _rebuild,
+    "decide": _decide,
+    "undo": _undo,
+    "judge": _judge,
+    "tune": lambda library, _: library.keep_tuned(Tuned({"query.fuse.k": 20}, "measured", "2026-01-01T00:00:00", "fake")),
+    "undo tuning": lambda library, _: library.undo_tuned(),
+    "merge": lambda library, _: library.merge(),
+    "forget": lambda library, _: library.forget(),
+}
+
+
 def work(job: dict[str, Any]) -> dict[str, Any]:
     embedder = FakeEmbedder()
     with open_library(job["root"], job["index"], embedder) as library:
         if job.get("ask"):
             passages = [[p.path, p.start_line, p.end_line] for p in library.query(job["ask"]).passages]
             return {"outcome": "answered", "passages": passages}
+        if job.get("commands"):
+            for command in job["commands"]:
+                COMMANDS[command](library, embedder)
+                with open(job["marks"], "ab", buffering=0) as marks:  # noqa: PTH123
+                    marks.write(command.encode())
+            return {"outcome": "done", "embedded": embedder.embedded}
         if job.get("steps"):
             index_folders(library.opened, Run(first_bytes=FIRST_BYTES), lambda _: embedder)
             return {"outcome": "done", "embedded": embedder.embedded}

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -128,9 +128,9 @@ def dump(library: Library) -> dict[str, list[Any]]:
     return logical_dump(reader.store, reader.folder.places)
 
 
-def answers(library: Library) -> list[tuple[Passage, ...] | str]:
-    """Ask all queries; an index that cannot answer says so, never in another way. Which edits it has seen, and so the notes' days, is left out."""
-    return [_asked(library, query) for query in QUERIES]
+def answers(library: Library, queries: Sequence[str] = QUERIES) -> list[tuple[Passage, ...] | str]:
+    """Ask queries; an index that cannot answer says so, never in another way. Which edits it has seen, and so the notes' days, is left out."""
+    return [_asked(library, query) for query in queries]
 
 
 def _asked(library: Library, query: str) -> tuple[Passage, ...] | str:
@@ -209,8 +209,8 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> Built:
 class Child:
     """Does jobs in processes of their own."""
 
-    def __init__(self, scratch: Path) -> None:
-        command = [sys.executable, str(Path(__file__).with_name("child.py"))]
+    def __init__(self, scratch: Path, before: Sequence[str] = ()) -> None:
+        command = [*before, sys.executable, str(Path(__file__).with_name("child.py"))]
         self._said = scratch / "said.json"
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._line() == "ready"
@@ -256,7 +256,7 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
 @pytest.fixture(scope="session")
 def faults() -> Any:
     """Return what the tests share, by name: they are no package."""
-    return Faults(write_notes, open_library, dump, answers, old_notes, new_notes)
+    return Faults(write_notes, open_library, dump, answers, old_notes, new_notes, Child)
 
 
 @dataclass(frozen=True)
@@ -264,6 +264,7 @@ class Faults:
     write_notes: Callable[[Path, dict[str, str]], None]
     open_library: Callable[..., Library]
     dump: Callable[[Library], dict[str, list[Any]]]
-    answers: Callable[[Library], list[Any]]
+    answers: Callable[..., list[Any]]
     old_notes: Callable[[], dict[str, str]]
     new_notes: Callable[[], dict[str, str]]
+    child: Callable[..., Child]

@@ -9,9 +9,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
-from thumbindex.index.files import VECTORS, Places, delete_database, writing
+from thumbindex.index.files import VECTORS, Places, delete_database, sync_folder, writing
 from thumbindex.index.locks import drop_lock, is_held, locked, mark_of
-from thumbindex.index.stamp import clear, is_verified, read_stamp, refuse_lost, stamp_text, sweep
+from thumbindex.index.stamp import clear, is_verified, make_durable, read_stamp, refuse_lost, stamp_text, sweep
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore, drop_unfinished, mend_vectors
 
@@ -117,6 +117,8 @@ def switch(folder: Path, edition: int, words: str | None = None) -> bool:
         is_there = edition == places.edition + 1 and places.at(edition).store.exists()
         if not is_there or (words is not None and words != present_words(folder)):
             return False
+        if places.at(edition).keyword.exists():
+            make_durable(places.at(edition).keyword)  # before the other one goes, which has all that this one has
         places.switch(edition)
         Places(folder).sweep()
         return True
@@ -180,6 +182,7 @@ def _mark_unswept(indexes: Path) -> bool:
         return False
     with writing(indexes):
         (indexes / VECTORS / _UNSWEPT).touch()
+        sync_folder(indexes / VECTORS)
     return True
 
 
@@ -228,6 +231,8 @@ def delete_index(places: Places) -> None:
         if not is_gone:
             places.lock.unlink()
         places.folder.rmdir()
+    with writing(places.folder.parent):
+        sync_folder(places.folder.parent)  # what is forgotten does not come back after a power cut
     if not sweep_vectors(places.folder.parent):
         _LOG.warning("Vectors of %s may still lie in %s: another index there cannot be read, or is in use.", places.folder.name, places.folder.parent)
 

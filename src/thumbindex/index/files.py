@@ -137,7 +137,10 @@ class Places:
 
 
 def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
-    """Write a small file, whole or not at all: one process at a time. With `durable`, for what cannot be made anew, it is on the disk then."""
+    """Write a small file, whole or not at all: one process at a time.
+
+    With `durable`, for what cannot be made anew, it is on the disk then under its name: of a rename alone a power cut may leave the old file.
+    """
     new = path.with_name(f"{path.name}.new")  # one name: what a process that is killed here leaves goes with the next
     with writing(path.parent):
         with new.open("wb") as file:  # as text, Windows would write other line ends than are compared
@@ -146,6 +149,39 @@ def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         put_in_place(new, path)
+        if durable:
+            sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder with those above it; their names are on the disk then, without which nothing in them is found after a power cut."""
+    if path.is_dir():
+        return
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        sync_folder(each.parent)
+
+
+_NOT_SYNCED = {errno.EINVAL, getattr(errno, "ENOTSUP", errno.EINVAL)}
+"""What a file system says that has no such call for folders."""
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk: who waits for a file's data only may find it under no name, or an old one, after a power cut.
+
+    On Windows a folder cannot be opened for that, and NTFS keeps names in its journal.
+    """
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NOT_SYNCED:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def delete_database(path: Path) -> None:
@@ -156,9 +192,10 @@ def delete_database(path: Path) -> None:
 
 
 def delete_log(path: Path) -> None:
-    """Delete an SQLite file's log alone."""
+    """Delete an SQLite file's log alone; it does not come back after a power cut, when SQLite would write it into the file that is there then."""
     for name in (f"{path.name}-wal", f"{path.name}-shm"):
         path.with_name(name).unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}

@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from thumbindex.errors import StorageError
-from thumbindex.index.files import storage_error, write_whole, writing
+from thumbindex.index.files import make_folder, storage_error, write_whole, writing
 
 LOOK_SECONDS = 0.2
 """How long a lock is tried for that nobody may keep: who looks whether it is held has it for a moment."""
@@ -33,7 +33,7 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[No
                 waiting()
         except FileNotFoundError:  # the index was deleted while it was waited for
             with writing(path.parent):
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(path.parent)
         except OSError as error:
             raise storage_error(path.parent, error) from error
     try:
@@ -104,7 +104,7 @@ def at_work(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
     lock = FileLock(folder / _LOCK)
     began = Work(os.getpid(), time.monotonic_ns())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         lock.acquire(timeout=LOOK_SECONDS)
     except (Timeout, OSError):
         yield lambda phase, done, total: None

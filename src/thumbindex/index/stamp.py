@@ -7,6 +7,7 @@ version, there is no index of words; whoever writes next begins it anew from the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TypeVar
 from zlib import crc32
 
 from thumbindex.errors import IndexDamagedError
-from thumbindex.index.files import is_in_use, read_shared, storage_error, write_whole, writing
+from thumbindex.index.files import is_in_use, read_shared, storage_error, sync_folder, write_whole, writing
 
 VERSION = "8"
 """Changes when the analysis of words or the form of the files changes."""
@@ -109,10 +110,24 @@ def sweep(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Delete all of the index, its stamp first: half an index must not count."""
+    """Delete all of the index, its stamp first: half an index must not count, nor one of another store that a power cut brings back."""
     with writing(folder):
-        (folder / STAMP).unlink(missing_ok=True)
+        if (folder / STAMP).exists():
+            (folder / STAMP).unlink()
+            sync_folder(folder)
     _delete(folder, set())
+
+
+def make_durable(folder: Path) -> None:
+    """Have all files of the index on the disk, under their names alone: a power cut brings none back that was deleted.
+
+    No commit waits for that: what a power cut takes of the index of words is made anew from the store.
+    """
+    with writing(folder):
+        for path in folder.glob("*"):
+            with path.open("r+b") as file:
+                os.fsync(file.fileno())
+        sync_folder(folder)
 
 
 def _delete(folder: Path, keep: set[str]) -> None:

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError
 from thumbindex.index.database import KEYS_AT_ONCE, Database, Row
-from thumbindex.index.files import delete_database, delete_log, put_in_place, writing
+from thumbindex.index.files import delete_database, delete_log, make_folder, put_in_place, writing
 from thumbindex.ports import Matrix, Vector
 from thumbindex.text import plural
 
@@ -69,7 +69,7 @@ class VectorStore(Database):
     def open(cls, path: Path, fingerprint: str = "") -> VectorStore:
         """Open a model's vectors to write; a file that is damaged is begun anew with the vectors that can be read of it."""
         with writing(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         try:
             store = cls(path)
         except IndexDamagedError:

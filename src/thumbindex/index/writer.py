@@ -17,9 +17,9 @@ from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
-from thumbindex.index.files import Places, writing
+from thumbindex.index.files import Places, make_folder, writing
 from thumbindex.index.locks import locked
-from thumbindex.index.stamp import clear
+from thumbindex.index.stamp import clear, make_durable
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.words import KeywordView, WhooshKeywordIndex
 from thumbindex.model import Chunk, Decision, Document, FileState, FileTimes, Link, LinkKind, ParsedDocument, Pause, Problem
@@ -173,7 +173,7 @@ class Writer:
         """
         places = Places(folder)
         with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         with locked(places.lock, waiting):
             places = places.at(edition)
             if edition and not places.store.exists():
@@ -320,6 +320,7 @@ class Writer:
         else:
             clear(self.places.keyword)  # it is built anew
             self.catch_up()
+        make_durable(self.places.keyword)  # before that is taken note of: nobody would wipe again what a power cut brings back
         sweep_vectors(self.places.folder.parent)
         is_out = [self.places.sweep(being_built(self.places)), self.store.clean_log()]
         if all(is_out):

@@ -11,7 +11,7 @@ from pathlib import Path
 from thumbindex.config import configured_roots, folder_names, resolve_folders, with_folder_file, with_tuned
 from thumbindex.errors import ConfigError
 from thumbindex.index.editions import indexed_root
-from thumbindex.index.files import Places, index_location, index_parent, refuse_network_drive, write_whole, writing
+from thumbindex.index.files import Places, index_location, index_parent, refuse_network_drive, sync_folder, write_whole, writing
 from thumbindex.index.locks import locked
 from thumbindex.model import Problem, Tuned
 from thumbindex.settings import Config
@@ -60,6 +60,8 @@ def undo_tuned(places: Places) -> bool:
     there = places.tuned.exists()
     with writing(places.folder):
         places.tuned.unlink(missing_ok=True)
+        if there:
+            sync_folder(places.folder)
     return there
 
 
