@@ -25,8 +25,8 @@ T = TypeVar("T")
 Bomb = Callable[[Random, int], bytes]
 """Makes a file of about so many bytes."""
 
-WHOLE = 10_000_000
-"""The largest file that is read (`corpus.max_file_bytes`)."""
+WHOLE = 9_900_000
+"""Almost the largest file that is read (`corpus.max_file_bytes`): the last piece may stand over."""
 
 BLOCK = 199_000
 """Front matter of up to 200,000 characters is read: a larger block is refused unread, so that the worst one is just below."""
@@ -232,11 +232,28 @@ class Measured:
     peak: float
 
     @property
+    def is_too_much(self) -> bool:
+        """Tell whether it took more than it may."""
+        most = max(TIMES * self.size / 2**20, LEAST_MEGABYTES)
+        return self.words > SECONDS * max(self.size / WHOLE, 0.1) or self.peak - self.rest > most
+
+    @property
     def row(self) -> str:
         """Return a row of the table."""
         seconds = f"{self.words:.1f} | {self.vectors:.1f} | {self.answers:.1f}"
-        return f"| {self.name} | {self.size / 1e6:.1f} | {self.chunks:,} | {seconds} | {self.peak - self.rest:.0f} | {self.problems} |"
+        memory = f"{self.peak - self.rest:.0f}"
+        verdict = " **too much** |" if self.is_too_much else ""
+        return f"| {self.name} | {self.size / 1e6:.1f} | {self.chunks:,} | {seconds} | {memory} | {self.problems} |{verdict}"
 
+
+SECONDS = 60.0
+"""Of the processor, for the words of 10 MB: prose of that size takes a third of it."""
+
+TIMES = 40.0
+"""The most memory that a note may take beside what is there at rest, in times its size."""
+
+LEAST_MEGABYTES = 60.0
+"""What any note of some thousand chunks takes, however small they are."""
 
 HEADER = "| bomb | MB | chunks | words, s | vectors, s | answers, s | memory, MB more | said of it |\n|---|---|---|---|---|---|---|---|"
 
@@ -246,12 +263,12 @@ def set_off(name: str, size: int, seed: int, model: str) -> Measured:
     from fuzz.run import open_library
     from thumbindex.errors import ThumbindexError
 
-    with tempfile.TemporaryDirectory() as place, open_library(Path(place), model) as library:
+    with tempfile.TemporaryDirectory() as place, open_library(Path(place), "" if model == "fake" else model) as library:
         rest = peak()
         data = BOMBS[name](Random(seed), size)
         (Path(place) / "notes" / "bomb.md").write_bytes(data)
         words, report = taken(lambda: library.index(words_only=True))
-        vectors, _ = taken(library.index)
+        vectors, _ = taken(library.index if model else lambda: None)
 
         def ask() -> None:
             for question in ("apples", "bomb", data[:200].decode("utf-8", "replace")):
@@ -285,7 +302,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="BOMB")
     parser.add_argument("--size", type=int, default=WHOLE)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--model", default="", help="a model by its name, in place of the fake one: its time is counted, too")
+    parser.add_argument("--model", default="", help="make vectors, too: by a model's name, or by the `fake` one")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.here:
@@ -295,13 +312,14 @@ def main() -> int:
     failed = 0
     for name in given.names or BOMBS:
         options = [f"--size={given.size}", f"--seed={given.seed}", f"--model={given.model}", "--here", "--", name]
-        done = subprocess.run([sys.executable, __file__, *options], stdout=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run([sys.executable, __file__, *options], capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"| {name} | **failed: {done.returncode}** |", flush=True)
             failed += 1
             continue
         found = Measured(**json.loads(done.stdout))
         print(found.row, flush=True)
+        failed += found.is_too_much
     return failed > 0
 
 
