@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -186,19 +186,29 @@ def start(command: tuple[str, ...], options: list[str], pause: float) -> subproc
     return subprocess.Popen([*THUMBINDEX, *command, *options], text=True, **pipes)  # type: ignore[call-overload, no-any-return]
 
 
+@contextmanager
+def command(given: tuple[str, ...], options: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Start a command, which is gone at the end of the `with`, also where it stands still."""
+    with start(given, options, 0) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_commands_that_meet_on_a_folder_end_with_a_result_or_a_sentence(scratch: Path, faults: Any, full: bool, count: Counter[str]) -> None:
     faults.write_notes(scratch / "vault", faults.old_notes())
     options = [f"--folder={scratch / 'vault'}", f"--index={scratch / 'index'}"]
     chance = random.Random(11)
     for _ in range(36 if full else 2):
         chosen = chance.choices(COMMANDS, k=4)
-        running = [(command, start(command, options, chance.random() * 0.8)) for command in chosen]
-        for command, process in running:
+        running = [(given, start(given, options, chance.random() * 0.8)) for given in chosen]
+        for given, process in running:
             out, said = process.communicate(timeout=180)
-            assert process.returncode in (0, 1, 2), (command, process.returncode, said)
-            assert "Traceback" not in said + out, (command, said)
-            assert process.returncode == 0 or said.strip() or out.strip(), command
-            count[f"commands that met: {command[0]}, ended with {process.returncode}"] += 1
+            assert process.returncode in (0, 1, 2), (given, process.returncode, said)
+            assert "Traceback" not in said + out, (given, said)
+            assert process.returncode == 0 or said.strip() or out.strip(), given
+            count[f"commands that met: {given[0]}, ended with {process.returncode}"] += 1
     done = start(("index", "--words-only", "--verify"), options, 0)
     assert (done.communicate(timeout=180)[1], done.returncode)[1] == 0
     with faults.open_library(scratch / "vault", scratch / "index") as library:
@@ -240,30 +250,24 @@ def test_a_writer_that_stands_still_stops_no_reader_and_the_next_writer_waits(sc
         library.index()
         places: Places = library._readers[0].folder.places
         faults.write_notes(scratch / "vault", faults.new_notes())
-        writer = start(("index", "--words-only"), options, 0)
-        assert stopped_as_it_writes(writer, places.lock)
-        waiting = start(("index", "--words-only"), options, 0)
-        said: list[str] = []
-        told = Event()
-
-        def listen() -> None:
-            assert waiting.stderr is not None
-            for line in waiting.stderr:
-                said.append(line)
-                told.set()
-
-        Thread(target=listen, daemon=True).start()
-        answers = faults.answers(library)  # of the state before its commit or after it
-        end = time.monotonic() + (60 if full else 4)
-        while time.monotonic() < end:
-            assert faults.answers(library) == answers
-            count["questions beside a writer that stood still"] += len(answers)
-        assert not any(isinstance(each, str) for each in answers), answers
-        assert told.wait(30), "the command that waits says nothing"
-        assert waiting.poll() is None
-        os.kill(writer.pid, signal.SIGCONT)
-        assert (writer.wait(120), waiting.wait(120)) == (0, 0)
-        writer.communicate()
+        with command(("index", "--words-only"), options) as writer:
+            assert stopped_as_it_writes(writer, places.lock)
+            with command(("index", "--words-only"), options) as waiting:
+                assert waiting.stderr is not None
+                lines = waiting.stderr
+                told = Thread(target=lines.readline, daemon=True)
+                told.start()
+                answers = faults.answers(library)  # of the state before its commit or after it
+                end = time.monotonic() + (60 if full else 4)
+                while time.monotonic() < end:
+                    assert faults.answers(library) == answers
+                    count["questions beside a writer that stood still"] += len(answers)
+                assert not any(isinstance(each, str) for each in answers), answers
+                told.join(60)
+                assert not told.is_alive(), "the command that waits says nothing"
+                assert waiting.poll() is None
+                os.kill(writer.pid, signal.SIGCONT)
+                assert (writer.wait(120), waiting.wait(120)) == (0, 0)
         library.index()
         now = faults.dump(library)
     with faults.open_library(scratch / "vault", scratch / "fresh") as library:

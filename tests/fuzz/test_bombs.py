@@ -15,7 +15,7 @@ from thumbindex.settings import CorpusSettings
 
 SMALL, LARGE = 8_000, 32_000
 
-LEAST = 0.05
+LEAST = 0.02
 """Seconds below which a clock tells nothing."""
 
 GROWTH = 9.0
@@ -36,13 +36,15 @@ def seconds(name: str, size: int) -> float:
         began = time.process_time()
         parse_document("a.md", data, CorpusSettings())
         took.append(time.process_time() - began)
+        if took[-1] < LEAST:
+            break
     return min(took)
 
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_takes_time_by_its_size_and_not_by_the_square_of_it(name: str) -> None:
-    small, large = seconds(name, SMALL), seconds(name, LARGE)
-    assert large < max(small, LEAST) * GROWTH, (small, large)
+    large = seconds(name, LARGE)
+    assert large < LEAST * GROWTH or large < seconds(name, SMALL) * GROWTH, large
 
 
 @pytest.mark.parametrize("name", ["lines of one letter", "headings", "brackets", "a billion laughs", "YAML of anchors", "TOML, one number", "tags"])
