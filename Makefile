@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults power fuzz soak storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults power fuzz bombs soak storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -90,6 +90,10 @@ power: .venv/installed
 # Ten minutes of hostile notes, queries and arguments; `make test` tries a few hundred.
 fuzz: .venv/installed
 	$(BIN)/python tests/fuzz/run.py 600
+
+# Files of 10 MB that are made to take for ever or all memory, each in a process of its own; `make bombs ARGS="--model fake"` makes vectors, too.
+bombs: .venv/installed
+	$(BIN)/python tests/fuzz/bombs.py $(ARGS)
 
 # Ten minutes of edits and questions through two servers.
 soak: .venv/installed

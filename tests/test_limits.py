@@ -23,6 +23,10 @@ def links(text: str) -> int:
     return len(parse_document("a.md", text.encode(), CorpusSettings()).links)
 
 
+def is_read(text: str) -> bool:
+    return read_outline(text).limits == ()
+
+
 def is_whole(block: str) -> bool:
     return read_front_matter("a.md", f"---\n{block}\n---\n").problems == ()
 
@@ -49,6 +53,8 @@ LIMITS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "levels of front matter": (20, lambda depth: is_whole(f"x: {'[' * (depth - 1)}{']' * (depth - 1)}")),
     "brackets in a paragraph": (800, lambda count: links("[ " * (count - 2) + "[[b]]") == 1),
     "characters of a heading": (5_000, lambda size: len(read_outline(f"# {'h' * size}\n").regions[-1].heading) == size),
+    "lines of a note": (200_000, lambda count: is_read("a" + "\n" * (count - 1))),
+    "headings of a note": (20_000, lambda count: is_read("# a\n" * count)),
     "links of a note": (10_000, lambda count: links("[[b]]\n\n" * count) == count),
     "characters of a question": (10_000, lambda size: is_taken(query="x" * size)),
     "characters of another argument": (4_096, lambda size: is_taken(why="x" * size)),

@@ -367,7 +367,7 @@ def _taken(key: Key, value: Any, place: Callable[[], str], only: tuple[str, ...]
 def _read_override(override: str) -> dict[Key, Any]:
     key, equals, written = override.partition("=")
     key = key.strip()
-    where = f"--set {without_password(override)}"
+    where = f"--set {_shortened(one_line(without_password(override)), 2 * _LONGEST_SHOWN)}"
     if not equals:
         raise ConfigError(f"{where}: write it as TABLE.KEY=VALUE, for example query.limit=10.")
     known = settings().get(Key(key))
@@ -457,8 +457,8 @@ def _shown(value: Any) -> str:
     return "a number that large" if is_long else repr(value)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+def _shortened(text: str, most: int = _LONGEST_SHOWN) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def limits(known: Setting) -> str:

@@ -15,14 +15,15 @@ from thumbindex.testing import FakeEmbedder
 NOTES = {"a.md": "---\ntags: [x]\n---\n# A\n\nApples. See [[b]].\n", "b.md": "# B\n\nPears `get_id()` and v1.2.3.\n", "c/d.md": "# D\n\n中文 가나.\n"}
 
 
-def open_library(place: Path) -> Library:
-    """Index a few notes with the shipped fakes; what takes seconds to import is imported."""
+def open_library(place: Path, model: str = "") -> Library:
+    """Index a few notes with the shipped fakes, or with a model; what takes seconds to import is imported."""
     import llama_index.core.node_parser  # noqa: F401
 
     for path, text in NOTES.items():
         (place / "notes" / path).parent.mkdir(parents=True, exist_ok=True)
         (place / "notes" / path).write_text(text, encoding="utf-8")
-    library = Library.open([place / "notes"], index=place / "index", config=load_config(user_file=place / "none"), embedder=FakeEmbedder())
+    config = load_config(user_file=place / "none", overrides=[f"encode.embed.model={model}"] if model else [])
+    library = Library.open([place / "notes"], index=place / "index", config=config, embedder=None if model else FakeEmbedder())
     library.index()
     return library
 

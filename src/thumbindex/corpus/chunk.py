@@ -92,6 +92,8 @@ def _cut(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
         yield from _cut_table(source, block, maximum)
     elif block.shape is Shape.PROSE:
         yield from (replace(whole, start=a, end=b) for a, b in cut_sentences(source, *span, maximum))
+    elif block.shape is Shape.TEXT:
+        yield from (replace(whole, start=a, end=b) for a, b in cut_span(source, *span, maximum))
     else:
         yield from _cut_lines(source, block, maximum)
 
@@ -251,11 +253,11 @@ def join(pieces: Iterable[Piece], settings: ChunkSettings) -> list[Piece]:
 
 
 def _fit(left: _Group, right: _Group, settings: ChunkSettings) -> bool:
-    joined = left + right
-    if _size(joined) > settings.child_max or (left[0].prefix and not right[0].prefix):
+    if _size([left[0], right[-1]]) > settings.child_max or (left[0].prefix and not right[0].prefix):
         return False  # a table's header is repeated before its rows only
-    alike = len({piece.kind for piece in joined}) == 1
-    return alike or min(_size(left), _size(right)) < settings.child_min
+    if min(_size(left), _size(right)) < settings.child_min:
+        return True  # asked first: a group of hundreds of tiny pieces is not looked through for each of them
+    return len({piece.kind for piece in (*left, *right)}) == 1
 
 
 def _fill(left: _Group, right: _Group, settings: ChunkSettings) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -281,12 +281,14 @@ def is_attachment(target: str) -> bool:
 
 
 def _pieces(content: str, line: int) -> Iterator[tuple[str, int]]:
-    while len(content) > _PIECE:
-        cut = max(content.rfind("\n", 0, _PIECE), content.rfind(" ", 0, _PIECE)) + 1 or _PIECE
-        yield content[:cut], line
-        line += content.count("\n", 0, cut)
-        content = content[cut:]
-    yield content, line
+    start = 0
+    while len(content) - start > _PIECE:
+        most = start + _PIECE
+        cut = max(content.rfind("\n", start, most), content.rfind(" ", start, most)) + 1 or most
+        yield content[start:cut], line
+        line += content.count("\n", start, cut)
+        start = cut
+    yield content[start:], line
 
 
 def _read_link(tokens: Sequence[Token], index: int, line: int) -> Link | None:
@@ -318,6 +320,13 @@ def _seen(tokens: Sequence[Token]) -> str:
 # ------------------------------------------------------------------ headings and blocks
 
 _NESTING = 40  # open blocks at once; what lies deeper is text of the block around it
+
+MOST_LINES = 200_000
+"""Of a note that are read as Markdown: a file of 10 MB has more only where they are shorter than 50 characters. Those below are text."""
+
+MOST_HEADINGS = 20_000
+"""Of a note: each begins a chunk, so that a note has at most twice as many as its length makes. Those below are text."""
+
 _LANGUAGE = re.compile(r"[\s{.]*([\w+#-]+)")
 
 
@@ -326,6 +335,7 @@ class Shape(Enum):
 
     PROSE = auto()  # at sentences
     LINES = auto()  # at lines
+    TEXT = auto()  # at words: below the lines that are read as Markdown
     TABLE = auto()  # at rows, the header repeated
     CONTAINER = auto()  # at the blocks in it
     RULE = auto()  # a line drawn between blocks: no text
@@ -360,6 +370,7 @@ class Outline:
     regions: tuple[Region, ...]
     links: tuple[Link, ...]
     tags: tuple[str, ...]
+    limits: tuple[tuple[int, str], ...] = ()  # from which line on (from 1) something is read as text, and why
 
 
 _KINDS = {
@@ -392,9 +403,15 @@ def _parser() -> MarkdownIt:
 
 def code_lines(text: str, closed: bool = False) -> tuple[tuple[int, int], ...]:
     """Return the lines of all blocks of code, from 0, half open, in order; where asked so, without those whose fence is never closed."""
-    tokens = [token for token in _parser().parse(text) if token.type in ("fence", "code_block") and token.map]
+    tokens = [token for token in _parser().parse(_beginning(text)) if token.type in ("fence", "code_block") and token.map]
     lines = text.split("\n") if closed else ()
     return tuple(_lines(token) for token in tokens if not lines or token.type == "code_block" or _is_closed(token, lines))
+
+
+def _beginning(text: str) -> str:
+    """Return the lines of a text that are read as Markdown."""
+    last = next(islice(re.finditer("\n", text), MOST_LINES - 1, None), None)
+    return text[: last.end()] if last else text
 
 
 def _is_closed(token: Token, lines: Sequence[str]) -> bool:
@@ -406,7 +423,7 @@ def read_outline(text: str) -> Outline:
     """Find the headings and blocks of a Markdown text (CommonMark, tables, footnotes) and the links and tags in them."""
     md = _parser()
     env: Environment = {}
-    tokens = md.parse(text, env)
+    tokens = md.parse(_beginning(text), env)
     links: list[Link] = []
     tags: list[str] = []
     for before, token in pairwise(tokens):
@@ -415,11 +432,23 @@ def read_outline(text: str) -> Outline:
             found, named = read_inline(md, content, token.map[0] + 1, env)
             links += found
             tags += named
-    return Outline(tuple(_regions(md, tokens, text.count("\n") + 1, env)), tuple(links), tuple(dict.fromkeys(tags)))
-
-
-def _regions(md: MarkdownIt, tokens: Sequence[Token], total: int, env: Environment) -> Iterator[Region]:
     marks = [i for i, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
+    total = text.count("\n") + 1
+    limits: list[tuple[int, str]] = []
+    if len(marks) > MOST_HEADINGS:
+        line = _lines(tokens[marks[MOST_HEADINGS]])[0] + 1
+        limits.append((line, f"{len(marks):,} headings, more than {MOST_HEADINGS:,}: those from here on are read as text"))
+    if total > MOST_LINES:
+        limits.append((MOST_LINES + 1, f"{total:,} lines, more than {MOST_LINES:,}: those from here on are read as text, not as Markdown"))
+    regions = [*_regions(md, tokens, marks[:MOST_HEADINGS], total, env)]
+    if total > MOST_LINES:
+        body = regions[-1].body
+        rest = Block(Shape.TEXT, BlockKind.PROSE, MOST_LINES, total)
+        regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, rest)))
+    return Outline(tuple(regions), tuple(links), tuple(dict.fromkeys(tags)), tuple(limits))
+
+
+def _regions(md: MarkdownIt, tokens: Sequence[Token], marks: Sequence[int], total: int, env: Environment) -> Iterator[Region]:
     level, heading, start, first, begin = 0, "", 0, 0, 0
     for mark in (*marks, len(tokens)):
         end = _lines(tokens[mark])[0] if mark < len(tokens) else total

@@ -64,7 +64,8 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         language=prose_language(visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE),
     )
     private = is_private_path(path, settings) or says_private(raw, front, settings)
-    links, problems = (*_property_links(front), *outline.links), (*found, *front.problems)
+    limited = (Problem(path, line, reason) for line, reason in outline.limits)
+    links, problems = (*_property_links(front), *outline.links), (*found, *front.problems, *limited)
     if len(links) > settings.max_links:
         reason = f"{len(links):,} links, more than {settings.max_links:,}: those from here on are not followed"
         problems = (*problems, Problem(path, links[settings.max_links].line, reason))

@@ -1,0 +1,31 @@
+"""A note of very many lines or headings is read as Markdown up to a limit, and as text from there on: nothing of it is lost, and it says so."""
+
+from thumbindex.corpus.markdown import MOST_HEADINGS, MOST_LINES
+from thumbindex.corpus.parse import parse_document
+from thumbindex.model import ParsedDocument
+from thumbindex.settings import CorpusSettings
+
+
+def parsed(text: str) -> ParsedDocument:
+    return parse_document("a.md", text.encode(), CorpusSettings())
+
+
+def test_lines_beyond_the_limit_are_text_that_is_found() -> None:
+    found = parsed("\n" * MOST_LINES + "# No heading, [[link]]\n\n" + "plums\n" * 1_000)
+    assert [(problem.line, problem.reason.split(":")[0]) for problem in found.problems] == [
+        (MOST_LINES + 1, f"{MOST_LINES + 1_003:,} lines, more than {MOST_LINES:,}")
+    ]
+    assert (found.links, {chunk.heading_path for chunk in found.chunks}, found.chunks[0].start_line) == ((), {("a",)}, MOST_LINES + 1)
+    assert sum(chunk.text.count("plums") for chunk in found.chunks) == 1_000
+
+
+def test_headings_beyond_the_limit_are_text_below_the_last_one_of_it() -> None:
+    found = parsed("".join(f"## h{n}\n" for n in range(MOST_HEADINGS + 500)))
+    assert [problem.line for problem in found.problems] == [MOST_HEADINGS + 1]
+    assert found.chunks[-1].heading_path == ("a", f"h{MOST_HEADINGS - 1}")
+    assert f"## h{MOST_HEADINGS + 499}" in found.chunks[-1].text
+    assert len(found.chunks) < MOST_HEADINGS + 20
+
+
+def test_a_note_at_its_limits_says_nothing() -> None:
+    assert parsed("\n" * (MOST_LINES - 2) + "# last\n").problems == ()

@@ -1,0 +1,275 @@
+"""What strangers send to a server, and commands that meet on one folder: it stays up, answers the others, and each command ends with a sentence."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from filelock import FileLock, Timeout
+
+from servers import SERVE_HTTP, http_client
+from thumbindex.index.files import Places
+from waiting import until
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks processes up in /proc")
+
+THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
+
+ANSWER_SECONDS = 20.0
+"""The longest that an answer may take beside a flood, on a busy machine of two cores."""
+
+STRANGER = ("127.0.0.2", 0)
+"""Another address of this machine: limits count by address."""
+
+
+def held(pid: int) -> tuple[int, int, float]:
+    """Return the handles, threads and megabytes that a process holds."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    handles, threads = (sum(1 for _ in Path(f"/proc/{pid}/{each}").iterdir()) for each in ("fd", "task"))
+    return handles, threads, pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@contextmanager
+def listening(root: Path, index: Path) -> Iterator[tuple[str, int]]:
+    """Start a server; yield its address and its process."""
+    options = (f"--folder={root}", f"--index={index}", "--set", "serve.watch.enabled=false")
+    with subprocess.Popen([*SERVE_HTTP, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            yield process.stdout.readline().strip(), process.pid
+        finally:
+            process.terminate()
+            said = process.stderr.read()
+            process.wait(20)
+            assert "Traceback" not in said, said
+
+
+class Strangers:
+    """Clients that mean no good, at one server."""
+
+    def __init__(self, url: str, chance: random.Random) -> None:
+        self.port = int(url.rpartition(":")[2].partition("/")[0])
+        self.chance = chance
+        self.sockets: list[socket.socket] = []
+
+    def connect(self) -> socket.socket | None:
+        try:
+            found = socket.create_connection(("127.0.0.1", self.port), timeout=5, source_address=STRANGER)
+        except OSError:
+            return None
+        self.sockets.append(found)
+        return found
+
+    def send(self, data: bytes, *, cut: bool = False) -> None:
+        """Send something; close at once with a reset where it is to be cut off."""
+        with suppress(OSError):
+            if client := self.connect():
+                if cut:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.sendall(data)
+                if cut:
+                    client.close()
+
+    def slow_bodies(self, count: int) -> None:
+        for _ in range(count):
+            self.send(request(b'{"jsonrpc"', length=1000))
+
+    def a_byte_each(self) -> None:
+        for each in self.sockets:
+            with suppress(OSError):
+                each.send(b" ")
+
+    def streams(self, count: int) -> None:
+        for _ in range(count):
+            self.send(request(LISTEN, method="subscriptions/listen"))
+
+    def connections(self, count: int) -> None:
+        for _ in range(count):
+            self.send(self.chance.choice((b"", b"G", b"POST /mcp HTTP/1.1\r\nHost: 127", b"GET / HTTP/1.1\r\n")))
+
+    def giant_headers(self, count: int) -> None:
+        for _ in range(count):
+            name = self.chance.choice((b"X-A", b"Host", b"Authorization", b"Mcp-Session-Id", b"Cookie"))
+            self.send(b"GET /mcp HTTP/1.1\r\n" + name + b": " + b"a" * 500_000 + b"\r\n\r\n")
+
+    def cut_off(self, count: int) -> None:
+        for _ in range(count):
+            whole = request(QUERY)
+            self.send(whole[: self.chance.randrange(len(whole))], cut=True)
+
+    def cancelled(self, count: int) -> None:
+        for _ in range(count):
+            self.send(request(QUERY), cut=True)
+
+    def leave(self) -> None:
+        for each in self.sockets:
+            each.close()
+        self.sockets.clear()
+
+
+META = (
+    b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},'
+    b'"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"}}'
+)
+QUERY = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"query","arguments":{"query":"stone wall"},' + META + b"}}"
+LISTEN = b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourcesListChanged":true},' + META + b"}}"
+
+
+def request(body: bytes, method: str = "tools/call", length: int | None = None) -> bytes:
+    """Return a request of the latest protocol."""
+    named = "Mcp-Name: query\r\n" if method == "tools/call" else ""
+    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n{named}"
+    head += f"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\nContent-Length: {len(body) if length is None else length}\r\n\r\n"
+    return head.encode() + body
+
+
+def test_a_server_answers_others_beside_a_flood_and_holds_no_more_afterwards(scratch: Path, faults: Any, full: bool, count: Counter[str]) -> None:
+    faults.write_notes(scratch / "vault", faults.old_notes())
+    many = 10 if full else 2
+    with listening(scratch / "vault", scratch / "index") as (url, pid), http_client(url) as call:
+        strangers = Strangers(url, random.Random(7))
+        for _ in range(20):
+            call("query", query="stone wall")
+        floods: tuple[tuple[Callable[[int], None], int], ...] = (
+            (strangers.slow_bodies, 20),
+            (strangers.streams, 20),
+            (strangers.connections, 40),
+            (strangers.giant_headers, 10),
+            (strangers.cut_off, 40),
+            (strangers.cancelled, 40),
+        )
+        longest, before = 0.0, held(pid)
+        for turn in range(2):  # the first one warms up what a first flood takes: threads, and memory that is kept
+            for flood, size in floods:
+                flood(size * many)
+                strangers.a_byte_each()
+                began = time.monotonic()
+                assert call("query", query="stone wall")["results"]
+                longest = max(longest, time.monotonic() - began)
+                count[f"strangers: {flood.__name__}"] += size * many
+            strangers.leave()
+            handles = before[0] + 8  # one connection of ours stays open, others are closed in their turn
+            assert until(lambda most=handles: held(pid)[0] <= most, 60), (before, held(pid))  # type: ignore[misc]
+            before = held(pid) if turn == 0 else before
+        after = held(pid)
+    count["strangers: longest answer beside them, ms"] = round(longest * 1000)
+    assert longest < ANSWER_SECONDS
+    assert after[0] <= before[0] + 8
+    assert after[1] <= before[1] + 8
+    assert after[2] <= before[2] * 1.1 + 16
+
+
+# ------------------------------------------------------------------ commands that meet
+
+
+COMMANDS = (("index", "--words-only"), ("index", "--words-only", "--rebuild"), ("forget",), ("serve",), ("query", "stone wall"), ("status",))
+
+
+def start(command: tuple[str, ...], options: list[str], pause: float) -> subprocess.Popen[str]:
+    """Start a command after a while; a server's input ends at once."""
+    time.sleep(pause)
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*THUMBINDEX, *command, *options], text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+
+
+@contextmanager
+def command(given: tuple[str, ...], options: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Start a command, which is gone at the end of the `with`, also where it stands still."""
+    with start(given, options, 0) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_commands_that_meet_on_a_folder_end_with_a_result_or_a_sentence(scratch: Path, faults: Any, full: bool, count: Counter[str]) -> None:
+    faults.write_notes(scratch / "vault", faults.old_notes())
+    options = [f"--folder={scratch / 'vault'}", f"--index={scratch / 'index'}"]
+    chance = random.Random(11)
+    for _ in range(36 if full else 2):
+        chosen = chance.choices(COMMANDS, k=4)
+        running = [(given, start(given, options, chance.random() * 0.8)) for given in chosen]
+        for given, process in running:
+            out, said = process.communicate(timeout=180)
+            assert process.returncode in (0, 1, 2), (given, process.returncode, said)
+            assert "Traceback" not in said + out, (given, said)
+            assert process.returncode == 0 or said.strip() or out.strip(), given
+            count[f"commands that met: {given[0]}, ended with {process.returncode}"] += 1
+    done = start(("index", "--words-only", "--verify"), options, 0)
+    assert (done.communicate(timeout=180)[1], done.returncode)[1] == 0
+    with faults.open_library(scratch / "vault", scratch / "index") as library:
+        library.index()
+        now = faults.dump(library)
+    with faults.open_library(scratch / "vault", scratch / "fresh") as library:
+        library.index()
+        assert now == faults.dump(library)
+
+
+# ------------------------------------------------------------------ a writer that stands still
+
+
+def is_free(lock: Path) -> bool:
+    held = FileLock(lock)
+    try:
+        held.acquire(blocking=False)
+    except Timeout:
+        return False
+    held.release()
+    return True
+
+
+def stopped_as_it_writes(process: subprocess.Popen[str], lock: Path) -> bool:
+    """Stop a process when it holds the writer's lock; False where it ended before."""
+    while process.poll() is None:
+        os.kill(process.pid, signal.SIGSTOP)
+        if lock.exists() and not is_free(lock):
+            return True
+        os.kill(process.pid, signal.SIGCONT)
+        time.sleep(0.002)
+    return False
+
+
+def test_a_writer_that_stands_still_stops_no_reader_and_the_next_writer_waits(scratch: Path, faults: Any, full: bool, count: Counter[str]) -> None:
+    faults.write_notes(scratch / "vault", faults.old_notes())
+    options = [f"--folder={scratch / 'vault'}", f"--index={scratch / 'index'}"]
+    with faults.open_library(scratch / "vault", scratch / "index") as library:
+        library.index()
+        places: Places = library._readers[0].folder.places
+        faults.write_notes(scratch / "vault", faults.new_notes())
+        with command(("index", "--words-only"), options) as writer:
+            assert stopped_as_it_writes(writer, places.lock)
+            with command(("index", "--words-only"), options) as waiting:
+                assert waiting.stderr is not None
+                lines = waiting.stderr
+                told = Thread(target=lines.readline, daemon=True)
+                told.start()
+                answers = faults.answers(library)  # of the state before its commit or after it
+                end = time.monotonic() + (60 if full else 4)
+                while time.monotonic() < end:
+                    assert faults.answers(library) == answers
+                    count["questions beside a writer that stood still"] += len(answers)
+                assert not any(isinstance(each, str) for each in answers), answers
+                told.join(60)
+                assert not told.is_alive(), "the command that waits says nothing"
+                assert waiting.poll() is None
+                os.kill(writer.pid, signal.SIGCONT)
+                assert (writer.wait(120), waiting.wait(120)) == (0, 0)
+        library.index()
+        now = faults.dump(library)
+    with faults.open_library(scratch / "vault", scratch / "fresh") as library:
+        library.index()
+        assert now == faults.dump(library)

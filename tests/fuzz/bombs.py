@@ -1,0 +1,327 @@
+"""Files that are made to take for ever or all memory, each of any size, by a seed; `python tests/fuzz/bombs.py` sets them off, one a process."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+T = TypeVar("T")
+
+Bomb = Callable[[Random, int], bytes]
+"""Makes a file of about so many bytes."""
+
+WHOLE = 9_900_000
+"""Almost the largest file that is read (`corpus.max_file_bytes`): the last piece may stand over."""
+
+BLOCK = 199_000
+"""Front matter of up to 200,000 characters is read: a larger block is refused unread, so that the worst one is just below."""
+
+
+def filled(pieces: Iterator[str], size: int) -> str:
+    """Return as many pieces as make a text of a size."""
+    taken, length = [], 0
+    for piece in pieces:
+        if length >= size:
+            break
+        taken.append(piece)
+        length += len(piece)
+    return "".join(taken)
+
+
+def repeated(unit: str, before: str = "", after: str = "") -> Bomb:
+    """Return what repeats a text."""
+    return lambda random, size: (before + unit * (size // len(unit.encode())) + after).encode("utf-8", "surrogatepass")
+
+
+def numbered(unit: str, before: str = "", after: str = "") -> Bomb:
+    """Return what repeats a text with a number in place of each N."""
+    return lambda random, size: (before + filled((unit.replace("N", str(n)) for n in count()), size) + after).encode()
+
+
+def chosen(*units: str, between: str = "") -> Bomb:
+    """Return what takes texts in any order, by the seed."""
+
+    def bomb(random: Random, size: int) -> bytes:
+        return filled((random.choice(units) + between for _ in count()), size).encode("utf-8", "surrogatepass")
+
+    return bomb
+
+
+def halves(opening: str, closing: str, middle: str = "a") -> Bomb:
+    """Return what opens as often as it closes."""
+    return lambda random, size: (opening * (size // 2 // len(opening)) + middle + closing * (size // 2 // len(closing))).encode()
+
+
+def headed(inner: Bomb, rule: str = "---", before: str = "", after: str = "", most: int = BLOCK) -> Bomb:
+    """Return a note with a bomb in the block at its head, and as much of it in the text below."""
+
+    def bomb(random: Random, size: int) -> bytes:
+        block = inner(random, min(size, most)).decode()
+        text = inner(random, size).decode()[len(block) :]
+        return f"{rule}\n{before}{block}{after}\n{rule}\n# Note\n\n{text}\n".encode()
+
+    return bomb
+
+
+def growing(mark: str, between: str) -> Bomb:
+    """Return runs of a mark, each longer by one than the last."""
+    return lambda random, size: filled((mark * n + between for n in count(1)), size).encode()
+
+
+def indented(unit: str) -> Bomb:
+    """Return lines, each two spaces deeper than the last."""
+    return lambda random, size: filled((f"{'  ' * n}{unit}\n" for n in count()), size).encode()
+
+
+def table(columns: int) -> Bomb:
+    """Return a table of so many columns for each 10 MB."""
+
+    def bomb(random: Random, size: int) -> bytes:
+        wide = max(3, columns * size // WHOLE)
+        head = f"|{' c |' * wide}\n|{'-|' * wide}\n"
+        return (head + filled((f"|{f' {n} |' * wide}\n" for n in count()), size - len(head))).encode()
+
+    return bomb
+
+
+def laughs(random: Random, size: int) -> bytes:
+    """Return YAML in which each name stands for ten of the one before, as often as it fits."""
+    lines = (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10) if n else 'lol'}]\n" for n in count())
+    return filled(lines, size).encode()
+
+
+def blob(random: Random, size: int) -> bytes:
+    """Return an image as notes hold it."""
+    return b"# Picture\n\n![x](data:image/png;base64," + base64.b64encode(random.randbytes(size * 3 // 4)) + b")\n"
+
+
+def noise(random: Random, size: int) -> bytes:
+    """Return bytes that are no text."""
+    return random.randbytes(size)
+
+
+def letters(random: Random, size: int) -> bytes:
+    """Return letters without a space, each text of them another one."""
+    return filled(("".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=1000)) for _ in count()), size).encode()
+
+
+def wide(random: Random, size: int) -> bytes:
+    """Return UTF-16 with halves of pairs that have no other half."""
+    return b"\xff\xfe" + "".join(random.choice("a\ud800\udfff é") for _ in range(size // 2)).encode("utf-16-le", "surrogatepass")
+
+
+BOMBS: dict[str, Bomb] = {
+    # ------------------------------------------------------------------ lines and words
+    "words in one line": chosen("apple", "pear", "plum.", "Quince", between=" "),
+    "one word": letters,
+    "one letter": repeated("a"),
+    "spaces": repeated(" ", after="x"),
+    "empty lines": repeated("\n", after="x"),
+    "lines of one letter": repeated("a\n"),
+    "carriage returns": repeated("\r"),
+    "identifiers": repeated("a.b-c/d::", after="x"),
+    "Chinese without a space": chosen("苹", "果", "树", "下", "。"),
+    # ------------------------------------------------------------------ headings and blocks
+    "headings": numbered("# hN\n"),
+    "headings of six levels": chosen(*(f"{'#' * n} h\n\ntext\n\n" for n in range(1, 7))),
+    "one heading": repeated("word ", before="# "),
+    "underlined headings": repeated("a\n=\n"),
+    "lists in one line": repeated("- "),
+    "lists, ever deeper": indented("- a"),
+    "quotes in one line": repeated("> "),
+    "quotes and lists": chosen("> ", "- ", "1. ", "\n", "a"),
+    "numbered items": numbered("N. a\n"),
+    "a table of 100,000 columns": table(100_000),
+    "rows of a table": repeated("| a | b |\n", before="| a | b |\n|---|---|\n"),
+    "fences never closed": chosen("```a\n", "~~~\n", "````\n", "x\n"),
+    "a fence ever longer": growing("`", "\n"),
+    "rules": chosen("---\n", "***\n", "- - -\n", "a\n"),
+    "HTML blocks": chosen("<div>\n", "</div>\n\n", "<!DOCTYPE x\n", "<![CDATA[\n", "<pre>\n"),
+    "footnotes": numbered("[^N]: x[^N]\n\n"),
+    "definitions of links": numbered("[rN]: /uN\n"),
+    "definitions and their uses": numbered("[rN]: uN.md 'x'\n\n[x][rN] [rN]\n\n"),
+    # ------------------------------------------------------------------ inside a paragraph
+    "brackets": repeated("["),
+    "brackets closed": halves("[", "]"),
+    "brackets and parentheses": repeated("[a]("),
+    "images in links": halves("![", "](x)"),
+    "links": numbered("[a](nN.md) "),
+    "links that lead nowhere": repeated("[a](<b "),
+    "wikilinks": numbered("[[nN|a]] "),
+    "wikilinks in wikilinks": halves("[[", "]]"),
+    "wikilinks never closed": repeated("[[a|"),
+    "emphasis": chosen("*a ", "**b", " _c", "__", "~~", "***", "a"),
+    "stars": repeated("*", after="a"),
+    "stars and words": repeated("*a **b "),
+    "backticks ever longer": growing("`", " a"),
+    "backslashes": repeated("\\", after="["),
+    "entities": chosen("&amp;", "&#x41;", "&#99999999;", "&nope", "&", ";"),
+    "addresses": chosen("<http://a.b/c", "> ", "<a@b.c", "<a ", 'href="x'),
+    "tags of HTML": repeated("<a b='c' "),
+    "tags": numbered("#t/N "),
+    "comments never closed": repeated("<!-- a "),
+    "comments": chosen("<!--", "-->", "%%", "{/*", "*/}", "`", "\n"),
+    "a picture in the text": blob,
+    # ------------------------------------------------------------------ characters
+    "marks on one letter": repeated("\u0301", before="a"),
+    "marks on letters": chosen("a\u0301\u0323", "e\u0302\u0301", "ﬁ", "İ", " "),
+    "directions of writing": chosen("\u202e", "\u202d", "\u2066", "\u2069", "א", "a"),
+    "characters that nobody sees": chosen("\u200b", "\u200d", "\ufe0f", "\U000e0041", "\u2060", "a"),
+    "NUL": repeated("\0a"),
+    "no text": noise,
+    "half pairs": wide,
+    # ------------------------------------------------------------------ front matter
+    "a billion laughs": headed(laughs),
+    "YAML, deep": headed(repeated("["), before="x: "),
+    "YAML, ever deeper": headed(lambda random, size: filled((f"{' ' * n}a:\n" for n in count()), size).encode()),
+    "YAML of keys": headed(numbered("kN: N\n")),
+    "YAML, one key twice": headed(repeated("a: 1\n")),
+    "YAML, one number": headed(repeated("9"), before="x: "),
+    "YAML, one key": headed(repeated("k"), after=": 1"),
+    "YAML of anchors": headed(numbered("- &aN [*aN]\n"), before="x:\n"),
+    "YAML of merges": headed(numbered("kN: {<<: [{a: N}]}\n")),
+    "YAML of dates": headed(repeated("2024-13-45, "), before="date: [", after="]"),
+    "YAML of aliases and tags": headed(numbered("'[[nN]]', "), before="tags: [", after="]"),
+    "YAML never closed": repeated("key: value\n", before="---\n"),
+    "TOML, deep": headed(repeated("["), rule="+++", before="x = "),
+    "TOML of dots": headed(numbered("a.b.c.dN = 1\n"), rule="+++"),
+    "TOML, one key of dots": headed(repeated("a."), rule="+++", after="a = 1"),
+    "TOML, one number": headed(repeated("9"), rule="+++", before="x = "),
+    "TOML of tables": headed(numbered("[a.b.cN]\nx = 1\n"), rule="+++"),
+    "TOML of lists of tables": headed(repeated("[[a.b]]\nx = 1979-05-27T07:32:00Z\n"), rule="+++"),
+    "TOML, text in quotes": headed(repeated("\\u0041"), rule="+++", before='x = "', after='"'),
+    # ------------------------------------------------------------------ what is looked for beside
+    "orders to a model": repeated("ignore all of the previous instructions, "),
+    "styles that hide": repeated('<p style="display:none;color:#fff">a '),
+    "abbreviations": numbered("Single Sign N (SSN) "),
+    "dates": repeated("Updated: 2024-01-05 | 5 May 2024 "),
+    "private, again and again": repeated("#private_ #private-x private: no\n"),
+}
+
+
+# ------------------------------------------------------------------ each in a process of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one bomb took of a process that had indexed a note of three lines before: seconds of its processor, megabytes at its peak."""
+
+    name: str
+    size: int
+    chunks: int
+    problems: int
+    words: float
+    vectors: float
+    answers: float
+    rest: float
+    peak: float
+
+    @property
+    def is_too_much(self) -> bool:
+        """Tell whether it took more than it may."""
+        most = max(TIMES * self.size / 2**20, LEAST_MEGABYTES)
+        return self.words > SECONDS * max(self.size / WHOLE, 0.1) or self.peak - self.rest > most
+
+    @property
+    def row(self) -> str:
+        """Return a row of the table."""
+        seconds = f"{self.words:.1f} | {self.vectors:.1f} | {self.answers:.1f}"
+        memory = f"{self.peak - self.rest:.0f}"
+        verdict = " **too much** |" if self.is_too_much else ""
+        return f"| {self.name} | {self.size / 1e6:.1f} | {self.chunks:,} | {seconds} | {memory} | {self.problems} |{verdict}"
+
+
+SECONDS = 60.0
+"""Of the processor, for the words of 10 MB: prose of that size takes a third of it."""
+
+TIMES = 40.0
+"""The most memory that a note may take beside what is there at rest, in times its size."""
+
+LEAST_MEGABYTES = 60.0
+"""What any note of some thousand chunks takes, however small they are."""
+
+HEADER = "| bomb | MB | chunks | words, s | vectors, s | answers, s | memory, MB more | said of it |\n|---|---|---|---|---|---|---|---|"
+
+
+def set_off(name: str, size: int, seed: int, model: str) -> Measured:
+    """Index a note that is a bomb, then ask for it, read it and outline it."""
+    from fuzz.run import open_library
+    from thumbindex.errors import ThumbindexError
+
+    with tempfile.TemporaryDirectory() as place, open_library(Path(place), "" if model == "fake" else model) as library:
+        rest = peak()
+        data = BOMBS[name](Random(seed), size)
+        (Path(place) / "notes" / "bomb.md").write_bytes(data)
+        words, report = taken(lambda: library.index(words_only=True))
+        vectors, _ = taken(library.index if model else lambda: None)
+
+        def ask() -> None:
+            for question in ("apples", "bomb", data[:200].decode("utf-8", "replace")):
+                with suppress(ThumbindexError):
+                    library.query(question)
+            with suppress(ThumbindexError):
+                library.read("bomb.md")
+            with suppress(ThumbindexError):
+                library.outline("bomb.md")
+
+        answers, _ = taken(ask)
+        said = sum(problem.path == "bomb.md" for problem in report.skipped)
+        return Measured(name, len(data), report.chunks, said, words, vectors, answers, rest, peak())
+
+
+def taken(work: Callable[[], T]) -> tuple[float, T]:
+    """Return how many seconds of the processor something took, with what came of it."""
+    began = time.process_time()
+    found = work()
+    return time.process_time() - began, found
+
+
+def peak() -> float:
+    """Return the most memory that this process has held, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> int:
+    """Set off bombs by name, all of them where none is named, each in a process of its own; say which took more than it may."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="BOMB")
+    parser.add_argument("--size", type=int, default=WHOLE)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--model", default="", help="make vectors, too: by a model's name, or by the `fake` one")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.here:
+        print(json.dumps(asdict(set_off(given.names[0], given.size, given.seed, given.model))))
+        return 0
+    print(HEADER, flush=True)
+    failed = 0
+    for name in given.names or BOMBS:
+        options = [f"--size={given.size}", f"--seed={given.seed}", f"--model={given.model}", "--here", "--", name]
+        done = subprocess.run([sys.executable, __file__, *options], capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"| {name} | **failed: {done.returncode}** |", flush=True)
+            failed += 1
+            continue
+        found = Measured(**json.loads(done.stdout))
+        print(found.row, flush=True)
+        failed += found.is_too_much
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Any value for any setting is taken, or refused by a sentence that names its key: from the command line, a file, and a folder's own file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fuzz.run import open_library
+from thumbindex.config import HARMLESS, Key, load_config, settings, with_folder_file
+from thumbindex.errors import ConfigError, ThumbindexError, UsageError
+from thumbindex.library import Library
+from thumbindex.serve.cli import app
+from thumbindex.serve.tools import check_arguments
+from thumbindex.settings import Config
+from thumbindex.testing import FakeEmbedder
+
+VALUES = ("nan", "-nan", "inf", "-inf", "-1", "0", "-0.0", "1e-320", "1e308", f"1{'0' * 400}", "9223372036854775808", f"0x{'f' * 5000}", "true", "''")
+VALUES += ("'x'", "[]", "['']", "[[]]", "['\\u0000']", "{}", "{a = 'b'}", "1979-05-27", "'''\n'''", f"'{'k' * 5000}'", "['**/**/**/**/x']", "['!']")
+KEYS = sorted(settings())
+LONGEST = 600
+"""Characters of what is said of one value."""
+
+
+def is_said(error: ConfigError, key: Key) -> bool:
+    """Tell whether an error is one sentence or two that name the key, or the two that do not go together."""
+    said = str(error)
+    return key in said and len(said) < LONGEST and "Traceback" not in said and said.endswith((".", "?"))
+
+
+def wrongly_said(key: Key, value: str, load: Callable[[], Config]) -> str:
+    try:
+        load()
+    except ConfigError as error:
+        return "" if is_said(error, key) else f"{key} = {value[:40]}: {error}"
+    return ""
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_value_on_the_command_line_is_taken_or_named(key: Key, tmp_path: Path) -> None:
+    said = [wrongly_said(key, each, lambda each=each: load_config(user_file=tmp_path / "none", overrides=[f"{key}={each}"])) for each in VALUES]
+    assert list(filter(None, said)) == []
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_value_in_a_file_is_taken_or_named_with_its_file(key: Key, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+
+    def load(value: str) -> Config:
+        file.write_text(f"{key} = {value}\n", encoding="utf-8")
+        return load_config(user_file=tmp_path / "none", config_file=file)
+
+    digits = [each for each in VALUES[::2] if len(each) < 1000 or each[:2] != "0x"]  # Python refuses such a number unread, by the file's name
+    assert list(filter(None, (wrongly_said(key, each, lambda each=each: load(each)) for each in digits))) == []
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key.startswith(HARMLESS)])
+def test_a_value_in_a_folders_own_file_is_taken_or_told_of(key: Key, tmp_path: Path) -> None:
+    for value in VALUES:
+        (tmp_path / "thumbindex.toml").write_text(f"{key} = {value}\n", encoding="utf-8")
+        own = with_folder_file(Config(), tmp_path)
+        assert own.problem == "" or (own.problem.startswith("thumbindex.toml") and len(own.problem) < LONGEST), (key, value)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    place = tmp_path_factory.mktemp("settings")
+    with open_library(place):
+        yield place
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key.startswith("query.")])
+def test_a_query_setting_that_is_taken_gives_an_answer_or_a_sentence(key: Key, place: Path) -> None:
+    known = settings()[key]
+    bounds = [str(each) for each in (known.least, known.most) if each is not None]
+    for value in ("0", "-0.0", "1e-320", "9223372036854775808", "true", "[]", *bounds):
+        with suppress(ConfigError):
+            config = load_config(user_file=place / "none", overrides=[f"{key}={value}"])
+            opened = Library.open([place / "notes"], index=place / "index", config=config, embedder=FakeEmbedder())
+            with opened as library, suppress(ThumbindexError):
+                assert 0 <= library.query("apples and [[b]]").confidence <= 1, (key, value)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "[]", "x"])
+def test_the_command_ends_with_2_and_a_sentence(value: str, place: Path) -> None:
+    command = ["query", "apples", "--folder", str(place / "notes"), "--index", str(place / "index"), "--set", f"query.recency.bias={value}"]
+    done = CliRunner().invoke(app, command)
+    assert (done.exit_code, done.stdout, "query.recency.bias" in done.stderr) == (2, "", True), done.stderr
+
+
+ARGUMENTS = (float("nan"), float("inf"), -1, 0, 10**30, 1e308, True, None, "", "x" * 5000, "\0", "\ud800", [], [[]], {}, ["x"] * 101, {"a": {}})
+
+
+@pytest.mark.parametrize(
+    "name", ["limit", "max_tokens", "folder", "path", "tag", "since", "explain", "why", "wait_fresh", "also", "passage", "query"]
+)
+def test_an_argument_of_the_protocol_is_taken_or_named(name: str) -> None:
+    for value in ARGUMENTS:
+        said = ""
+        try:
+            json.dumps(check_arguments("query", {"query": "apples", name: value}), allow_nan=False)
+        except UsageError as error:
+            said = str(error)
+        assert not said or (name in said and len(said) < LONGEST), (value, said)
