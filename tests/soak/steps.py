@@ -313,6 +313,8 @@ class VaultMachine(RuleBasedStateMachine):
             with open_library(self.root, self.made / "fresh", self.overrides) as fresh:
                 fresh.index()
                 wanted = dump(fresh)
+            held, visible = [path for path, *_ in wanted["documents"]], sorted(self.expected.visible())
+            assert held == visible, f"the index holds {held}, to be found: {visible}"  # what is private is not only kept back
             seconds = SETTLED_SECONDS if any(server.is_alive for server in self.servers) else 0.0
             if not until(lambda: dump(self.reader) == wanted, seconds):
                 raise AssertionError("; ".join(differences(dump(self.reader), wanted)))
