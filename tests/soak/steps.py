@@ -4,7 +4,8 @@
 lines at once, and kills. `--seed` and `--steps` choose others. Steps that fail are shrunk by hypothesis to the fewest that still fail, and
 written to `build/steps-failed.py`: a plain script, which `python build/steps-failed.py` runs again without hypothesis. The same lines
 stand in what hypothesis prints (`state = VaultMachine()`, `state.write(path='one.md', …)` …, `state.teardown()`), in CI too: put
-`from steps import VaultMachine` above them, and run them with `PYTHONPATH=tests/soak`.
+`from steps import VaultMachine` above them, and run them with `PYTHONPATH=tests/soak`. What depends on the moment cannot be shrunk:
+the steps of the first failure stand, as they came, in `build/steps-first-failed.py`.
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ WORK = 4
 SETTLED_SECONDS = 90.0
 """So long servers may take until all is indexed: a second on a quiet machine."""
 
+FEWEST, FIRST = Path("build/steps-failed.py"), Path("build/steps-first-failed.py")
+"""The scripts of a failure: shrunk, and as it came."""
+
 ANCHOR = "anchor.md"
 """Is never touched: a folder that becomes empty is taken for a drive that is not there."""
 
@@ -86,8 +90,13 @@ def step(**drawn: Any) -> Callable[[Callable[..., None]], Any]:
         def act_and_look(self: VaultMachine, **given: Any) -> None:
             VaultMachine.taken[act.__name__] += 1
             self.since += 1
-            act(self, **given)
-            self.look()
+            self.journal.append(f"state.{act.__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})")
+            try:
+                act(self, **given)
+                self.look()
+            except BaseException as error:
+                self.keep(error)
+                raise
 
         return rule(**drawn)(act_and_look)
 
@@ -112,6 +121,8 @@ class VaultMachine(RuleBasedStateMachine):
     """What can be done to a folder and to those who index it."""
 
     taken: ClassVar = Counter[str]()
+    failed: ClassVar = ""
+    """What the first failure said."""
     actors: ClassVar[Actors | None] = None
     """One for all machines: importing everything takes a second."""
 
@@ -122,6 +133,7 @@ class VaultMachine(RuleBasedStateMachine):
         self.root, self.index, self.count = self.made / "vault", self.made / "index", 0
         self.expected, self.overrides = Expected(), tuple[str, ...]()
         self.servers, self.commands = list[Actor](), list[Actor]()
+        self.journal = ["state = VaultMachine()"]
         self.checked = self.since = 0  # words that were looked for when all was settled, and steps since then
         if VaultMachine.actors is None:
             VaultMachine.actors = Actors(Path(tempfile.mkdtemp(prefix="thumbindex-said-")))
@@ -345,6 +357,12 @@ class VaultMachine(RuleBasedStateMachine):
         assert VaultMachine.actors
         return VaultMachine.actors.start(kind, self.root, self.index, self.overrides, dies_at)
 
+    def keep(self, error: BaseException) -> None:
+        """Write down the steps that came to the first failure, as a script: one that a moment decides hypothesis cannot shrink."""
+        if isinstance(error, Exception) and not VaultMachine.failed:
+            VaultMachine.failed = f"{error}"
+            write_script(FIRST, self.journal)
+
     def join(self) -> None:
         """Wait for the command lines that are under way."""
         while self.commands:
@@ -388,11 +406,16 @@ def end_actors() -> None:
         VaultMachine.actors = None
 
 
-def script_of(error: BaseException) -> str:
-    """Return the plain script of the steps that failed, as hypothesis has told them."""
-    lines = [line for note in getattr(error, "__notes__", []) for line in note.splitlines() if line.strip().startswith("state")]
+def write_script(path: Path, lines: Iterable[str]) -> None:
+    """Write steps down as a plain script."""
     head = f"import sys\n\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom steps import VaultMachine\n\n"
-    return head + "\n".join(map(str.strip, lines)) + "\n"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def steps_in(error: BaseException) -> list[str]:
+    """Return the steps that failed, as hypothesis tells them."""
+    return [line.strip() for note in getattr(error, "__notes__", []) for line in note.splitlines() if line.strip().startswith("state")]
 
 
 def main(steps: int, seeded: int) -> int:
@@ -403,10 +426,12 @@ def main(steps: int, seeded: int) -> int:
             take_steps(steps - taken, seeded + number)
             number += 1
     except Exception as error:
-        script = Path("build/steps-failed.py")
-        script.parent.mkdir(exist_ok=True)
-        script.write_text(script_of(error), encoding="utf-8")
-        print(f"{script_of(error)}\n{error}\nFAILED: {VaultMachine.taken.total():,} steps, seed {seeded}; the fewest that fail are in {script}")
+        fewest = steps_in(error)
+        write_script(FEWEST, fewest)
+        print("\n".join(fewest), f"{error}\nat first: {VaultMachine.failed}", sep="\n")
+        print(
+            f"FAILED: {VaultMachine.taken.total():,} steps, seed {seeded}; the fewest that fail are in {FEWEST}, those of the first failure in {FIRST}"
+        )
         return 1
     print(f"HELD: {VaultMachine.taken.total():,} steps, seed {seeded}, {time.monotonic() - began:,.0f} s: {dict(VaultMachine.taken.most_common())}")
     return 0

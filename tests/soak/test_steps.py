@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from actors import Actors, open_library
 from expected import Expected, Note
-from steps import PATHS, RULES, VaultMachine, end_actors, script_of, take_steps
+from steps import PATHS, RULES, VaultMachine, end_actors, steps_in, take_steps, write_script
 
 forks = pytest.mark.skipif(sys.platform != "linux", reason="forks a process that has everything imported, and kills the forks")
 
@@ -49,10 +49,12 @@ def test_a_glob_makes_private_whatever_the_case_and_a_mark_does():
     assert list(expected.visible()) == ["A/one.md"]
 
 
-def test_steps_that_failed_are_a_plain_script():
+def test_steps_that_failed_are_a_plain_script(tmp_path: Path):
     error = AssertionError("listed though private")
     error.add_note("Falsifying example:\nstate = VaultMachine()\nstate.write(mark='', path='one.md', shape=0)\nstate.teardown()")
-    compile(script := script_of(error), "steps-failed.py", "exec")
+    write_script(tmp_path / "failed.py", steps_in(error))
+    script = (tmp_path / "failed.py").read_text(encoding="utf-8")
+    compile(script, "failed.py", "exec")
     assert script.splitlines()[-3:] == ["state = VaultMachine()", "state.write(mark='', path='one.md', shape=0)", "state.teardown()"]
 
 
