@@ -429,9 +429,8 @@ def main(steps: int, seeded: int) -> int:
         fewest = steps_in(error)
         write_script(FEWEST, fewest)
         print("\n".join(fewest), f"{error}\nat first: {VaultMachine.failed}", sep="\n")
-        print(
-            f"FAILED: {VaultMachine.taken.total():,} steps, seed {seeded}; the fewest that fail are in {FEWEST}, those of the first failure in {FIRST}"
-        )
+        print(f"The fewest that fail are in {FEWEST}, those of the first failure in {FIRST}.")
+        print(f"FAILED: {VaultMachine.taken.total():,} steps, seed {seeded}")
         return 1
     print(f"HELD: {VaultMachine.taken.total():,} steps, seed {seeded}, {time.monotonic() - began:,.0f} s: {dict(VaultMachine.taken.most_common())}")
     return 0
