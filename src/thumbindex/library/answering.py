@@ -96,7 +96,7 @@ def answer(
 ) -> Answer:
     """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`, how each passage came to its place."""
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
-    opened = {reader: reader.opened() for reader in readers if reader.indexed}
+    opened: Mapping[Reader, OpenedIndex] = {reader: reader.opened() for reader in readers if reader.indexed}
     found, search, documents, opened = _attempt(query, opened, settings, embedder, reranker, explain)
     named = None if explain or _is_about_all(search) else _named_places(search, documents, list(opened))
     if named is None or hidden_now(named, readers):
