@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults power fuzz bombs soak storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults power fuzz bombs soak soak-model storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -95,9 +95,15 @@ fuzz: .venv/installed
 bombs: .venv/installed
 	$(BIN)/python tests/fuzz/bombs.py $(ARGS)
 
-# Ten minutes of edits and questions through two servers.
+# Ten minutes of edits and questions through two servers; then the steps below.
 soak: .venv/installed
 	$(BIN)/python tests/soak/soak.py
+	$(MAKE) --no-print-directory soak-model
+
+# Ten thousand random steps against a model: edits, moves, ignore files, private marks, settings, kills, two servers and command lines at once.
+# `make soak-model ARGS="--seed 2 --steps 500"` takes others; the fewest steps that fail are written to build/steps-failed.py.
+soak-model: .venv/installed
+	$(BIN)/python tests/soak/steps.py $(ARGS)
 
 # A git checkout of ten thousand notes under a running server.
 storm: .venv/installed

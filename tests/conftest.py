@@ -57,6 +57,7 @@ SLOW = (
     "serve/test_processes.py",
     "serve/test_stdio.py",
     "serve/test_tune.py",
+    "soak/test_steps.py",
     "study/test_frozen.py",
     "study/test_rates.py",
     "study/test_tune.py",

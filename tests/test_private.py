@@ -25,6 +25,7 @@ from thumbindex.index.vector_store import packed
 from thumbindex.library import Library
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import find_document, outline_headings, read_excerpt
+from thumbindex.ports import Vector
 from thumbindex.serve.as_json import status_payload
 from thumbindex.serve.replies import MOST_COMPLETIONS, PAGE, complete, list_page
 from thumbindex.settings import CorpusSettings
@@ -432,6 +433,38 @@ def test_a_question_is_read_as_if_a_note_that_has_become_private_were_not_there(
     assert asked() != before
     write(vault / "hidden.md", BY_KEY)
     assert asked() == before
+
+
+class Interrupted(FakeEmbedder):
+    """An embedder at whose first question something else happens: by then the snapshot that is asked is open."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        super().__init__()
+        self._acts = [act]
+
+    def embed_query(self, text: str) -> Vector:
+        """Embed a text that searches, after that."""
+        if self._acts:
+            self._acts.pop()()
+        return super().embed_query(text)
+
+
+def test_a_note_that_came_and_became_private_while_the_question_was_asked_is_in_no_answer(tmp_path: Path) -> None:
+    config, root = load_config(user_file=tmp_path / "none"), tmp_path / "vault"
+    root.mkdir()
+    (root / "open.md").write_text("# Open\n\nApples keep in a cool cellar.\n", encoding="utf-8")
+
+    def come_and_become_private() -> None:
+        (root / "open.md").write_text("# Open\n\nApples keep in a dark cellar.\n", encoding="utf-8")  # so a newer snapshot is asked
+        (root / "hidden.md").write_text(OPEN_TEXT, encoding="utf-8")
+        with Library.open([root], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as other:
+            other.index()
+        (root / "hidden.md").write_text(BY_KEY, encoding="utf-8")
+
+    with Library.open([root], index=tmp_path / "index", config=config, embedder=FakeEmbedder()) as library:
+        library.index()
+    with Library.open([root], index=tmp_path / "index", config=config, embedder=Interrupted(come_and_become_private)) as library:
+        assert [passage.path for passage in library.query("apples cellar").passages] == ["open.md"]
 
 
 def test_a_list_by_pages_a_completion_and_a_near_name_look_at_few_more_notes_than_they_show(tmp_path: Path) -> None:

@@ -83,11 +83,12 @@ ATTEMPTS = 3
 
 
 class _Attempt(NamedTuple):
-    """An answer, the search that it came of, and the documents of the snapshot that was searched."""
+    """An answer, the search that it came of, the documents of the snapshot that was searched, and what was open of each folder."""
 
     found: Answer
     search: Search
     documents: Documents
+    opened: Mapping[Reader, OpenedIndex]
 
 
 def answer(
@@ -95,12 +96,13 @@ def answer(
 ) -> Answer:
     """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`, how each passage came to its place."""
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
-    opened = {reader: reader.opened() for reader in readers if reader.indexed}
-    found, search, documents = _attempt(query, opened, settings, embedder, reranker, explain)
+    opened: Mapping[Reader, OpenedIndex] = {reader: reader.opened() for reader in readers if reader.indexed}
+    found, search, documents, opened = _attempt(query, opened, settings, embedder, reranker, explain)
     named = None if explain or _is_about_all(search) else _named_places(search, documents, list(opened))
     if named is None or hidden_now(named, readers):
         asked = without_hidden(query, opened)
-        found = _attempt(asked, opened, settings, embedder, reranker, explain)[0] if asked.filters.hidden else found
+        # of these very snapshots: newer ones may hold other notes that may not be shown
+        found = _answer(asked, opened, settings, embedder, reranker, explain).found if asked.filters.hidden else found
     return replace(found, passages=with_true_places(found.passages, list(opened))) if any(each.also_in for each in found.passages) else found
 
 
@@ -157,7 +159,7 @@ def _answer(
     state = _total([_state(each, embedder) for each in opened])
     if not opened:
         nothing = Search(query, query.text)
-        return _Attempt(Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state), nothing, {})
+        return _Attempt(Answer(query.text, None, nothing.kind, False, 0.0, "low", (), (), state), nothing, {}, readers)
     tools, seen = tools_over(opened, settings, embedder, reranker), list[tuple[str, Search]]()
     watch = (lambda stage, search: seen.append((stage, search))) if explain else (lambda stage, search: None)
     asked = replace(query, text=as_indexed(query.text, [reader.folder for reader in readers]))
@@ -170,7 +172,7 @@ def _answer(
     unmet = with_shown_names(search.unmet, tools.snapshot.catalog, list(readers))
     terms = () if search.listed is not None else tuple(term for each in search.ways for term in (*each.terms, *each.identifiers))
     found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed, terms=terms)
-    return _Attempt(found, search, documents)
+    return _Attempt(found, search, documents, readers)
 
 
 def marked(found: Answer, readers: Sequence[Reader]) -> Answer:
