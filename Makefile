@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults fuzz soak storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults fuzz soak marathon storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -89,6 +89,10 @@ fuzz: .venv/installed
 # Ten minutes of edits and questions through two servers.
 soak: .venv/installed
 	$(BIN)/python tests/soak/soak.py
+
+# Eight hours' worth of edits and questions in one: does anything still grow? `make marathon ARGS="--minutes 15"` is shorter.
+marathon: .venv/installed
+	$(BIN)/python tests/soak/marathon.py $(ARGS)
 
 # A git checkout of ten thousand notes under a running server.
 storm: .venv/installed
