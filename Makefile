@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults fuzz soak marathon storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults neighbors fuzz soak marathon storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -81,6 +81,10 @@ vendor:
 # Kill the writer, fill the disk and flip bytes, hundreds of times; `make test-slow` does a few of each.
 test-faults: .venv/installed
 	$(BIN)/python -m pytest tests/faults --faults=full
+
+# What else may live on a disk and in a vault, at full size, as a table: clocks, mounts, names, devices, 100,000 files. As root all of it is tried.
+neighbors: .venv/installed
+	$(BIN)/python tests/neighbors/neighbors.py $(ARGS)
 
 # Ten minutes of hostile notes, queries and arguments; `make test` tries a few hundred.
 fuzz: .venv/installed
