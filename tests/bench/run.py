@@ -15,7 +15,7 @@ from pathlib import Path
 # The folder of a program is looked through first for what it imports: that must be the tests, not the benchmarks.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import copies, counts, disk, duplicates, engine, freshness, growth, memory, page, query, start, together, unchanged, vectors, words
+from bench import copies, counts, disk, duplicates, engine, freshness, growth, memory, page, query, start, together, unchanged, vaults, vectors, words
 from bench.results import Row, draw_growth, machine, read_record, table, write_record
 from bench.subject import Subject
 from notes import make_vault
@@ -23,11 +23,11 @@ from thumbindex.ports import Embedder
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.terminal import ProgressDisplay
 
-ORDER = (start, words, vectors, unchanged, query, memory, disk, growth, together, counts, freshness, duplicates, copies, page, engine)
+ORDER = (start, words, vectors, unchanged, query, memory, disk, growth, together, counts, freshness, vaults, duplicates, copies, page, engine)
 MEASURES: dict[str, Callable[[Subject], Iterator[Row]]] = {each.__name__.removeprefix("bench."): each.measure for each in ORDER}
 """What can be measured, in the order in which it is done."""
 
-OWN_NOTES = ("freshness", "duplicates", "copies")
+OWN_NOTES = ("freshness", "vaults", "duplicates", "copies")
 """They make notes of their own, and need no index of the folder."""
 
 ON_REQUEST = (*OWN_NOTES, "engine")

@@ -233,7 +233,7 @@ def hostile_names(place: Place) -> str:
     assert not missing, f"not found: {missing}"
     check_apples(place)
     place.check()
-    return f"{len(names)} names (line feed, escape, leading dash, 255 bytes, right-to-left, shell) indexed and found; 3 that are no UTF-8 reported by name"
+    return f"{len(names)} names (line feed, escape, leading dash, 255 bytes, right-to-left, shell) found; 3 that are no UTF-8 reported by name"
 
 
 # ------------------------------------------------------------------ what is no note
