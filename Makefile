@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults power fuzz bombs soak soak-model storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults neighbors power fuzz bombs soak marathon soak-model storm bench scale lint audit docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -87,6 +87,10 @@ test-faults: .venv/installed
 power: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/faults/test_power.py --faults=full
 
+# What else may live on a disk and in a vault, at full size, as a table: clocks, mounts, names, devices, 100,000 files. As root all of it is tried.
+neighbors: .venv/installed
+	$(BIN)/python tests/neighbors/neighbors.py $(ARGS)
+
 # Ten minutes of hostile notes, queries and arguments; `make test` tries a few hundred.
 fuzz: .venv/installed
 	$(BIN)/python tests/fuzz/run.py 600
@@ -104,6 +108,10 @@ soak: .venv/installed
 # `make soak-model ARGS="--seed 2 --steps 500"` takes others; the fewest steps that fail are written to build/steps-failed.py.
 soak-model: .venv/installed
 	$(BIN)/python tests/soak/steps.py $(ARGS)
+
+# Eight hours' worth of edits and questions in one: does anything still grow? `make marathon ARGS="--minutes 15"` is shorter.
+marathon: .venv/installed
+	$(BIN)/python tests/soak/marathon.py $(ARGS)
 
 # A git checkout of ten thousand notes under a running server.
 storm: .venv/installed

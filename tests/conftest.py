@@ -49,6 +49,7 @@ SLOW = (
     "encode/test_build.py",
     "encode/test_export.py",
     "faults/",
+    "neighbors/",
     "platforms/test_children.py",
     "serve/http/test_clients.py",
     "serve/http/test_serving.py",

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from thumbindex.errors import ThumbindexError
 
@@ -50,9 +50,14 @@ class ServerProcess:
     """`thumbindex serve` with some options over stdio, initialized and ended by the `with`. Any number of threads may ask at once."""
 
     def __init__(
-        self, options: Sequence[str], program: Sequence[str] = SERVE, environment: Mapping[str, str] | None = None, folder: Path | None = None
+        self,
+        options: Sequence[str],
+        program: Sequence[str] = SERVE,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        said: BinaryIO | None = None,  # takes what it writes to standard error
     ) -> None:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said or subprocess.DEVNULL}
         self.process = subprocess.Popen([*program, *options], env=environment, cwd=folder, **pipes)
         self._numbers = count(1)
         self._waiting: dict[int, Future[dict[str, Any]]] = {}  # by the number of the request

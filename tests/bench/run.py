@@ -30,6 +30,7 @@ from bench import (
     start,
     together,
     unchanged,
+    vaults,
     vectors,
     words,
 )
@@ -40,11 +41,11 @@ from thumbindex.ports import Embedder
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.terminal import ProgressDisplay
 
-ORDER = (start, words, vectors, unchanged, query, answers, memory, disk, growth, together, counts, freshness, duplicates, copies, page, engine)
+ORDER = (start, words, vectors, unchanged, query, answers, memory, disk, growth, together, counts, freshness, vaults, duplicates, copies, page, engine)
 MEASURES: dict[str, Callable[[Subject], Iterator[Row]]] = {each.__name__.removeprefix("bench."): each.measure for each in ORDER}
 """What can be measured, in the order in which it is done."""
 
-OWN_NOTES = ("freshness", "duplicates", "copies")
+OWN_NOTES = ("freshness", "vaults", "duplicates", "copies")
 """They make notes of their own, and need no index of the folder."""
 
 ON_REQUEST = (*OWN_NOTES, "engine")

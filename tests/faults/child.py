@@ -8,6 +8,7 @@ to the file `marks` whenever one has returned: who records its system calls sees
 from __future__ import annotations
 
 import codecs
+import ctypes
 import json
 import os
 import resource
@@ -92,7 +93,8 @@ def work(job: dict[str, Any]) -> dict[str, Any]:
             index_folders(library.opened, Run(first_bytes=FIRST_BYTES), lambda _: embedder)
             return {"outcome": "done", "embedded": embedder.embedded}
         report = library.index(verify=bool(job.get("verify")))
-    return {"outcome": "done", "embedded": embedder.embedded, "mended": report.mended}
+    skipped = [(problem.path, problem.reason) for problem in report.skipped]
+    return {"outcome": "done", "embedded": embedder.embedded, "mended": report.mended, "removed": report.removed, "skipped": skipped}
 
 
 def run(job: dict[str, Any]) -> None:
@@ -104,12 +106,17 @@ def run(job: dict[str, Any]) -> None:
             codecs.lookup(name)  # the other user may not be able to read where Python is
         os.setgid(job["user"])
         os.setuid(job["user"])
+    disk = ctypes.CDLL(None) if job.get("full") else None
+    if disk:
+        disk.fill_disk(job["index"].encode(), *job["full"])
     try:
         told = work(job)
     except ThumbindexError as error:
         told = {"outcome": "refused", "error": type(error).__name__, "message": str(error)}
     except BaseException:
         told = {"outcome": "broken", "message": traceback.format_exc()}
+    if disk:
+        told["asked"] = disk.empty_disk()
     said.write(json.dumps(told))
     said.close()
 

@@ -209,10 +209,11 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> Built:
 class Child:
     """Does jobs in processes of their own."""
 
-    def __init__(self, scratch: Path, before: Sequence[str] = ()) -> None:
+    def __init__(self, scratch: Path, before: Sequence[str] = (), preload: Path | None = None) -> None:
         command = [*before, sys.executable, str(Path(__file__).with_name("child.py"))]
         self._said = scratch / "said.json"
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment = {**os.environ, **({"LD_PRELOAD": str(preload)} if preload else {})}
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         assert self._line() == "ready"
 
     def do(self, kill_after: float | None = None, **job: Any) -> dict[str, Any]:
@@ -249,6 +250,19 @@ class Child:
 @pytest.fixture(scope="session")
 def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
     child = Child(tmp_path_factory.mktemp("child"))
+    yield child
+    child.close()
+
+
+@pytest.fixture(scope="session")
+def child_on_a_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    """Return a child whose disk can be told when to be full."""
+    folder = tmp_path_factory.mktemp("disk")
+    compiler = shutil.which("cc")
+    if sys.platform != "linux" or not compiler:
+        pytest.skip("what stands before the C library is for Linux, and is compiled here")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "full_disk.so", Path(__file__).with_name("full_disk.c")], check=True)
+    child = Child(folder, folder / "full_disk.so")
     yield child
     child.close()
 

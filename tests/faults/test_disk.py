@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -74,6 +75,38 @@ def test_a_full_disk_costs_a_sentence_and_nothing_that_was_indexed(update, full,
             faults.answers(library)
         set_size(small_disk, 64 * 1024)
         check_finishes(faults, root, small_disk / "index", built)
+
+
+FAILING = {"full from then on": (1, errno.ENOSPC), "full once": (0, errno.ENOSPC), "fails once": (0, errno.EIO)}
+
+
+@pytest.mark.parametrize(("lasting", "error"), FAILING.values(), ids=FAILING)
+@pytest.mark.parametrize("update", [False, True], ids=["building", "updating"])
+def test_a_disk_that_is_full_at_any_one_write_costs_a_sentence(update, lasting, error, full, count, child_on_a_disk, faults, scratch):
+    root, index, before = scratch / "vault", scratch / "index", scratch / "before"
+    faults.write_notes(root, dict(list(faults.old_notes().items())[:6]))
+    before.mkdir()
+    if update:
+        child_on_a_disk.do(root=root, index=before, steps=True)
+        faults.write_notes(root, dict(list(faults.new_notes().items())[2:8]))
+    with faults.open_library(root, scratch / "fresh", FakeEmbedder()) as library:
+        library.index()
+        right = faults.dump(library)
+
+    def run(at: int) -> dict:
+        shutil.rmtree(index, ignore_errors=True)
+        shutil.copytree(before, index)
+        return child_on_a_disk.do(root=root, index=index, steps=True, full=[at, lasting, error])
+
+    writes = run(0)["asked"]  # 700 at the time of writing: files made, written, cut, renamed and synced
+    assert writes > 100
+    for at in range(1, writes + 1, 1 if full else writes // 5):
+        how = f"{errno.errorcode[error]} {'from then on' if lasting else 'once'}"
+        check_refused(run(at), count, f"a write of {'updating' if update else 'building'}, {how}")
+        with faults.open_library(root, index) as library:
+            faults.answers(library)
+        with faults.open_library(root, index, FakeEmbedder()) as library:
+            assert (library.index().mended, faults.dump(library)) == ((), right), f"write {at}"
 
 
 def test_a_disk_that_became_read_only_answers_and_says_that_it_cannot_be_written(faults, old, small_disk, scratch):

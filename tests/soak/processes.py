@@ -22,6 +22,7 @@ class Taken:
     resident: int  # bytes
     threads: int
     handles: int
+    anonymous: int = 0  # bytes of `resident` that are in no file: pages of an index that is mapped come and go as the system likes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ def take(pid: int) -> Taken | None:
     """Return what a process takes; None where there is none any more."""
     try:
         facts = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-        return Taken(pid, int(facts["VmRSS"].split()[0]) * 1024, int(facts["Threads"]), sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()))
+        resident, anonymous = (int(facts[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon"))
+        return Taken(pid, resident, int(facts["Threads"]), sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()), anonymous)
     except (OSError, KeyError):  # one that has just ended has no memory
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -16,8 +17,10 @@ from ending import differences, judge_differences, judge_size
 from heard import judge_queue
 from judge import LEVEL, Verdict, conclude, judge_level, judge_pace, judge_wrong, quantile, slope
 from load import NOTHING_DUE, Clock, Crew, Pace, paced
+from marathon import LevelVault, weigh
 from processes import Sample, Taken, judge_processes, judge_same_processes, take
 from storm import Phase, find_fault, judge_arrival, judge_memory, judge_phases
+from trend import judge_trend
 
 from soak import Scores, judge_answers
 from thumbindex.errors import ThumbindexError
@@ -155,6 +158,68 @@ def test_a_process_is_measured_while_it_lives():
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     assert take(process.pid) is None
+
+
+# ------------------------------------------------------------------ trends
+
+
+SECONDS = [5.0 * n for n in range(180)]
+
+
+def noisy(slope: float, seed: int = 1, noise: float = 5 * MB) -> list[float]:
+    """Return 500 MB and more, a slope a second and noise in which neighbors are alike, as of logs that fill."""
+    chance, left, values = random.Random(seed), 0.0, []
+    for second in SECONDS:
+        left = 0.8 * left + chance.gauss(0, noise)
+        values.append(500 * MB + slope * second + left)
+    return values
+
+
+def saw(slope: float) -> list[float]:
+    return [500 * MB + 4 * MB * (n % 9) + slope * second for n, second in enumerate(SECONDS)]
+
+
+def test_a_slope_that_noise_explains_holds_in_nearly_all_runs():
+    assert sum(judge_trend("child", "resident", SECONDS, noisy(0.0, seed)).held is False for seed in range(40)) <= 4
+
+
+@pytest.mark.parametrize("values", [noisy(0.5 * MB), saw(0.5 * MB), [7.0 + n // 10 for n in range(180)]], ids=["noise", "saw", "steps"])
+def test_what_grows_fails_however_it_jumps_about(values):
+    assert judge_trend("child", "resident", SECONDS, values).held is False
+
+
+@pytest.mark.parametrize("values", [saw(0.0), [7.0] * 180, noisy(-0.1 * MB), [7.0] * 178 + [900.0] * 2], ids=["saw", "constant", "falls", "outlier"])
+def test_what_stays_or_falls_holds(values):
+    assert judge_trend("child", "resident", SECONDS, values).held is True
+
+
+def test_growth_in_the_first_half_is_warming_up():
+    assert judge_trend("child", "resident", SECONDS, [MB * min(n, 90) for n in range(180)]).held is True
+
+
+def test_noise_that_could_hide_a_growth_and_a_run_too_short_say_nothing():
+    assert judge_trend("child", "resident", SECONDS, noisy(0.0, 2, 100 * MB)).held is None
+    assert judge_trend("child", "resident", SECONDS[:40], [7.0] * 40).held is None
+
+
+def test_the_parts_of_an_index_are_weighed_apart(tmp_path):
+    sizes = {
+        "notes-1/1/index.sqlite3": 5,
+        "notes-1/1/index.sqlite3-wal": 4,
+        "notes-1/1/keyword/a.seg": 3,
+        "vectors/m.sqlite3": 2,
+        "notes-1/growth.jsonl": 1,
+    }
+    for name, size in sizes.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x" * size)
+    assert weigh(tmp_path) == {"documents": 5, "documents, log": 4, "words": 3, "vectors": 2, "the rest": 1}
+
+
+def test_a_vault_of_a_marathon_stays_as_large_as_it_is(tmp_path):
+    vault = LevelVault(tmp_path, 15, 1)
+    counts = [vault.edit() or len(vault.notes) for _ in range(300)]
+    assert (min(counts) >= 5, max(counts) <= 25, vault.edits) == (True, True, 300)
 
 
 # ------------------------------------------------------------------ answers

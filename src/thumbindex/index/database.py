@@ -253,7 +253,7 @@ def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Pa
     if isinstance(error, sqlite3.ProgrammingError):
         return StorageError(f"{path} was closed while it was read ({text}): ask again.")
     if name.startswith("SQLITE_CANTOPEN"):
-        return StorageError(f"There is no index at {path}, or it may not be opened: run `thumbindex index`, or check the permissions.")
+        return StorageError(f"There is no index at {path}, or it may not be opened: run `thumbindex index`, or check permissions and free space.")
     if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if name == "SQLITE_FULL":

@@ -46,6 +46,9 @@ MERGE_SECONDS = 5.0
 _WORDS_SECONDS = 4.0
 """For so long words are taken in before newer ones come first: where each save cut short the run before it, older texts would never come."""
 
+_VECTORS_SECONDS = 2.0
+"""For so long vectors of one folder are made before another one, cut short before, goes on: beginning anew costs a look at all that is missing."""
+
 READ_SECONDS = 0.2
 """Between a text's words and its vectors: whoever asks opens the words meanwhile, and vectors would take the processor from them."""
 
@@ -120,6 +123,7 @@ class WatchedFolder:
         self.folder, self.watch = folder, watch
         self.elect_at = self.look_at = self.reconcile_at = 0.0
         self.vectors_at = self.scrub_at = self.merge_at = _NEVER
+        self.words_left = self.vectors_left = False  # the last run was cut short, and goes on in its turn
         self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[str, str] = {}  # by what they are about
         self.large: Future[IndexReport] | None = None  # a run over large files
@@ -184,6 +188,7 @@ class IndexingLoop:
     """Keeps the indexes of folders up to the disk until it is stopped.
 
     Words come at once, those of large files on a thread of their own, vectors when no words are due; with `words_only` others make these.
+    A folder with much to do is left after its present batch when another one has just become due, and those that were left take turns.
     """
 
     def __init__(self, library: Library, say: Callable[[str], object], make_watch: Callable[..., Watch] = Watch, *, words_only: bool = False) -> None:
@@ -280,7 +285,8 @@ class IndexingLoop:
             # from now on: what is due already would cut this very run short
             each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds
         each.watch.quiet.clear()
-        turn = Turn(partial(self._are_words_due, not_before=time.monotonic() + _WORDS_SECONDS))
+        turn = Turn(partial(self._are_words_due, each, time.monotonic() + _WORDS_SECONDS))
+        each.words_left = False
         try:
             report = self._index(each, "small", turn)
         except (ThumbindexError, OSError) as error:
@@ -290,7 +296,8 @@ class IndexingLoop:
             self._note(each, "empty", "")
             self._tell_mended(each, report.mended)
             each.look_at = time.monotonic() + self._settings.poll_seconds if each.watch.failure else each.look_at
-            if report.left and turn.was_cut_short:
+            each.words_left = bool(report.left) and turn.was_cut_short
+            if each.words_left:
                 each.reconcile_at = time.monotonic()
             elif report.left:
                 self._take_large(each)
@@ -300,8 +307,9 @@ class IndexingLoop:
                 each.vectors_at = min(each.vectors_at, time.monotonic() + READ_SECONDS)
 
     def _keep_vectors(self, each: WatchedFolder) -> None:
-        """Embed until all is done, or words are due somewhere."""
-        turn = Turn(self._are_words_due, Share(self._settings.share))
+        """Embed until all is done, or words are due somewhere, or vectors of another folder."""
+        turn = Turn(partial(self._is_another_due, each, time.monotonic() + _VECTORS_SECONDS), Share(self._settings.share))
+        each.vectors_left = False
         try:
             mended = self._library.embed([each.folder.name], interrupted=turn, progress=self._progress, dates_only=self._words_only)
         except ModelError as error:
@@ -313,6 +321,7 @@ class IndexingLoop:
         else:
             self._note(each, "vectors", "")
             self._tell_mended(each, mended)
+            each.vectors_left = turn.was_cut_short
             each.vectors_at = time.monotonic() if turn.was_cut_short else _NEVER
             if not turn.was_cut_short:
                 self._merge(each, "moment")
@@ -390,12 +399,24 @@ class IndexingLoop:
         elif each.folder.root.is_dir():
             self._note(each, "empty", str(error))
 
-    def _are_words_due(self, not_before: float = 0.0) -> bool:
-        """Tell whether to leave vectors, or older words, for later; asked between two batches, so that nothing quick waits for all of them."""
+    def _are_words_due(self, of: WatchedFolder | None = None, not_before: float = 0.0) -> bool:
+        """Tell whether to leave vectors, or older words, for later; asked between two batches, so that nothing quick waits for all of them.
+
+        While words of a folder are taken in, newer ones of its own, and of others that were cut short as well, are not due before a time.
+        """
         self._attend()
         now = time.monotonic()
-        due = now >= not_before and any(each.elected and each.words_at() <= now for each in self._folders)
-        return self._stopped or self._repair_asked or due
+        due = (each for each in self._folders if each.elected and each.words_at() <= now)
+        is_due = any(now >= not_before or (each is not of and not each.words_left) for each in due)
+        return self._stopped or self._repair_asked or is_due
+
+    def _is_another_due(self, of: WatchedFolder, not_before: float) -> bool:
+        """Tell whether to leave vectors of a folder for words, or for vectors of another one, which was cut short itself only from a time on."""
+        if self._are_words_due():
+            return True
+        now = time.monotonic()
+        others = (each for each in self._folders if each is not of and each.elected and each.watch.is_there and each.vectors_at <= now)
+        return any(now >= not_before or not each.vectors_left for each in others)
 
     def _note(self, each: WatchedFolder, about: str, sentence: str) -> None:
         before = each.notes.get(about, "")

@@ -1,0 +1,131 @@
+"""Several folders under one loop: one that has much to do, and changes all the time, keeps no other one waiting for more than a batch."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thumbindex.config import load_config
+from thumbindex.library import Library
+from thumbindex.model import IndexReport
+from thumbindex.serve.child import IndexingLoop
+from thumbindex.serve.watch import Quiet
+
+NOTHING = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0)
+
+
+class Watched:
+    """A watch on a folder that is there; whoever saves a note says so by `quiet`."""
+
+    def __init__(self, *_: object) -> None:
+        self.quiet, self.is_there, self.failure = Quiet(0.0, 0.0), True, ""
+
+    def look(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Work:
+    """A library whose batches are counted and not done. What happens after a batch of the huge folder may save a note elsewhere."""
+
+    def __init__(self, library: Library, batches: dict[str, int]) -> None:
+        self.opened, self.config = library.opened, library.config
+        self.words, self.vectors = dict(batches), dict(batches)
+        self.done, self.after = list[tuple[str, str]](), deque[Callable[[], object]]()
+
+    def index(self, *, folder: list[str], interrupted: Callable[[], bool], **_: object) -> IndexReport:
+        left = self._do("words", self.words, folder[0], interrupted)
+        return IndexReport(1, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0, left)
+
+    def embed(self, folder: list[str], *, interrupted: Callable[[], bool], **_: object) -> tuple[str, ...]:
+        self._do("vectors", self.vectors, folder[0], interrupted)
+        return ()
+
+    def _do(self, what: str, batches: dict[str, int], name: str, interrupted: Callable[[], bool]) -> int:
+        seen = batches[name]  # what is saved from now on is for the next run
+        while seen:
+            seen, batches[name] = seen - 1, batches[name] - 1
+            self.done.append((what, name))
+            if name == "huge" and self.after:
+                self.after.popleft()()
+            if seen and interrupted():
+                break
+        return seen
+
+    def merge(self, *_: object, **__: object) -> None:
+        pass
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Callable[..., tuple[IndexingLoop, Work]]]:
+    """Return what makes a loop over a huge and a small folder with so many batches to do."""
+    with ExitStack() as opened:
+
+        def make(**batches: int) -> tuple[IndexingLoop, Work]:
+            for name in batches:
+                (tmp_path / name).mkdir()
+            config = load_config(user_file=tmp_path / "none", overrides=("serve.watch.reconcile_seconds=3600", "serve.watch.share=1"))
+            library = opened.enter_context(Library.open([tmp_path / name for name in batches], index=tmp_path / "index", config=config))
+            work = Work(library, batches)
+            loop: Any = IndexingLoop(work, lambda line: None, Watched)  # type: ignore[arg-type]
+            return loop, work
+
+        yield make
+
+
+def run(loop: IndexingLoop, work: Work) -> list[tuple[str, str]]:
+    """Step until nothing is left; return what was done, in order."""
+    for _ in range(10_000):
+        loop.step()
+        if not any(work.words.values()) and not any(work.vectors.values()):
+            return work.done
+    raise AssertionError(f"never at rest: {work.words} {work.vectors}")
+
+
+def save(loop: IndexingLoop, work: Work, name: str) -> None:
+    """Save a note of one batch in a folder."""
+    work.words[name] += 1
+    work.vectors[name] += 1
+    next(each for each in loop._folders if each.folder.name == name).watch.quiet.note(time.monotonic())
+
+
+def test_a_note_that_is_saved_elsewhere_waits_for_one_batch_of_words(two):
+    loop, work = two(huge=50, small=0)
+    work.after.extend([lambda: None] * 9 + [lambda: save(loop, work, "small")])
+    done = run(loop, work)
+    assert done.index(("words", "small")) == 10
+
+
+def test_its_vectors_wait_for_no_folder_with_much_to_do(two):
+    loop, work = two(huge=3, small=1)
+    run(loop, work)
+    work.done.clear()
+    save(loop, work, "huge")
+    work.vectors["huge"] = 10**5
+    work.after.extend([lambda: None] * 9 + [lambda: save(loop, work, "small")])
+    while ("vectors", "small") not in work.done and work.vectors["huge"]:
+        loop.step()
+    assert work.vectors["huge"] > 0
+
+
+def test_a_folder_that_others_cut_short_again_and_again_goes_on_all_the_same(two):
+    loop, work = two(huge=50, small=0)
+    work.after.extend([lambda: save(loop, work, "small")] * 60)
+    done = [name for what, name in run(loop, work) if what == "words"]
+    assert " ".join(done).startswith("huge small " * 40)
+
+
+def test_folders_that_are_new_at_once_get_a_batch_each_first_and_then_longer_turns(two):
+    loop, work = two(huge=50, other=50, third=50)
+    words = [name for what, name in run(loop, work) if what == "words"]
+    changes = sum(before != after for before, after in pairwise(words))
+    assert (len(set(words[:3])), changes <= 6) == (3, True)
