@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults fuzz soak storm bench scale lint audit lock sbom mutants docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults fuzz soak storm mutants bench scale lint audit lock sbom docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -93,6 +93,12 @@ soak: .venv/installed
 # A git checkout of ten thousand notes under a running server.
 storm: .venv/installed
 	$(BIN)/python tests/soak/storm.py
+
+# Half an hour of small faults in our own code, each tried on the tests that go through it: how many are noticed, and those that are not.
+# `make mutants ARGS="--seed 7 --part query"` takes another sample.
+mutants: .venv/installed
+	$(UV) --quiet --python $(BIN)/python --editable '.[mutants]' || $(BIN)/$(PIP) --quiet --editable '.[mutants]'
+	$(BIN)/python tests/mutants/run.py $(ARGS)
 
 # What everything costs, beside its references: of made up notes, or of `make bench FOLDER=DIR`; ten minutes on two cores. With a chromium here
 # (or CHROMIUM=PROGRAM) the page is measured in it, too; without one a sentence says that it is not.
