@@ -27,7 +27,7 @@ PARTS: Mapping[str, str] = {
 }
 """By part, the modules that are changed."""
 
-TESTS = ("tests/query", "tests/index", "tests/contract/test_indexes.py", "tests/serve/http", "tests/test_private.py")
+TESTS = ("tests/query", "tests/index", "tests/contract/test_indexes.py", "tests/serve/http", "tests/corpus/test_private.py")
 """What is asked whether it notices: mutmut runs for a fault the tests that went through its function, no other."""
 
 LEFT_OUT = "not postgres and not identity_is_the_bytes"
