@@ -32,3 +32,26 @@ def test_a_tag_that_the_settings_name_hides_as_the_one_that_is_always_there(writ
     assert says("Plums #diary here.\n", settings)
     assert says("Plums #diary/2026 here.\n", settings)
     assert not says("Plums #diaryfarm here.\n", settings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---private: very secret---\n\nPlums.\n",
+        "Plums `code`#private here.\n",
+    ],
+)
+def test_a_key_behind_the_fence_and_a_tag_behind_code_make_a_note_private(text: str) -> None:
+    assert says(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Plums.\n\nprivate: true is what to write.\n",
+        "---\ntitle: Two kinds are private: the small ones and the large ones\nx: [\n---\n",
+        "---\ntags: [work]\nI - private\nx: [\n---\n",
+    ],
+)
+def test_a_later_paragraph_prose_in_a_broken_head_and_a_line_below_tags_do_not(text: str) -> None:
+    assert not says(text)
