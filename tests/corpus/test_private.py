@@ -39,9 +39,10 @@ def test_a_tag_that_the_settings_name_hides_as_the_one_that_is_always_there(writ
     [
         "---private: very secret---\n\nPlums.\n",
         "Plums `code`#private here.\n",
+        '---\n"🔒private": true\n---\n\nPlums.\n',
     ],
 )
-def test_a_key_behind_the_fence_and_a_tag_behind_code_make_a_note_private(text: str) -> None:
+def test_a_key_behind_the_fence_or_a_sign_and_a_tag_behind_code_make_a_note_private(text: str) -> None:
     assert says(text)
 
 
@@ -51,7 +52,8 @@ def test_a_key_behind_the_fence_and_a_tag_behind_code_make_a_note_private(text: 
         "Plums.\n\nprivate: true is what to write.\n",
         "---\ntitle: Two kinds are private: the small ones and the large ones\nx: [\n---\n",
         "---\ntags: [work]\nI - private\nx: [\n---\n",
+        "---\ntitle: x\n---\n---\nSome prose.\n\nprivate: the words of it\n---\n",
     ],
 )
-def test_a_later_paragraph_prose_in_a_broken_head_and_a_line_below_tags_do_not(text: str) -> None:
+def test_a_later_paragraph_prose_in_a_broken_head_below_tags_or_below_a_rule_do_not(text: str) -> None:
     assert not says(text)
