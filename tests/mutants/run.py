@@ -39,13 +39,15 @@ source_paths = ["src"]
 only_mutate = {json.dumps(list(PARTS.values()))}
 do_not_mutate = ["src/thumbindex/index/postgres/*"]
 also_copy = ["docs", "config.toml", "README.md", "constraints.txt", "LICENSE"]
+do_not_mutate_patterns = ['async def __call__\\(self, scope']
 process_isolation = "forkserver"
 pytest_add_cli_args = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "{LEFT_OUT}"]
 pytest_add_cli_args_test_selection = {json.dumps(TESTS)}
 timeout_multiplier = 30.0
 timeout_constant = 20.0
 """
-"""Workers are forked from a process that has run no test: threads of FAISS and onnxruntime do not outlive a fork."""
+"""uvicorn tries whether an application is a factory by calling it without arguments, and what mutmut puts around it takes none, too.
+Workers are forked from a process that has run no test: threads of FAISS and onnxruntime do not outlive a fork."""
 
 NOTICED = {1, 3, 24, 36, -24, 152, 255}
 """Exit codes of mutmut for a fault that a test noticed, or that never came to an end."""
