@@ -37,7 +37,7 @@ def test_a_tag_that_the_settings_name_hides_as_the_one_that_is_always_there(writ
 @pytest.mark.parametrize(
     "text",
     [
-        "---private: very secret---\n\nPlums.\n",
+        "---private: very secret---\n\nPlums.",
         "Plums `code`#private here.\n",
         '---\n"🔒private": true\n---\n\nPlums.\n',
     ],
