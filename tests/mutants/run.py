@@ -97,7 +97,8 @@ def mutmut(place: Path, workers: int, *names: str) -> None:
     """Try faults by their names; what mutmut says goes to a file."""
     with (place / "mutmut.log").open("a", encoding="utf-8") as log:
         command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers), *names]
-        # CI: hypothesis then takes the same examples each time, and no deadline, which twice the work could miss. A test's children have the fault, too.
+        # CI: hypothesis then takes the same examples each time, and no deadline, which twice the work could miss.
+        # A test's children have the fault, too.
         environment = {**os.environ, "CI": "1", "PYTHONPATH": str(place.resolve() / "mutants" / "src")}
         done = subprocess.run(command, cwd=place, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
