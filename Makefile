@@ -124,6 +124,7 @@ audit: .venv/installed
 
 # Write requirements.txt anew: the base install on all systems and Pythons, at the versions of constraints.txt, by hashes. Needs the network.
 lock: .venv/base
+	mkdir -p build
 	{ echo '# The base install by hashes, made by `make lock`: `pip install --require-hashes --no-deps -r requirements.txt`.'; \
 		$(BIN)/uv pip compile pyproject.toml --constraint constraints.txt --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet; \
 	} > build/requirements.txt && mv build/requirements.txt requirements.txt
