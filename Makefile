@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults neighbors power fuzz bombs soak marathon soak-model storm bench scale lint audit docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults neighbors power fuzz bombs soak marathon soak-model storm mutants bench scale lint audit lock sbom docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -117,6 +117,12 @@ marathon: .venv/installed
 storm: .venv/installed
 	$(BIN)/python tests/soak/storm.py
 
+# Half an hour of small faults in our own code, each tried on the tests that go through it: how many are noticed, and those that are not.
+# `make mutants ARGS="--seed 7 --part query"` takes another sample.
+mutants: .venv/installed
+	$(UV) --quiet --python $(BIN)/python --editable '.[mutants]' || $(BIN)/$(PIP) --quiet --editable '.[mutants]'
+	$(BIN)/python tests/mutants/run.py $(ARGS)
+
 # What everything costs, beside its references: of made up notes, or of `make bench FOLDER=DIR`; ten minutes on two cores. With a chromium here
 # (or CHROMIUM=PROGRAM) the page is measured in it, too; without one a sentence says that it is not.
 # EVAL=DIR names a folder with labeled queries: those that are named like FOLDER are asked, else questions drawn from the notes.
@@ -135,14 +141,27 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Known holes in what is installed, and its licenses; needs the network. A build of one's own (torch's `+cpu`) is looked up by the version that it is
-# a build of, and what still cannot be looked up is a failure: else nobody would see that it was passed over.
+# Licenses of what is installed, and its known vulnerabilities, which needs the network: what could not be looked up is said, and is no pass.
 audit: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[audit]'
-	$(BIN)/pip-licenses --order=license --format=markdown
+	$(BIN)/python scripts/audit.py
+
+# Write requirements.txt anew: the base install on all systems and Pythons, at the versions of constraints.txt, by hashes. Needs the network.
+lock: .venv/base
 	mkdir -p build
-	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+[^ ]*//' > build/installed.txt
-	$(BIN)/pip-audit --progress-spinner=off --strict --no-deps --disable-pip --requirement build/installed.txt
+	{ echo '# The base install by hashes, made by `make lock`: `pip install --require-hashes --no-deps -r requirements.txt`.'; \
+		$(BIN)/uv pip compile pyproject.toml --constraint constraints.txt --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet; \
+	} > build/requirements.txt && mv build/requirements.txt requirements.txt
+
+# Write what a base install consists of (CycloneDX, dist/thumbindex-VERSION.cdx.json), from one that is made of the lock.
+sbom: .venv/installed
+	rm -rf build/locked && $(PYTHON) -m venv --without-pip build/locked
+	$(BIN)/python -m pip --python build/locked install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement requirements.txt
+	$(BIN)/python -m pip --python build/locked install --quiet --disable-pip-version-check --no-deps .
+	$(UV) --quiet --python $(BIN)/python --editable '.[package]' || $(BIN)/$(PIP) --quiet --editable '.[package]'
+	mkdir -p dist
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file "dist/thumbindex-$$(build/locked/$(PROGRAMS)/python -m thumbindex --version | cut -d ' ' -f 2).cdx.json" build/locked/$(PROGRAMS)/python
 
 # Write config.toml and docs/configuration.md from the settings' one place.
 docs: .venv/installed

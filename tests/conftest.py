@@ -45,6 +45,7 @@ from weights import published_weights  # noqa: E402
 
 SLOW = (
     "bench/test_run.py",
+    "closed/",
     "corpus/test_corpora.py",
     "encode/test_build.py",
     "encode/test_export.py",

@@ -41,7 +41,10 @@ from thumbindex.ports import Embedder
 from thumbindex.serve.opening import Opening
 from thumbindex.serve.terminal import ProgressDisplay
 
-ORDER = (start, words, vectors, unchanged, query, answers, memory, disk, growth, together, counts, freshness, vaults, duplicates, copies, page, engine)
+ORDER = (
+    *(start, words, vectors, unchanged, query, answers, memory, disk, growth, together, counts),
+    *(freshness, vaults, duplicates, copies, page, engine),
+)
 MEASURES: dict[str, Callable[[Subject], Iterator[Row]]] = {each.__name__.removeprefix("bench."): each.measure for each in ORDER}
 """What can be measured, in the order in which it is done."""
 

@@ -262,7 +262,7 @@ def child_on_a_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]
     if sys.platform != "linux" or not compiler:
         pytest.skip("what stands before the C library is for Linux, and is compiled here")
     subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "full_disk.so", Path(__file__).with_name("full_disk.c")], check=True)
-    child = Child(folder, folder / "full_disk.so")
+    child = Child(folder, preload=folder / "full_disk.so")
     yield child
     child.close()
 

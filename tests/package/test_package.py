@@ -17,8 +17,11 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from servers import ServerProcess
 from thumbindex.serve.clients.bundle import write_bundle
@@ -26,6 +29,7 @@ from thumbindex.serve.clients.bundle import write_bundle
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONSTRAINTS = ROOT / "constraints.txt"
+LOCK = ROOT / "requirements.txt"
 BIN = "Scripts" if os.name == "nt" else "bin"
 
 QUESTION = "what happens to my index when the disk is full?"
@@ -112,7 +116,7 @@ def test_the_wheel_holds_each_file_of_the_package_and_no_other(built: dict[str, 
 def test_the_sdist_holds_what_a_build_needs_the_documentation_and_no_tests(built: dict[str, Path]) -> None:
     with tarfile.open(built["sdist"]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    at_the_top = {"PKG-INFO", ".gitignore", "LICENSE", "README.md", "config.toml", "constraints.txt", "pyproject.toml"}
+    at_the_top = {"PKG-INFO", ".gitignore", "LICENSE", "README.md", "config.toml", "constraints.txt", "pyproject.toml", "requirements.txt"}
     assert names == at_the_top | tracked("src/thumbindex") | tracked("scripts") | tracked("docs")
 
 
@@ -182,7 +186,15 @@ def with_pipx(wheel: Path, place: Path) -> tuple[Path, Path]:
     return place / "pipx" / "venvs" / "thumbindex", place / "programs"
 
 
-WAYS: dict[str, Callable[[Path, Path], tuple[Path, Path]]] = {"pip": with_pip, "uv": with_uv, "pipx": with_pipx}
+def with_lock(wheel: Path, place: Path) -> tuple[Path, Path]:
+    run(sys.executable, "-m", "venv", "--without-pip", place)
+    install = (tool("pip"), "--python", place, "install", "--quiet", "--no-compile", "--no-deps")
+    run(*install, "--require-hashes", "--requirement", LOCK)
+    run(*install, wheel)
+    return place, place / BIN
+
+
+WAYS: dict[str, Callable[[Path, Path], tuple[Path, Path]]] = {"pip": with_pip, "uv": with_uv, "pipx": with_pipx, "lock": with_lock}
 
 
 @pytest.fixture(scope="module", params=WAYS)
@@ -224,6 +236,24 @@ def test_a_client_shakes_hands_and_is_answered_whatever_lies_in_its_folder(insta
 def test_the_doctor_finds_nothing_wrong(installed: Installed, notes: Path) -> None:
     checks = json.loads(installed.ask("doctor", "--folder", ".", "--json", folder=notes))["checks"]
     assert [each for each in checks if each["state"] == "fail"] == []
+
+
+STATE_A_TEXT = {"protobuf", "tiktoken"}
+"""Packages whose license is known by none of its short names: `make audit` judges the text."""
+
+
+def test_a_bill_of_materials_names_each_package_that_is_locked_for_here_its_license_and_what_it_needs(installed: Installed, request: Any) -> None:
+    if request.node.callspec.params["installed"] != "lock":
+        pytest.skip("the lock says what is installed in one of the ways")
+    text = run(tool("cyclonedx-py"), "environment", "--pyproject", ROOT / "pyproject.toml", "--output-reproducible", installed.python)
+    bill = json.loads(text)
+    locked = [Requirement(line) for line in re.findall(r"^(\w[^\\\n]+) \\$", LOCK.read_text(encoding="utf-8"), re.M)]
+    here = {canonicalize_name(each.name) for each in locked if each.marker is None or each.marker.evaluate()}
+    assert {canonicalize_name(each["name"]) for each in bill["components"]} == here
+    assert (bill["metadata"]["component"]["name"], bill["metadata"]["component"]["version"]) == ("thumbindex", PROJECT["version"])
+    assert [each["name"] for each in bill["components"] if not each["purl"].startswith("pkg:pypi/")] == []
+    assert {each["name"] for each in bill["components"] if not each.get("licenses")} <= STATE_A_TEXT
+    assert {each["ref"] for each in bill["dependencies"]} >= {each["bom-ref"] for each in bill["components"]}
 
 
 def test_no_other_machine_was_asked_for(installed: Installed) -> None:
