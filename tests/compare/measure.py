@@ -70,15 +70,18 @@ def measure_hostile(tool: Tool, place: Place, seconds: float) -> dict[str, str]:
     place.home.mkdir(parents=True)
     write_hostile(place.notes, place.notes.parent / "outside")
 
+    found: dict[str, str] = {}
+
     async def ask() -> dict[str, str]:
         async with session(tool, place, place.home / "log") as opened:
-            return await ask_hostile(opened)
+            await ask_hostile(opened, found)
+        return found
 
     try:
         make_index(tool, place, seconds)
-        found = asyncio.run(_in_time(ask(), seconds))
+        asyncio.run(_in_time(ask(), seconds))
     except GivenUpError as reason:
-        found = {"given up": str(reason)}
+        found["given up"] = str(reason)
     end_what_was_left()
     return found
 

@@ -126,7 +126,7 @@ def _hostile(found: dict[str, dict[str, str]], tools: Sequence[Tool]) -> str:
     gave_up = "\n".join(f"- {name}: {found[name]['given up']}" for name in names if "given up" in found[name])
     return (
         "## Ten hostile notes\n\nTen notes that a stranger could have sent, beside three ordinary ones, each asked for by a word of its own."
-        " *Marked*: the answer says beside the text that it speaks to a model.\n\nThat `private: true` hides a note is a promise of thumbindex; others"
+        " *Marked*: the answer says beside the text that it speaks to a model.\n\nThat `private: true` hides a note is a promise of ours; other tools"
         " read no such mark, and some honor no `.gitignore` on purpose. A dash: it could not be asked.\n\n"
         + _table(("note", *names), rows)
         + (f"\n\n{gave_up}" if gave_up else "")

@@ -10,7 +10,7 @@ from compare.driver import GivenUpError, Place, Reply, Tool, run_command
 from compare.hostile import NOTES, ORDER, judge, write_hostile
 from compare.measure import Questions, fuse, measure, measure_hostile, summary
 from compare.page import page
-from compare.tools import LEFT_OUT, TOOLS, read_json, text_and_limit
+from compare.tools import LEFT_OUT, TOOLS, read_json, read_mdsift, text_and_limit
 from thumbindex.study.measures import RankedPassage
 from thumbindex.study.queries import Label, LabeledQuery
 
@@ -109,6 +109,12 @@ def test_the_page_shows_each_measure_in_which_another_is_better(place: Place) ->
 
 def test_a_tool_that_was_given_up_has_its_reason_in_the_table() -> None:
     assert summary({"tool": "fake", "given up": "it hung"}) == {"given up": "it hung"}
+
+
+def test_both_forms_of_a_toon_answer_are_read(place: Place) -> None:
+    table = 'results[2]{path,score,snippet}:\n  a.md,4.6,"one, two"\n  "b, c.md",2.0,three'
+    rows = "results[2]:\n  - path: a.md\n    score: 4.6\n  - path: b, c.md\n    score: 2.0"
+    assert [[each.path for each in read_mdsift(place, Reply(text))] for text in (table, rows)] == [["a.md", "b, c.md"]] * 2
 
 
 def test_no_tool_is_asked_without_its_version() -> None:

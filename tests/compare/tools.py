@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -77,8 +78,13 @@ def read_json(place: Place, reply: Reply, rows: str, key: str) -> list[RankedPas
     return found_paths(place, found if isinstance(found, list) else (), key)
 
 
-def _read_mdsift(place: Place, reply: Reply) -> list[RankedPassage]:
-    return matched_paths(place, reply, r"^\s*(?:- )?\"?path\"?: \"?(.*?)\"?,?$") or read_json(place, reply, "results", "path")
+def read_mdsift(place: Place, reply: Reply) -> list[RankedPassage]:
+    """Read TOON, its default format: a list of rows with keys, or, where all rows are alike, a table."""
+    head, _, table = reply.text.partition("{path,")
+    if head.startswith("results[") and "\n" not in head:
+        rows = csv.reader(line.strip() for line in table.splitlines()[1:] if line.startswith("  "))
+        return [RankedPassage(row[0], ()) for row in rows if row]
+    return matched_paths(place, reply, r"^  - path: \"?(.*?)\"?$")
 
 
 def _lay_stand_in(place: Place) -> None:
@@ -116,7 +122,7 @@ TOOLS: Sequence[Tool] = (
         lambda place: (place.program("mdsift-server"), str(place.notes)),
         "search",
         text_and_limit("query", "top_n"),
-        _read_mdsift,
+        read_mdsift,
         environment=lambda place: {"PATH": f"{place.programs / 'bin'}:{place.environment['PATH']}"},
     ),
     Tool(
