@@ -185,7 +185,7 @@ async def session(tool: Tool, place: Place, log: Path) -> AsyncIterator[Session]
 
 @asynccontextmanager
 async def _connected(parameters: StdioServerParameters, errors: Any) -> AsyncIterator[Client]:
-    client = Client(stdio_client(parameters, errlog=errors), mode="legacy", read_timeout_seconds=CALL_SECONDS)
+    client = Client(stdio_client(parameters, errlog=errors), mode="legacy", read_timeout_seconds=START_SECONDS)
     entered = asyncio.timeout(START_SECONDS)
     async with entered:
         await client.__aenter__()

@@ -1,4 +1,4 @@
-"""An MCP server over stdio that answers one tool, `search`, from a few lines; by its first argument it hangs or dies instead of answering."""
+"""An MCP server over stdio that answers one tool, `search`, from a few lines; by its first argument it hangs, dies or fails instead of answering."""
 
 import json
 import sys
@@ -25,6 +25,8 @@ def answer(request: dict) -> dict:
         time.sleep(600)
     if "die" in sys.argv:
         sys.exit(3)
+    if "fail" in sys.argv:
+        return {"content": [{"type": "text", "text": "no such table"}], "isError": True}
     found = [path for word, paths in PATHS.items() if word in request["params"]["arguments"]["query"] for path in paths]
     return {"content": [{"type": "text", "text": json.dumps({"results": [{"path": path} for path in dict.fromkeys(found)]})}]}
 

@@ -115,6 +115,8 @@ async def ask_hostile(session: Session, found: dict[str, str]) -> None:
 
 def judge(note: Hostile, place: Place, reply: Reply, tool: Tool) -> str:
     """Say what an answer did with a note."""
+    if reply.is_error:
+        return "an error"
     is_there = note.file in {row.path for row in tool.paths(place, reply)}
     if note.hidden:
         return "comes through" if is_there else "stays out"

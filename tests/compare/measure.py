@@ -111,7 +111,8 @@ async def _in_time(asking: Any, seconds: float) -> dict[str, Any]:
 async def _ask_all(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
     start = time.perf_counter()
     async with session(tool, place, place.home / "log") as opened:
-        await opened.ask(questions.typed[0])
+        if (reply := (await opened.ask(questions.typed[0]))[0]).is_error:
+            raise GivenUpError(f"it answers with an error: {reply.text[:200]}")
         first, first_processor = time.perf_counter() - start, _processor_of_children()
         record: dict[str, Any] = {"first": {"seconds": first, "processor": first_processor}}
         seconds, tokens, default, found = [], [], [], {}

@@ -37,7 +37,7 @@ def page(record: dict[str, Any], tools: Sequence[Tool]) -> str:
     """Return the page as Markdown."""
     run, parts = record["run"], [_METHOD.format(**record["run"], command=_command(record), depth=DEPTH)]
     parts.append(_tools(record, tools))
-    for name, folder in record["folders"].items():
+    for name, folder in record.get("folders", {}).items():
         shown = {tool.name: summary(folder["tools"][tool.name]) for tool in tools if tool.name in folder.get("tools", {})}
         asked = folder["questions"]
         parts.append(

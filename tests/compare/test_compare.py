@@ -58,6 +58,11 @@ def test_a_server_that_dies_is_given_up_with_a_reason(place: Place) -> None:
     assert "Error" in measure(fake("die"), place, QUESTIONS)["given up"]
 
 
+def test_a_tool_that_answers_with_errors_is_given_up_and_not_scored(place: Place) -> None:
+    assert measure(fake("fail"), place, QUESTIONS)["given up"] == "it answers with an error: no such table"
+    assert measure_hostile(fake("fail"), place, 60.0)["marked private"] == "an error"
+
+
 def test_an_index_that_fails_is_given_up_with_its_last_words(place: Place) -> None:
     assert measure(fake(index="raise SystemExit('no such model')"), place, QUESTIONS)["given up"].endswith("ended with 1: no such model")
 
