@@ -58,7 +58,7 @@ def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
         record["memory"] = watch.most
         record["index"]["bytes"] = size_of(place.home)
     except GivenUpError as reason:
-        record["given up"] = str(reason)
+        record["given up"] = without_places(str(reason), place)
     end_what_was_left()
     return record
 
@@ -81,9 +81,16 @@ def measure_hostile(tool: Tool, place: Place, seconds: float) -> dict[str, str]:
         make_index(tool, place, seconds)
         asyncio.run(_in_time(ask(), seconds))
     except GivenUpError as reason:
-        found["given up"] = str(reason)
+        found["given up"] = without_places(str(reason), place)
     end_what_was_left()
     return found
+
+
+def without_places(reason: str, place: Place) -> str:
+    """Return what a tool said without where this machine keeps it: the page is for others."""
+    for folder, name in ((place.notes, "NOTES"), (place.home, "HOME"), (place.programs, "TOOL")):
+        reason = reason.replace(str(folder), name)
+    return reason
 
 
 def indexed(tool: Tool, place: Place) -> dict[str, float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import shutil
 import subprocess
@@ -79,6 +80,7 @@ def main() -> None:
         "machine": f"{_processor()}, Python {platform.python_version()}",
         "thumbindex": version("thumbindex"),
         "labeled": bool(options.eval),
+        "load": os.getloadavg()[0],
     }
     _write(options.json, record)
     options.page.write_text(page(record, TOOLS), encoding="utf-8")

@@ -64,7 +64,8 @@ def test_a_tool_that_answers_with_errors_is_given_up_and_not_scored(place: Place
 
 
 def test_an_index_that_fails_is_given_up_with_its_last_words(place: Place) -> None:
-    assert measure(fake(index="raise SystemExit('no such model')"), place, QUESTIONS)["given up"].endswith("ended with 1: no such model")
+    tool = fake(index=f"raise SystemExit('no model in {place.notes}/x')")
+    assert measure(tool, place, QUESTIONS)["given up"].endswith("ended with 1: no model in NOTES/x")
 
 
 def test_a_command_that_does_not_end_is_ended_with_what_it_started(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_the_page_shows_each_measure_in_which_another_is_better(place: Place) ->
     record = measure(fake(), place, QUESTIONS)
     slower = {**record, "memory": record["memory"] * 3, "typed": {"default": [1.0, 1.0], "deep": [1.0, 1.0]}}
     folder = {"questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1}, "files": 3}
-    run = {"date": "2026-01-31", "machine": "one core", "thumbindex": "0.1.0", "labeled": True}
+    run = {"date": "2026-01-31", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
     tools = [TOOLS[0], fake()]
     folders = {"vault": {**folder, "tools": {"thumbindex": slower, "fake": record}}}
     shown = page({"run": run, "installed": {}, "folders": folders, "hostile": {"fake": {"given up": "it hung"}}}, tools)
