@@ -109,7 +109,7 @@ def _better(shown: dict[str, Shown]) -> str:
     for name, more, value, form in _BETTER:
         if (own := value(ours)) is None:
             continue
-        others = {tool: value(each) for tool, each in shown.items() if tool != OURS and "given up" not in each}
+        others = {tool: value(each) for tool, each in shown.items() if not tool.startswith(OURS) and "given up" not in each}
         ahead = sorted(
             ((found, tool) for tool, found in others.items() if found is not None and (found > own if more else found < own)), reverse=more
         )
