@@ -113,7 +113,11 @@ class Watch:
 
     def _look(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
-            self.most = max(self.most, sum(memory_of(each)[1] for each in children_of(os.getpid())))
+            self.look()
+
+    def look(self) -> None:
+        """Look once: what is quicker than the samples is seen, too."""
+        self.most = max(self.most, sum(memory_of(each)[1] for each in children_of(os.getpid())))
 
 
 def children_of(process: int) -> list[int]:

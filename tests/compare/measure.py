@@ -54,7 +54,7 @@ def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
     try:
         record["index"] = indexed(tool, place)
         with Watch() as watch:
-            record |= asyncio.run(_in_time(_ask_all(tool, place, questions), INDEX_SECONDS))
+            record |= asyncio.run(_in_time(_ask_all(tool, place, questions, watch), INDEX_SECONDS))
         record["memory"] = watch.most
         record["index"]["bytes"] = size_of(place.home)
     except GivenUpError as reason:
@@ -115,7 +115,7 @@ async def _in_time(asking: Any, seconds: float) -> dict[str, Any]:
         raise GivenUpError(f"not done with all questions after {seconds:.0f} s") from None
 
 
-async def _ask_all(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
+async def _ask_all(tool: Tool, place: Place, questions: Questions, watch: Watch) -> dict[str, Any]:
     start = time.perf_counter()
     async with session(tool, place, place.home / "log") as opened:
         if (reply := (await opened.ask(questions.typed[0]))[0]).is_error:
@@ -135,6 +135,7 @@ async def _ask_all(tool: Tool, place: Place, questions: Questions) -> dict[str, 
         record["nothing"] = sum(not each for each in found.values())
         record["reworded"] = await _ask_reworded(opened, questions.reworded, found)
         record["names"] = [float(_score(query, tool, place, (await opened.ask(query))[0], "S@1")) for query in questions.names]
+        watch.look()
     return record
 
 
