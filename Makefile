@@ -4,7 +4,7 @@ PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := .venv/$(PROGRAMS)
 BASE := build/base/$(PROGRAMS)
 
-.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults neighbors power fuzz bombs soak marathon soak-model storm mutants bench scale lint audit lock sbom docs bundle frozen clean
+.PHONY: demo test test-base test-slow test-clients client-figures test-package test-page vendor test-faults neighbors power fuzz bombs soak marathon soak-model storm mutants bench compare scale lint audit lock sbom docs bundle frozen clean
 .DEFAULT_GOAL := demo
 
 CONSTRAINTS := --constraint constraints.txt
@@ -131,6 +131,12 @@ bench: .venv/installed
 	mkdir -p build
 	@if command -v $(or $(CHROMIUM),chromium) > /dev/null; then $(UV) --quiet --python $(BIN)/python --editable '.[map,page-tests]' || $(BIN)/$(PIP) --quiet --editable '.[map,page-tests]'; fi
 	$(BIN)/python tests/bench/run.py --set encode.embed.model=all-MiniLM-L6-v2 $(or $(ARGS),$(if $(FOLDER),--folder $(FOLDER)) $(if $(EVAL),--eval $(EVAL)) --plots build/bench --json build/bench.json)
+
+# Other tools beside this one, asked the same questions over MCP: installed from PyPI and npm into build/compare the first time (2.5 GB, and some minutes for
+# a stand-in model), then asked; an hour on two cores. EVAL=DIR asks labeled sets of it, FOLDER=DIR that folder, else this project's docs are asked by what
+# they hold. What is measured stays in build/compare/compare.json: `make compare ARGS="--only qmd --again"` measures one tool anew.
+compare: .venv/installed
+	$(BIN)/python tests/compare/run.py $(if $(EVAL),--eval $(EVAL)) $(if $(CORPORA),--corpora $(CORPORA)) $(if $(FOLDER),--folder $(FOLDER)) $(ARGS)
 
 # Fifty thousand files in build/scale, real ones and variants of them, for `make bench ARGS="--folder build/scale --words-only"`.
 scale: .venv/installed

@@ -1,0 +1,214 @@
+"""A program: asks other tools and thumbindex the same questions over MCP, and writes docs/comparison.md.
+
+python tests/compare/run.py [--eval DIR] [--corpora DIR] [--folder DIR] [--only TOOL ...] [--again TOOL ...]; --help lists all options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+# The folder of a program is looked through first for what it imports: that must be the tests.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from compare.driver import Place, Tool
+from compare.measure import Questions, drawn, measure, measure_hostile
+from compare.page import page
+from compare.tools import TOOLS
+from study.name_queries import name_queries
+from thumbindex.config import load_config
+from thumbindex.library import Library
+from thumbindex.study.from_links import queries_from_links
+from thumbindex.study.queries import load_queries
+from weights import published_weights
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "compare"
+
+CORPORA = ("obsidian-help", "devdocs")
+"""Those with questions that a person wrote."""
+
+MOST = 400
+"""Questions of a kind drawn from the notes; a set that was written by hand is asked whole."""
+
+NAMES = 60
+HOSTILE_SECONDS = 300.0
+
+
+def main() -> None:
+    """Set up, ask, write."""
+    options = _options()
+    tools = [each for each in TOOLS if not options.only or each.name in options.only]
+    record = _read(options.json)
+    record["installed"] = {**record.get("installed", {}), **{each.name: install(each) for each in tools}}
+    folders = [(options.folder.name, options.folder)] if options.folder else [(name, corpus(name, options)) for name in options.sets]
+    for name, folder in folders:
+        questions = ask_of(name, folder, options.eval)
+        record.setdefault("folders", {}).setdefault(name, {})["questions"] = {
+            "source": questions.source,
+            "typed": len(questions.typed),
+            "reworded": len(questions.reworded),
+            "names": len(questions.names),
+        }
+        record["folders"][name]["files"] = sum(1 for each in folder.rglob("*") if each.suffix in (".md", ".markdown"))
+        for tool in tools:
+            if record["installed"][tool.name].get("failed"):
+                continue
+            if options.again or tool.name not in record["folders"][name].get("tools", {}):
+                sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {name}: {tool.name}\n")
+                place = Place(BUILD / "tools" / tool.name, _copy(folder, name), BUILD / "homes" / name / tool.name)
+                record["folders"][name].setdefault("tools", {})[tool.name] = measure(tool, place, questions)
+                _write(options.json, record)
+    for tool in () if options.without_hostile else tools:
+        if not record["installed"][tool.name].get("failed") and (options.again or tool.name not in record.get("hostile", {})):
+            sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} hostile: {tool.name}\n")
+            place = Place(BUILD / "tools" / tool.name, BUILD / "hostile" / tool.name / "vault", BUILD / "homes" / "hostile" / tool.name)
+            record.setdefault("hostile", {})[tool.name] = measure_hostile(tool, place, HOSTILE_SECONDS)
+            _write(options.json, record)
+    record["run"] = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{_processor()}, Python {platform.python_version()}",
+        "thumbindex": version("thumbindex"),
+        "labeled": bool(options.eval),
+        "load": os.getloadavg()[0],
+    }
+    _write(options.json, record)
+    options.page.write_text(page(record, TOOLS), encoding="utf-8")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--eval", type=Path, help="labeled sets: DIR/queries/dev/CORPUS.manual.jsonl, .client.jsonl and .names.jsonl")
+    parser.add_argument("--corpora", type=Path, help="the folders that they belong to; else DIR/unpack.sh makes them")
+    parser.add_argument("--sets", nargs="*", default=list(CORPORA), help="which of them; none asks about hostile notes only")
+    parser.add_argument("--without-hostile", action="store_true", help="ask about no hostile notes")
+    parser.add_argument("--folder", type=Path, help="ask this folder instead, by what its notes hold")
+    parser.add_argument("--only", nargs="+", default=[], help="these tools")
+    parser.add_argument("--again", action="store_true", help="measure again what the file of figures already holds")
+    parser.add_argument("--json", type=Path, default=BUILD / "compare.json", help="where the figures are kept")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "comparison.md", help="where the table is written")
+    options = parser.parse_args()
+    if not options.eval and not options.folder:
+        options.folder = ROOT / "docs"
+    return options
+
+
+def install(tool: Tool) -> dict[str, Any]:
+    """Install a tool from its public packages into an environment of its own, once; say what failed."""
+    folder, mark = BUILD / "tools" / tool.name, BUILD / "tools" / tool.name / "installed.json"
+    if mark.exists():
+        return dict(json.loads(mark.read_text(encoding="utf-8")))
+    sys.stderr.write(f"installing {tool.name}\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    npm = [each.removeprefix("npm:") for each in tool.packages if each.startswith("npm:")]
+    pypi = [each for each in tool.packages if not each.startswith("npm:")]
+    try:
+        if npm:
+            (folder / "package.json").write_text("{}", encoding="utf-8")
+            _run(["npm", "install", "--no-fund", "--no-audit", "--ignore-scripts", *npm], folder)
+        if pypi:
+            _run([python_with_extensions(), "-m", "venv", "--without-pip", str(folder)], folder)
+            _run([sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet", *pypi], folder)
+        if "stand-in" in tool.how:
+            make_stand_in(folder.parent / "stand-in")
+        found = {"bytes": sum(each.lstat().st_size for each in folder.rglob("*") if each.is_file() and each.suffix != ".pyc")}
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or b"").decode("utf-8", "replace").strip().splitlines()
+        return {"failed": said[-1][:200] if said else f"exit code {error.returncode}"}
+    mark.write_text(json.dumps(found), encoding="utf-8")
+    return found
+
+
+def python_with_extensions() -> str:
+    """Return a Python whose SQLite loads extensions, which some tools need: this one, or the system's."""
+    look = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension"
+    for each in (sys.executable, "/usr/bin/python3"):
+        if Path(each).exists() and not subprocess.run([each, "-c", look], check=False, capture_output=True).returncode:
+            return each
+    return sys.executable
+
+
+def make_stand_in(folder: Path) -> None:
+    """Make a static model of all-MiniLM-L6-v2 with its makers' own `distill`, once: some minutes. Needs the extras `weights` and `models`."""
+    if (folder / "model.safetensors").exists():
+        return
+    packages, weights = folder.parent / "model2vec", published_weights()
+    _run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), *STAND_IN_PACKAGES], folder.parent)
+    program = (
+        "import sys; from model2vec.distill import distill; distill(model_name=sys.argv[1], pca_dims=256, device='cpu').save_pretrained(sys.argv[2])"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program, str(weights), str(folder)],
+        check=True,
+        capture_output=True,
+        env={"PYTHONPATH": str(packages), "HF_HUB_OFFLINE": "1"},
+    )
+
+
+STAND_IN_PACKAGES = ("model2vec==0.10.0", "skeletoken==0.6.1", "joblib==1.6.0")
+
+
+def corpus(name: str, options: argparse.Namespace) -> Path:
+    """Return the folder of a labeled set."""
+    place: Path = options.corpora or BUILD / "corpora"
+    if not (place / name).is_dir():
+        _run(["bash", str(options.eval / "unpack.sh"), str(place), name], ROOT)
+    return place / name
+
+
+def ask_of(name: str, folder: Path, labeled: Path | None) -> Questions:
+    """Return what is asked of a folder: sets that a person wrote, or what the notes themselves hold."""
+    sets = labeled / "queries" / "dev" if labeled else None
+    if sets and (sets / f"{name}.manual.jsonl").exists():
+        kinds = [
+            load_queries(sets / f"{name}.{kind}.jsonl") if (sets / f"{name}.{kind}.jsonl").exists() else () for kind in ("manual", "client", "names")
+        ]
+        return Questions([each.as_typed for each in kinds[0]], kinds[1], drawn(kinds[2], NAMES), "written by hand, rewordings by a language model")
+    with Library.open([folder], index=BUILD / "own" / name, config=load_config(user_file=BUILD / "none")) as library:
+        library.index(words_only=True)
+        drawn_from_links = queries_from_links(library.notes(), MOST)
+    names = BUILD / "own" / f"{name}.names.jsonl"
+    names.write_text("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in name_queries(folder, 10)), encoding="utf-8")
+    return Questions(drawn_from_links, (), drawn(load_queries(names), NAMES), "drawn from the notes' own links, descriptions and headings")
+
+
+def _copy(folder: Path, name: str) -> Path:
+    """Copy the notes once: some tools write into the folder that they index."""
+    place = BUILD / "notes" / name
+    if not place.is_dir():
+        shutil.copytree(folder, place, symlinks=True)
+    return place
+
+
+def _run(words: Sequence[str], folder: Path) -> None:
+    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{len(names)} cores of {names[0]}" if names else platform.processor()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
