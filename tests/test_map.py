@@ -84,6 +84,18 @@ def test_places_are_kept_until_much_has_changed(root):
         assert library.lay_out(is_asked=True) is True
 
 
+@needs_sklearn
+def test_only_a_map_that_was_laid_out_once_is_kept_up_to_date(root):
+    with opened(root, notes(20)) as library:
+        assert library.lay_out(is_first=False) is False
+        assert not library.opened[0].places.map.exists()
+        assert library.lay_out(is_asked=True) is True
+        for n in range(20, 20 + int(40 * CHANGED_SHARE)):
+            (root / f"n{n}.md").write_text(f"# Note {n}\n\n{SUBJECTS[n % 3]} zz{n}\n", encoding="utf-8")
+        library.index()
+        assert library.lay_out(is_first=False) is True
+
+
 def test_a_new_layout_is_turned_to_where_notes_lay():
     old = random_vectors(30)[:, :2].astype(np.float64)
     turned = np.array([[0.0, 1.0], [-1.0, 0.0]])

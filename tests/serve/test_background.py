@@ -10,7 +10,7 @@ import pytest
 from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError
 from thumbindex.library import Library
 from thumbindex.model import FolderStatus, Progress
-from thumbindex.serve.background import MODEL_SECONDS, Background, child_command
+from thumbindex.serve.background import MODEL_SECONDS, SHOWS_MAP, Background, child_command
 from thumbindex.serve.opening import Opening, open_library
 from thumbindex.testing import FakeEmbedder
 from waiting import until
@@ -111,6 +111,12 @@ def test_the_child_is_started_with_the_same_options_and_imports_nothing_from_the
     assert opening.arguments() == ["--folder=notes", "--folder=-odd", "--set=query.limit=3", "--index=/ix", "--config=/c.toml"]
     assert Opening.from_arguments(opening.arguments()) == opening
     assert Opening.from_arguments(()) == Opening()
+
+
+def test_the_child_of_a_server_that_shows_the_map_is_told_so() -> None:
+    opening = Opening(("notes",))
+    assert child_command(opening, shows_map=True)[-2:] == ["--folder=notes", SHOWS_MAP]
+    assert Opening.from_arguments(["--folder=notes", SHOWS_MAP]) == opening
 
 
 def test_a_child_that_is_not_to_watch_indexes_everything_and_ends_well(vault: Path, tmp_path: Path) -> None:

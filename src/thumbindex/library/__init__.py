@@ -555,13 +555,18 @@ class Library:
         self._known([folder])
         return next(note_map(reader) for reader in self._within(folder))
 
-    def lay_out(self, folder: Sequence[str] = (), *, interrupted: Callable[[], bool] = lambda: False, is_asked: bool = False) -> bool:
-        """Lay maps out where much has changed since; tell whether one was. Raises UsageError where it `is_asked` for and cannot be done."""
+    def lay_out(
+        self, folder: Sequence[str] = (), *, interrupted: Callable[[], bool] = lambda: False, is_asked: bool = False, is_first: bool = True
+    ) -> bool:
+        """Lay maps out where much has changed since; tell whether one was. Raises UsageError where it `is_asked` for and cannot be done.
+
+        Without `is_first` only those that have been laid out before.
+        """
         from thumbindex.library.map import lay_out  # as above
 
         self._known(folder)
         chosen = [reader for reader in self._readers if not folder or reader.folder.name in folder]
-        return sum(lay_out(reader, interrupted, is_asked=is_asked) for reader in chosen) > 0
+        return sum(lay_out(reader, interrupted, is_asked=is_asked, is_first=is_first) for reader in chosen) > 0
 
     @at_one_moment
     def growth(self) -> tuple[Growth, ...]:

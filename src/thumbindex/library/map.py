@@ -118,7 +118,7 @@ def _missing(places: Mapping[str, tuple[float, float]], means: Matrix) -> str:
         return "There are no vectors yet: places come from what notes mean."
     if not can_lay_out():
         return f"Places need scikit-learn: `{INSTALL}`."
-    return "The map is not laid out yet: a server does it when it is at rest, `thumbindex map` does it now."
+    return "The map is not laid out yet: a server with the page does it when it is at rest, `thumbindex map` does it now."
 
 
 def _means(snapshot: Snapshot, ids: Sequence[DocumentId]) -> Matrix:
@@ -239,13 +239,16 @@ def _copies(reader: Reader) -> set[frozenset[str]]:
 # ------------------------------------------------------------------ laying it out
 
 
-def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, is_asked: bool = False) -> bool:
+def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, is_asked: bool = False, is_first: bool = True) -> bool:
     """Lay the map of a folder out where much has changed since, in a process of its own; tell whether that was done.
 
     What was laid out before keeps its sides: the new places are turned so that notes lie where they did, as far as they can. Raises UsageError
-    where it `is_asked` for and scikit-learn is missing.
+    where it `is_asked` for and scikit-learn is missing. Without `is_first` nothing is done where none was laid out before.
     """
     if not reader.indexed:
+        return False
+    layout = read_layout(reader.folder.places)
+    if not (is_first or layout.places):  # it takes a process of 100 MB, and a minute of a core for thousands of notes
         return False
     if not can_lay_out():
         if is_asked:
@@ -258,7 +261,6 @@ def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, 
     kept = [n for n in range(len(paths)) if not np.isnan(means[n]).any()]
     if not kept or (len(kept) < len(paths) and not is_asked):  # vectors are still coming: a map of half the notes would move soon
         return False
-    layout = read_layout(reader.folder.places)
     digests = {paths[n]: _digest(means[n]) for n in kept}
     changed = sum(layout.digests.get(path) != digest for path, digest in digests.items())
     if layout.model == model and changed <= CHANGED_SHARE * len(digests):

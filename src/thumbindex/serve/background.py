@@ -325,6 +325,7 @@ class Background:
         command: Sequence[str] | None = None,
         takes_roots: bool = False,
         takes_commands: bool = False,
+        shows_map: bool = False,
     ) -> None:
         self.follower = Follower()
         self.listen = self.follower.listen
@@ -336,7 +337,7 @@ class Background:
         self._model_note = ""
         self._model_until = float("inf")
         self._root_notes: tuple[str, ...] = ()
-        self.takes_roots, self._takes_commands = takes_roots, takes_commands
+        self.takes_roots, self._takes_commands, self._shows_map = takes_roots, takes_commands, shows_map
         self._local: LocalSocket | None = None
         self._settled = threading.Event()  # which folders are served
         if not takes_roots:
@@ -502,7 +503,8 @@ class Background:
         own = [each for each in library.opened if is_here(each.root)]  # of a database a builder takes care
         if self._given_command is None and own:
             opening = self._opening if len(own) == len(library.opened) else replace(self._opening, folder=tuple(str(each.root) for each in own))
-            self._command = child_command(opening, [each.places.watch for each in own] if library.config.serve.watch.enabled else [])
+            locks = [each.places.watch for each in own] if library.config.serve.watch.enabled else []
+            self._command = child_command(opening, locks, shows_map=self._shows_map)
         if self._command:
             self._child = Child(self._command)
             threading.Thread(target=self._keep_child, args=(self._child,), name="child's keeper", daemon=True).start()
@@ -593,8 +595,12 @@ WORDS_ONLY = "--words-only"
 """The argument of a child that is to leave vectors to others."""
 
 
-def child_command(opening: Opening, locks: Sequence[Path] = (), *, words_only: bool = False) -> list[str]:
+SHOWS_MAP = "--map"
+"""The argument of a child whose server shows the map: it lays one out that nobody has asked for yet."""
+
+
+def child_command(opening: Opening, locks: Sequence[Path] = (), *, words_only: bool = False, shows_map: bool = False) -> list[str]:
     """Return how to start the child that indexes what an opening describes, once one of the locks is free; without locks at once."""
-    more = [WORDS_ONLY] if words_only else []
+    more = [*([WORDS_ONLY] if words_only else []), *([SHOWS_MAP] if shows_map else [])]
     # -P: the server's working directory is often a vault, whose files must never be imported.
     return [sys.executable, "-P", "-m", "thumbindex.serve.standby", *map(str, locks), "--", *opening.arguments(), *more]

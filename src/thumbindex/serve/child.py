@@ -21,7 +21,7 @@ from thumbindex.errors import ModelError, StorageError, ThumbindexError, Unknown
 from thumbindex.library import LOOK_SECONDS, Folder, Library, Sizes
 from thumbindex.model import IndexReport, Pause, Progress
 from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread, take_short_turns
-from thumbindex.serve.background import NOTED, OVER, REPAIR, WORDS_ONLY, note_line, progress_line
+from thumbindex.serve.background import NOTED, OVER, REPAIR, SHOWS_MAP, WORDS_ONLY, note_line, progress_line
 from thumbindex.serve.opening import FOUND, Opening, open_library, outcome
 from thumbindex.serve.watch import Watch
 
@@ -188,11 +188,20 @@ class IndexingLoop:
     """Keeps the indexes of folders up to the disk until it is stopped.
 
     Words come at once, those of large files on a thread of their own, vectors when no words are due; with `words_only` others make these.
+    Maps that were laid out once are kept up to date; with `shows_map` each folder has one.
     A folder with much to do is left after its present batch when another one has just become due, and those that were left take turns.
     """
 
-    def __init__(self, library: Library, say: Callable[[str], object], make_watch: Callable[..., Watch] = Watch, *, words_only: bool = False) -> None:
-        self._library, self._say, self._words_only = library, say, words_only
+    def __init__(
+        self,
+        library: Library,
+        say: Callable[[str], object],
+        make_watch: Callable[..., Watch] = Watch,
+        *,
+        words_only: bool = False,
+        shows_map: bool = False,
+    ) -> None:
+        self._library, self._say, self._words_only, self._shows_map = library, say, words_only, shows_map
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
         self._stopped = self._repair_asked = False
@@ -332,7 +341,7 @@ class IndexingLoop:
         with suppress(ThumbindexError, OSError):  # on a picture nothing hangs
             self._library.keep_growth([each.folder.name])
             if each.vectors_at == _NEVER:
-                self._library.lay_out([each.folder.name], interrupted=self._are_words_due)
+                self._library.lay_out([each.folder.name], interrupted=self._are_words_due, is_first=self._shows_map)
 
     def _merge(self, each: WatchedFolder, pause: Pause) -> None:
         """Merge the keyword index's segments, as many as the time allows."""
@@ -436,16 +445,17 @@ def index_for_server(arguments: Sequence[str]) -> int:
         sys.stderr.reconfigure(encoding="utf-8")  # as the server reads it; Windows writes pipes in the encoding of its region
 
     def work() -> int:
-        work_for_server(lambda: open_library(Opening.from_arguments(arguments)), words_only=WORDS_ONLY in arguments)
+        flags = {"words_only": WORDS_ONLY in arguments, "shows_map": SHOWS_MAP in arguments}
+        work_for_server(lambda: open_library(Opening.from_arguments(arguments)), **flags)
         return FOUND
 
     return outcome(work)
 
 
-def work_for_server(open_it: Callable[[], Library], *, words_only: bool = False) -> None:
+def work_for_server(open_it: Callable[[], Library], *, words_only: bool = False, shows_map: bool = False) -> None:
     """Keep the indexes up to the disk until the server at the other end of standard input is gone; without `serve.watch` only once.
 
-    With `words_only` vectors are left to others.
+    With `words_only` vectors are left to others; `shows_map` as in `IndexingLoop`.
     """
     loops: list[IndexingLoop] = []  # the loop, as soon as there is one
     threading.Thread(target=_obey_server, args=(loops,), name="server watch", daemon=True).start()
@@ -456,7 +466,7 @@ def work_for_server(open_it: Callable[[], Library], *, words_only: bool = False)
         signal.signal(number, lambda number, _: os._exit(128 + number))  # as for the end of the server: nothing has to be tidied up
     take_short_turns()
     if library.config.serve.watch.enabled:
-        loops.append(IndexingLoop(library, _say, words_only=words_only))
+        loops.append(IndexingLoop(library, _say, words_only=words_only, shows_map=shows_map))
         loops[0].run()
     else:
         library.index(words_only=True)

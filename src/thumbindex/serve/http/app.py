@@ -423,7 +423,7 @@ def serve_http(opening: Opening, given: Mapping[str, Any], *, as_json: bool) -> 
     database = opening.database_in(config)
     if database:  # who sees what goes by the names under which folders are published, wherever their notes lie
         config = replace(config, about=about, folders={name: str(root) for name, root in folders})
-    background = Background(opening, takes_commands=not database)
+    background = Background(opening, takes_commands=not database, shows_map=config.serve.http.page)
     site = Site(background, folders, config, names_allowed(opening, folders))
     for warning in site.warnings():
         say_error(warning)
@@ -459,7 +459,7 @@ def serve_page(opening: Opening, port: int | None, *, opens_browser: bool, as_js
     own = {"host": "127.0.0.1", "token_file": "", "issuer": "", "url": "", "hosts": (), "proxies": (), "origins": (), "page": True}
     config = replace(_with_http(opening.load(), **own), granted={})  # whoever has the key owns the notes
     folders = named_folders(opening)
-    background = Background(opening, takes_commands=True)
+    background = Background(opening, takes_commands=True, shows_map=True)
     base = ""
 
     def announce(key: str) -> None:
