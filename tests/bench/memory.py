@@ -35,7 +35,7 @@ def measure(subject: Subject) -> Iterator[Row]:
             both = memory_of(first.process.pid)[1] + memory_of(second.process.pid)[1]
     most, index = _while_indexing(subject)
     note = f"in the first {MOST_SECONDS:g} s: {index['chunks']:,} chunks, {index['vectors']:,} vectors"
-    yield _row("at rest, resident", one[0], 250.0, f"{len(chunks):,} chunks; a server and its child")
+    yield _row("at rest, resident", one[0], 230.0, f"{len(chunks):,} chunks; a server and its child")
     yield _row("at rest, proportional", one[1], None, "pages that several map are divided among them")
     yield _row("second server, resident", other[0])
     yield _row("second server, proportional, more", both - one[1], 150.0, "both together less the first alone")

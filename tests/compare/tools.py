@@ -104,7 +104,7 @@ def stand_in(place: Place) -> Path:
 TOOLS: Sequence[Tool] = (
     _thumbindex(
         "thumbindex",
-        "its defaults: words and all-MiniLM-L6-v2, which it ships; with the extra `map`, whose layout is made beside the first questions",
+        "its defaults: words and all-MiniLM-L6-v2, which it ships",
         "all-MiniLM-L6-v2",
     ),
     _thumbindex("thumbindex, words", "words alone, beside those that have no model here", "./no-model", "--words-only"),
