@@ -15,10 +15,13 @@ from typing import Any
 
 ALLOWED = re.compile(
     r"\b(MIT|BSD|Apache|ISC|ISCL|PSF|Python Software Foundation|CNRI-Python|Academic Free|HPND|Historical Permission Notice|Unlicense|Zlib|0BSD|CC0|"
-    r"Public Domain|MPL[- ]?2|Mozilla Public License 2|LGPL|GNU (Library or )?Lesser General Public)",
+    r"Public Domain|MPL[- ]?2|Mozilla Public License 2|LGPL(v\d)?|GNU (Library or )?Lesser General Public)(?![a-z])",
     re.I,
 )
 """What a program under MIT may need. Weak copyleft is of libraries that are not changed."""
+
+REFUSED = re.compile(r"\b(A?GPL|GNU (Affero )?General Public|Commons[- ]Clause|Proprietary|non-)", re.I)
+"""What is not allowed beside any of those."""
 
 STATED = {"axe-playwright-python": "MIT"}
 """What packages say in a file of theirs and not in their metadata."""
@@ -31,7 +34,10 @@ PASSED_OVER = "NOT LOOKED UP"
 def is_allowed(license_: str) -> bool:
     """Tell whether each license that must be kept is allowed: of those that may be chosen from (`OR`), one is enough."""
     title = license_.strip().partition("\n")[0]  # some state the whole text
-    return all(any(ALLOWED.search(one) for one in re.split(r" OR ", part, flags=re.I)) for part in re.split(r" AND |; ", title, flags=re.I))
+    return all(
+        any(ALLOWED.search(one) and not REFUSED.search(one) for one in re.split(r" OR ", part, flags=re.I))
+        for part in re.split(r" AND |; ", title, flags=re.I)
+    )
 
 
 def judge_licenses(packages: Iterable[Mapping[str, str]]) -> list[str]:

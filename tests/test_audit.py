@@ -44,7 +44,22 @@ def test_a_license_is_allowed_where_all_of_it_is_or_one_that_may_be_chosen(licen
     assert is_allowed(license_)
 
 
-@pytest.mark.parametrize("license_", ["GPL-3.0-only", "MIT AND GPL-3.0", "UNKNOWN", "AGPL-3.0", "Proprietary, limited", "No disclaimer", ""])
+@pytest.mark.parametrize(
+    "license_",
+    [
+        "GPL-3.0-only",
+        "MIT AND GPL-3.0",
+        "UNKNOWN",
+        "AGPL-3.0",
+        "Proprietary, limited",
+        "MIT, GPL-3.0",
+        "MIT/GPL-3.0",
+        "Apache-2.0 WITH Commons-Clause",
+        "Proprietary (see MITRE)",
+        "No disclaimer",
+        "",
+    ],
+)
 def test_another_license_is_named_with_its_package(license_):
     assert judge_licenses([{"Name": "x", "Version": "1", "License": license_}]) == [f"x 1: license {license_!r} is not among those allowed"]
 

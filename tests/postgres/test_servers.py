@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import threading
@@ -35,6 +36,7 @@ def disk(tmp_path: Path) -> Iterator[Library]:
     shed = tmp_path / "shed"
     shed.mkdir()
     (shed / "tools.md").write_text(f"# Tools\n\nA spade for the garden, apples in the cellar, {SECRET}.\n", encoding="utf-8")
+    os.utime(shed / "tools.md", (1.7e9, 1.7e9))  # what was saved just now is looked at again, and that is a generation
     with on_disk(tmp_path, make_vault(tmp_path / "garden"), shed) as library:
         library.index()
         yield library

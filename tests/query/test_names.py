@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
@@ -247,6 +249,14 @@ def test_a_name_is_found_in_each_of_several_folders(ask) -> None:
 def test_names_are_found_by_their_letters_one_in_ascii_only_up_to_a_length(letters, longest, found) -> None:
     documents = [each.document for each in sorted(NOTES, key=lambda each: each.document.path)]
     assert DocumentNames(documents).named(letters, longest) == MemoryCatalog(NOTES).named(letters, longest) == found
+
+
+def test_a_name_that_very_many_notes_have_is_looked_up_in_no_more_than_their_number() -> None:
+    note = document("README.md", "# Read me").document
+    names = DocumentNames([replace(note, path=f"{n}/README.md") for n in range(40_000)])
+    began = time.process_time()
+    assert len(names.named("readme", 6)) == 40_000
+    assert time.process_time() - began < 5  # by the square of their number it were half a minute
 
 
 @given(st.lists(st.text(max_size=12), max_size=6))

@@ -54,6 +54,17 @@ def test_words_that_become_due_end_a_pause():
     assert (turn(), turn.was_cut_short) == (True, True)
 
 
+def test_a_run_goes_on_as_long_as_its_beginning_took_and_no_longer_than_it_may():
+    clock = Clock()
+    turn, short = (Turn(lambda: True, most=most, clock=lambda: clock.now) for most in (4.0, 1.0))
+    clock.work(wall=2, used=0)
+    assert (turn(), short()) == (False, False)
+    clock.work(wall=1, used=0)
+    assert (turn(), short()) == (False, True)
+    clock.work(wall=1, used=0)
+    assert (turn(), turn.was_cut_short) == (True, True)
+
+
 def test_progress_is_told_at_most_twice_a_second_and_its_end_where_its_middle_was():
     clock, said = Clock(), list[str]()
     told = ProgressLines(said.append, lambda: clock.now)

@@ -18,8 +18,6 @@ from thumbindex.model import IndexReport
 from thumbindex.serve.child import IndexingLoop
 from thumbindex.serve.watch import Quiet
 
-NOTHING = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0)
-
 
 class Watched:
     """A watch on a folder that is there; whoever saves a note says so by `quiet`."""

@@ -434,14 +434,15 @@ def read_outline(text: str) -> Outline:
             tags += named
     marks = [i for i, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
     total = text.count("\n") + 1
+    lines = total - text.endswith("\n")
     limits: list[tuple[int, str]] = []
     if len(marks) > MOST_HEADINGS:
         line = _lines(tokens[marks[MOST_HEADINGS]])[0] + 1
         limits.append((line, f"{len(marks):,} headings, more than {MOST_HEADINGS:,}: those from here on are read as text"))
-    if total > MOST_LINES:
-        limits.append((MOST_LINES + 1, f"{total:,} lines, more than {MOST_LINES:,}: those from here on are read as text, not as Markdown"))
+    if lines > MOST_LINES:
+        limits.append((MOST_LINES + 1, f"{lines:,} lines, more than {MOST_LINES:,}: those from here on are read as text, not as Markdown"))
     regions = [*_regions(md, tokens, marks[:MOST_HEADINGS], total, env)]
-    if total > MOST_LINES:
+    if lines > MOST_LINES:
         body = regions[-1].body
         rest = Block(Shape.TEXT, BlockKind.PROSE, MOST_LINES, total)
         regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, rest)))

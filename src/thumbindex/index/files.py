@@ -163,8 +163,8 @@ def make_folder(path: Path) -> None:
         sync_folder(each.parent)
 
 
-_NOT_SYNCED = {errno.EINVAL, getattr(errno, "ENOTSUP", errno.EINVAL)}
-"""What a file system says that has no such call for folders."""
+_NOT_SYNCED = {errno.EINVAL, errno.EBADF, errno.EACCES, getattr(errno, "ENOTSUP", errno.EINVAL)}
+"""What a file system says that has no such call for folders, and a folder that may be written and not read."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -174,14 +174,15 @@ def sync_folder(folder: Path) -> None:
     """
     if os.name == "nt":
         return
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         if error.errno not in _NOT_SYNCED:
             raise
-    finally:
-        os.close(descriptor)
 
 
 def delete_database(path: Path) -> None:

@@ -18,7 +18,7 @@ class DocumentNames:
         self._documents = documents
         # which of its document's names each is, and of which document: by length, below zero that of the letters, where these are not ASCII
         self._called: dict[int, list[int]] = {}
-        self._folded: dict[int, dict[str, tuple[int, ...]]] = {}  # by length, which documents the letters call
+        self._folded: dict[int, dict[str, list[int]]] = {}  # by length, which documents the letters call
         called = [(at * len(documents) + number, name) for number, document in enumerate(documents) for at, name in enumerate(names_of(document))]
         others = [(key, name) for key, name in called if not name.isascii()]
         lengths = {key: -1 - len(letters) for (key, _), letters in zip(others, bare_names([name for _, name in others]), strict=True)}
@@ -35,12 +35,12 @@ class DocumentNames:
                 self._folded[length] = self._fold(length)
             yield from self._folded[length].get(letters, ())
 
-    def _fold(self, length: int) -> dict[str, tuple[int, ...]]:
+    def _fold(self, length: int) -> dict[str, list[int]]:
         """Return which documents the names of a length call, by the letters of these."""
         parts = [divmod(n, len(self._documents)) for n in self._called[length]]
-        found: dict[str, tuple[int, ...]] = {}
+        found: dict[str, list[int]] = {}
         for letters, (_, number) in zip(bare_names([names_of(self._documents[number])[at] for at, number in parts]), parts, strict=True):
-            found[letters] = (*found.get(letters, ()), number)
+            found.setdefault(letters, []).append(number)
         return found
 
 

@@ -6,9 +6,10 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PureWindowsPath
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -97,12 +98,11 @@ def answer(
     """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`, how each passage came to its place."""
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
     opened: Mapping[Reader, OpenedIndex] = {reader: reader.opened() for reader in readers if reader.indexed}
-    found, search, documents, opened = _attempt(query, opened, settings, embedder, reranker, explain)
+    found, search, documents, opened = _attempt(lambda _: query, opened, settings, embedder, reranker, explain)
     named = None if explain or _is_about_all(search) else _named_places(search, documents, list(opened))
-    if named is None or hidden_now(named, readers):
-        asked = without_hidden(query, opened)
-        # of these very snapshots: newer ones may hold other notes that may not be shown
-        found = _answer(asked, opened, settings, embedder, reranker, explain).found if asked.filters.hidden else found
+    if (named is None or hidden_now(named, readers)) and without_hidden(query, opened).filters.hidden:
+        # looked for in the very snapshots that are asked: newer ones may hold other notes that may not be shown
+        found = _attempt(partial(without_hidden, query), opened, settings, embedder, reranker, explain).found
     return replace(found, passages=with_true_places(found.passages, list(opened))) if any(each.also_in for each in found.passages) else found
 
 
@@ -132,11 +132,16 @@ def _named_places(search: Search, documents: Documents, readers: Sequence[Reader
 
 
 def _attempt(
-    query: Query, opened: Mapping[Reader, OpenedIndex], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None, explain: bool
+    query_of: Callable[[Mapping[Reader, OpenedIndex]], Query],
+    opened: Mapping[Reader, OpenedIndex],
+    settings: QuerySettings,
+    embedder: Embedder | None,
+    reranker: Reranker | None,
+    explain: bool,
 ) -> _Attempt:
     """Ask, and ask again on newer snapshots where a commit has replaced the best texts meanwhile."""
     for _ in range(ATTEMPTS):
-        attempt = _answer(query, opened, settings, embedder, reranker, explain)
+        attempt = _answer(query_of(opened), opened, settings, embedder, reranker, explain)
         if not _lacks_its_best(attempt.search, list(opened.values())):
             break
         newer = {reader: reader.newer(each) if each.lost else each for reader, each in opened.items()}

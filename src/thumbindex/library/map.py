@@ -118,7 +118,7 @@ def _missing(places: Mapping[str, tuple[float, float]], means: Matrix) -> str:
         return "There are no vectors yet: places come from what notes mean."
     if not can_lay_out():
         return f"Places need scikit-learn: `{INSTALL}`."
-    return "The map is not laid out yet: a server with the page does it when it is at rest, `thumbindex map` does it now."
+    return "The map is not laid out yet: `thumbindex map` does it now, a server with the page does it at rest where no other one indexes."
 
 
 def _means(snapshot: Snapshot, ids: Sequence[DocumentId]) -> Matrix:

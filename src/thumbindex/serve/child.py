@@ -100,19 +100,28 @@ class Share:
 
 
 class Turn:
-    """Asked between two batches: pauses where more than a share of the processor was taken, tells when to stop, and remembers that it did."""
+    """Asked between two batches: pauses where more than a share of the processor was taken, tells when to stop, and remembers that it did.
 
-    def __init__(self, is_due: Callable[[], bool], share: Share | None = None) -> None:
+    Where asked so, a run goes on for as long as its beginning took, `most` seconds at most: a huge folder that is left for each note which is
+    saved in another one would do nothing but begin.
+    """
+
+    def __init__(
+        self, is_due: Callable[[], bool], share: Share | None = None, *, most: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.was_cut_short = False
-        self._is_due, self._share = is_due, share
+        self._is_due, self._share, self._most, self._clock = is_due, share, most, clock
+        self._began, self._not_before = clock(), 0.0
 
     def __call__(self) -> bool:
         """Tell whether to stop."""
+        now = self._clock()
+        self._not_before = self._not_before or now + min(now - self._began, self._most)
         while self._share and not self._is_due() and (owed := self._share.owed()):
             time.sleep(min(owed, _PAUSE_SECONDS))
         if self._share:
             self._share.begin()
-        self.was_cut_short = self._is_due()
+        self.was_cut_short = self._is_due() and self._clock() >= self._not_before
         return self.was_cut_short
 
 
@@ -294,7 +303,7 @@ class IndexingLoop:
             # from now on: what is due already would cut this very run short
             each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds
         each.watch.quiet.clear()
-        turn = Turn(partial(self._are_words_due, each, time.monotonic() + _WORDS_SECONDS))
+        turn = Turn(partial(self._are_words_due, each, time.monotonic() + _WORDS_SECONDS), most=_WORDS_SECONDS)
         each.words_left = False
         try:
             report = self._index(each, "small", turn)
