@@ -40,8 +40,8 @@ Matrix = npt.NDArray[np.float32]
 def inner_products(rows: Matrix, others: Matrix | Vector) -> Matrix:
     """Return each row's inner product with a vector, shape (rows,), or with each of other rows, shape (rows, others); of unit vectors the cosine.
 
-    Computed on the calling thread, each by itself: the same bits, whatever stands beside it. A product of matrices (BLAS) is shared out among
-    threads, which wait for the next one spinning for some 10 ms of processor time each.
+    Computed on the calling thread, each by itself: of rows that lie one after the other (C order) the same bits, whatever stands beside them.
+    A product of matrices (BLAS) is shared out among threads, which wait for the next one spinning for some 10 ms of processor time each.
     """
     found: Matrix = np.vecdot(rows, others) if others.ndim == 1 else np.vecdot(rows[:, None], others)
     return found
