@@ -1,5 +1,6 @@
 """What every room's tests may use: the bundled model, its published weights, and tiny models made on the spot."""
 
+import importlib.util
 import json
 import os
 import re
@@ -8,14 +9,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 CACHE = Path(__file__).parents[1] / ".cache"
 
-# no example fails because the machine is busy
-hypothesis.settings.register_profile("patient", deadline=None)
-hypothesis.settings.load_profile("patient")
+if importlib.util.find_spec("hypothesis"):  # `make test-base` does without
+    import hypothesis
+
+    # no example fails because the machine is busy
+    hypothesis.settings.register_profile("patient", deadline=None)
+    hypothesis.settings.load_profile("patient")
 
 # what several folders of tests share lies here, and is imported by its name
 sys.path.insert(0, str(Path(__file__).parent))
