@@ -53,7 +53,7 @@ LIMITS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "levels of front matter": (20, lambda depth: is_whole(f"x: {'[' * (depth - 1)}{']' * (depth - 1)}")),
     "brackets in a paragraph": (800, lambda count: links("[ " * (count - 2) + "[[b]]") == 1),
     "characters of a heading": (5_000, lambda size: len(read_outline(f"# {'h' * size}\n").regions[-1].heading) == size),
-    "lines of a note": (200_000, lambda count: is_read("a" + "\n" * (count - 1))),
+    "lines of a note": (200_000, lambda count: is_read("\n" * (count - 1) + "a")),
     "headings of a note": (20_000, lambda count: is_read("# a\n" * count)),
     "links of a note": (10_000, lambda count: links("[[b]]\n\n" * count) == count),
     "characters of a question": (10_000, lambda size: is_taken(query="x" * size)),
