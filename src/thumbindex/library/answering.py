@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path, PureWindowsPath
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -98,11 +97,12 @@ def answer(
     """Ask the folders' snapshots as one and write down what the answer stood on; with `explain`, how each passage came to its place."""
     readers = [reader for reader in readers if not query.filters.folder or reader.folder.name in query.filters.folder]
     opened: Mapping[Reader, OpenedIndex] = {reader: reader.opened() for reader in readers if reader.indexed}
-    found, search, documents, opened = _attempt(lambda _: query, opened, settings, embedder, reranker, explain)
+    found, search, documents, opened = _attempt(query, opened, settings, embedder, reranker, explain)
     named = None if explain or _is_about_all(search) else _named_places(search, documents, list(opened))
-    if (named is None or hidden_now(named, readers)) and without_hidden(query, opened).filters.hidden:
-        # looked for in the very snapshots that are asked: newer ones may hold other notes that may not be shown
-        found = _attempt(partial(without_hidden, query), opened, settings, embedder, reranker, explain).found
+    if named is None or hidden_now(named, readers):
+        asked = without_hidden(query, opened)
+        # of newer snapshots anew: they may hold other notes that may not be shown
+        found = _attempt(asked, opened, settings, embedder, reranker, explain, without_hidden).found if asked.filters.hidden else found
     return replace(found, passages=with_true_places(found.passages, list(opened))) if any(each.also_in for each in found.passages) else found
 
 
@@ -132,22 +132,23 @@ def _named_places(search: Search, documents: Documents, readers: Sequence[Reader
 
 
 def _attempt(
-    query_of: Callable[[Mapping[Reader, OpenedIndex]], Query],
+    query: Query,
     opened: Mapping[Reader, OpenedIndex],
     settings: QuerySettings,
     embedder: Embedder | None,
     reranker: Reranker | None,
     explain: bool,
+    on_newer: Callable[[Query, Mapping[Reader, OpenedIndex]], Query] = lambda query, _: query,
 ) -> _Attempt:
-    """Ask, and ask again on newer snapshots where a commit has replaced the best texts meanwhile."""
+    """Ask, and ask again on newer snapshots, the query put so for them, where a commit has replaced the best texts meanwhile."""
     for _ in range(ATTEMPTS):
-        attempt = _answer(query_of(opened), opened, settings, embedder, reranker, explain)
+        attempt = _answer(query, opened, settings, embedder, reranker, explain)
         if not _lacks_its_best(attempt.search, list(opened.values())):
             break
         newer = {reader: reader.newer(each) if each.lost else each for reader, each in opened.items()}
         if all(newer[reader] is each for reader, each in opened.items()):
             break
-        opened = newer
+        opened, query = newer, on_newer(query, newer)
     return attempt
 
 
