@@ -169,7 +169,8 @@ def test_nothing_but_the_protocol_is_ever_written_to_stdout(command: list[str], 
     noisy.write_text(
         "import os, sys\nfrom thumbindex.serve import background\nreal = background.open_library\n"
         "def loud(opening):\n    os.write(1, b'native noise\\n'); print('python noise', flush=True); return real(opening)\n"
-        "background.Background.__init__.__defaults__ = (loud, None, False, False)\nfrom thumbindex.__main__ import main\nmain()\n",
+        "start = background.Background.__init__\nstart.__defaults__ = (loud, *start.__defaults__[1:])\n"
+        "from thumbindex.__main__ import main\nmain()\n",
         encoding="utf-8",
     )
     with started([sys.executable, str(noisy), *command[3:]], environment) as process:
