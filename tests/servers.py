@@ -154,12 +154,49 @@ class ServerProcess:
             self.process.stdout.close()
 
 
+class LineProcess:
+    """A program that says "ready", is told jobs as JSON, a line each, and answers in lines; it ends with its input."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        assert self.line() == "ready"
+
+    def ask(self, job: Mapping[str, Any]) -> str:
+        """Give it a job; return the first line that it says."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return self.line()
+
+    def line(self) -> str:
+        """Return the next line that it says; an empty one where it has ended."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def close(self) -> None:
+        """End its input and wait for its end."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
 def is_alive(pid: int) -> bool:
     """Tell whether a process runs. One that has ended stays in /proc until its parent, or whoever took it over, asks for its exit code."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def children_of(process: int) -> list[int]:
+    """Return the processes that a process started and that are still there, the eldest first; none where it is gone itself. Linux only."""
+    found: list[int] = []
+    for task in Path(f"/proc/{process}/task").glob("*"):
+        with suppress(OSError):  # a thread that has just ended
+            found += map(int, (task / "children").read_text(encoding="ascii").split())
+    return sorted(found)
 
 
 @contextmanager

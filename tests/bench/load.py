@@ -24,6 +24,7 @@ from bench.memory import memory_of
 from bench.results import Row
 from bench.subject import Subject, program
 from postgres.server import TestServer
+from servers import children_of
 from thumbindex.errors import ThumbindexError
 from thumbindex.library.engine import Publishing
 from thumbindex.serve.opening import Opening
@@ -106,11 +107,7 @@ def descendants_seconds() -> float:
 
 
 def _tree(process: int) -> list[int]:
-    children = list[int]()
-    for task in Path(f"/proc/{process}/task").glob("*"):
-        with suppress(OSError):
-            children += map(int, (task / "children").read_text().split())
-    return [process, *(each for child in children for each in _tree(child))]
+    return [process, *(each for child in children_of(process) for each in _tree(child))]
 
 
 def _running_seconds(process: int) -> float:

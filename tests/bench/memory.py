@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.results import Row
 from bench.subject import Subject, draw_questions
-from servers import ServerProcess, await_meaning
+from servers import ServerProcess, await_meaning, children_of
 from thumbindex.errors import UsageError
 
 QUESTIONS = 20
@@ -72,9 +72,8 @@ def memory_of(process: int) -> Memory:
     """Return what a process and all of its descendants hold; what has ended holds nothing."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
-        children = [int(each) for task in Path(f"/proc/{process}/task").iterdir() for each in (task / "children").read_text().split()]
     except OSError:
         return 0, 0
     kilobytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-    held = [(1024 * kilobytes["Rss"], 1024 * kilobytes["Pss"]), *map(memory_of, children)]
+    held = [(1024 * kilobytes["Rss"], 1024 * kilobytes["Pss"]), *map(memory_of, children_of(process))]
     return sum(each[0] for each in held), sum(each[1] for each in held)

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from bench.memory import memory_of
+from servers import children_of
 from thumbindex.study.measures import RankedPassage
 from thumbindex.study.queries import LabeledQuery
 
@@ -118,13 +119,6 @@ class Watch:
     def look(self) -> None:
         """Look once: what is quicker than the samples is seen, too."""
         self.most = max(self.most, sum(memory_of(each)[1] for each in children_of(os.getpid())))
-
-
-def children_of(process: int) -> list[int]:
-    """Return the processes that a process has started and that still are."""
-    with suppress(OSError):
-        return [int(each) for task in Path(f"/proc/{process}/task").iterdir() for each in (task / "children").read_text().split()]
-    return []
 
 
 def run_command(words: Words, environment: Mapping[str, str], folder: Path, seconds: float) -> None:

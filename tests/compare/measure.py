@@ -17,8 +17,9 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
-from compare.driver import GivenUpError, Place, Reply, Session, Tool, Watch, children_of, make_index, session, size_of, tokens_of
+from compare.driver import GivenUpError, Place, Reply, Session, Tool, Watch, make_index, session, size_of, tokens_of
 from compare.hostile import ask_hostile, write_hostile
+from servers import children_of
 from thumbindex.study.compare import interval_of
 from thumbindex.study.measures import MAIN, RankedPassage, score_query
 from thumbindex.study.queries import LabeledQuery

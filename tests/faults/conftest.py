@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from dump import logical_dump
+from servers import LineProcess
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
 from thumbindex.index.files import VECTORS
@@ -213,38 +214,26 @@ class Child:
         command = [*before, sys.executable, str(Path(__file__).with_name("child.py"))]
         self._said = scratch / "said.json"
         environment = {**os.environ, **({"LD_PRELOAD": str(preload)} if preload else {})}
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-        assert self._line() == "ready"
+        self._program = LineProcess(command, environment)
 
     def do(self, kill_after: float | None = None, **job: Any) -> dict[str, Any]:
         """Do a job, or be killed at it; return what it said of itself, with the seconds that it took."""
-        assert self._process.stdin
         self._said.unlink(missing_ok=True)
         paths = {name: str(value) if isinstance(value, Path) else value for name, value in job.items()}
-        self._process.stdin.write(json.dumps({**paths, "said": str(self._said)}) + "\n")
-        self._process.stdin.flush()
-        pid, began = int(self._line()), time.perf_counter()
+        pid, began = int(self._program.ask({**paths, "said": str(self._said)})), time.perf_counter()
         if kill_after is not None:
             time.sleep(kill_after)
             with suppress(ProcessLookupError):  # it was done before
                 os.kill(pid, 9)
-        killed = self._line() != "0"
+        killed = self._program.line() != "0"
         seconds = time.perf_counter() - began
         text = self._said.read_text(encoding="utf-8") if self._said.exists() else ""
         told: dict[str, Any] = json.loads(text) if text and not killed else {"outcome": "killed"}
         assert told["outcome"] != "broken", told["message"]
         return {**told, "seconds": seconds}
 
-    def _line(self) -> str:
-        assert self._process.stdout
-        return self._process.stdout.readline().strip()
-
     def close(self) -> None:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        self._program.close()
 
 
 @pytest.fixture(scope="session")

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from filelock import FileLock, Timeout
 
-from servers import ServerProcess, is_alive
+from servers import ServerProcess, children_of, is_alive
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError, ThumbindexError
 from thumbindex.index.files import Places
+from thumbindex.index.locks import is_held
 from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.library.indexing import read_known
@@ -98,18 +98,7 @@ def vault(undisturbed: Vault, faults, scratch: Path) -> Vault:
 
 def children(server: ServerProcess) -> list[int]:
     """Return the processes that a server started and that live."""
-    tasks = Path(f"/proc/{server.process.pid}/task").glob("*/children")
-    return [int(pid) for task in tasks for pid in task.read_text().split() if is_alive(int(pid))]
-
-
-def is_free(lock: Path) -> bool:
-    held = FileLock(lock)
-    try:
-        held.acquire(blocking=False)
-    except Timeout:
-        return False
-    held.release()
-    return True
+    return [pid for pid in children_of(server.process.pid) if is_alive(pid)]
 
 
 @contextmanager
@@ -178,7 +167,7 @@ def test_a_server_that_is_killed_while_it_indexes_leaves_no_child_no_lock_and_an
             count[f"server: killed {far(vault)}"] += 1
             folder = vault.places.folder
             folder.mkdir(parents=True, exist_ok=True)
-            assert until(lambda folder=folder: is_free(folder / "writer.lock") and is_free(folder / "watch.lock"), 2)
+            assert until(lambda folder=folder: not is_held(folder / "writer.lock") and not is_held(folder / "watch.lock"), 2)
         with vault.library() as library:
             assert library.index().mended == ()
             assert faults.dump(library) == vault.right
@@ -235,7 +224,7 @@ def notes(server: ServerProcess) -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="limits another process")
 def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when_there_is_room(built, full_disk):
     with serving(built) as (server, child):
-        assert until(lambda: not is_free(built.places.folder / "watch.lock"))
+        assert until(lambda: is_held(built.places.folder / "watch.lock"))
         note = built.root / "a/note 0.md"
         with full_disk(built, child):
             note.write_text("# Note 0\n\nQuinces are hard and yellow.\n", encoding="utf-8")
@@ -252,7 +241,7 @@ def test_a_server_whose_disk_fills_up_answers_says_so_and_takes_the_edit_in_when
 def test_a_server_whose_index_is_damaged_answers_or_says_so_and_mends_it(undisturbed, built, faults):
     shutil.copytree(undisturbed.index, built.index)
     with serving(built) as (server, child):
-        assert until(lambda: not is_free(built.places.folder / "watch.lock"))
+        assert until(lambda: is_held(built.places.folder / "watch.lock"))
         store = built.places.store
         times, data = store.stat(), store.read_bytes()
         with store.open("r+b") as file:  # in place, as a disk does it, and before a question has read these pages

@@ -18,10 +18,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from filelock import FileLock, Timeout
 
 from servers import SERVE_HTTP, http_client
 from thumbindex.index.files import Places
+from thumbindex.index.locks import is_held
 from waiting import until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks processes up in /proc")
@@ -222,21 +222,11 @@ def test_commands_that_meet_on_a_folder_end_with_a_result_or_a_sentence(scratch:
 # ------------------------------------------------------------------ a writer that stands still
 
 
-def is_free(lock: Path) -> bool:
-    held = FileLock(lock)
-    try:
-        held.acquire(blocking=False)
-    except Timeout:
-        return False
-    held.release()
-    return True
-
-
 def stopped_as_it_writes(process: subprocess.Popen[str], lock: Path) -> bool:
     """Stop a process when it holds the writer's lock; False where it ended before."""
     while process.poll() is None:
         os.kill(process.pid, signal.SIGSTOP)
-        if lock.exists() and not is_free(lock):
+        if is_held(lock):
             return True
         os.kill(process.pid, signal.SIGCONT)
         time.sleep(0.002)

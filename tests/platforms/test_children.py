@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from platforms.fakes import surroundings
-from servers import is_alive
+from servers import children_of, is_alive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a fake asks Linux which files are open")
 
@@ -102,10 +102,6 @@ def test_a_server_answers_follows_edits_and_takes_its_child_with_it(system: str,
         assert time.monotonic() < until, "the child lives on"
     finally:
         server.end()
-
-
-def children_of(process: int) -> list[int]:
-    return [int(each) for task in Path(f"/proc/{process}/task").iterdir() for each in (task / "children").read_text().split()]
 
 
 def test_what_a_child_says_is_read_as_it_was_written_whatever_the_encoding_of_pipes(options: list[str], tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from servers import ServerProcess, await_meaning, is_alive
+from servers import ServerProcess, await_meaning, children_of, is_alive
 
 Start = Callable[[], ServerProcess]
 
@@ -37,14 +37,6 @@ def seconds_until(is_so: Callable[[], bool], most: float = 20.0) -> float:
         time.sleep(0.02)
     assert is_so()
     return time.monotonic() - began
-
-
-def children(server: ServerProcess) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{server.process.pid}/task").iterdir():
-        with suppress(OSError):  # a thread that has just ended
-            found += map(int, (task / "children").read_text().split())
-    return found
 
 
 def watch_lock(tmp_path: Path) -> Path:
@@ -78,12 +70,12 @@ def test_when_the_elected_server_is_killed_another_takes_over_and_nothing_is_orp
     seconds_until(lambda: is_found(first, "apples"))
     second = start()
     seconds_until(lambda: is_found(second, "apples"))
-    orphans = children(first)
+    orphans = children_of(first.process.pid)
     assert [holds(watch_lock(tmp_path), pid) for pid in orphans] == [True]
     os.kill(first.process.pid, signal.SIGKILL)
     killed = time.monotonic()
     first.process.wait(2)
-    (successor,) = children(second)
+    (successor,) = children_of(second.process.pid)
     seconds_until(lambda: holds(watch_lock(tmp_path), successor))
     assert time.monotonic() - killed < 2.0
     assert not any(map(is_alive, orphans))
@@ -95,7 +87,7 @@ def test_when_the_elected_server_is_killed_another_takes_over_and_nothing_is_orp
 def test_a_child_that_is_killed_is_started_again(tmp_path: Path, start: Start):
     server = start()
     seconds_until(lambda: is_found(server, "apples"))
-    os.kill(children(server)[0], signal.SIGKILL)
+    os.kill(children_of(server.process.pid)[0], signal.SIGKILL)
     save(tmp_path, "quinces")
     assert seconds_until(lambda: is_found(server, "quinces")) < 10.0
 
@@ -105,7 +97,7 @@ def test_a_child_that_is_killed_is_started_again(tmp_path: Path, start: Start):
 def test_a_signal_ends_a_server_and_its_child_within_two_seconds(start: Start, number: signal.Signals):
     server = start()
     seconds_until(lambda: is_found(server, "apples"))
-    processes = [server.process.pid, *children(server)]
+    processes = [server.process.pid, *children_of(server.process.pid)]
     assert len(processes) == 2
     server.process.send_signal(number)
     server.process.wait(2)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from mcp import Client, StdioServerParameters
 from mcp.server.subscriptions import ResourceUpdated
 from mcp.types import TextContent
 
-from servers import is_alive
+from servers import children_of, is_alive
+from waiting import until
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -285,23 +286,17 @@ def test_the_child_computes_on_one_thread_unless_a_number_is_set(
     environment = {name: value for name, value in environment.items() if name != "OMP_NUM_THREADS"} | given
     with started(command, environment) as process:
         tell(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "status", "arguments": {}}})
-        (child,) = children_of(process.pid)
+        (child,) = awaited_children(process.pid)
         wanted, end = f"OMP_NUM_THREADS={held}".encode(), time.monotonic() + 5
         while wanted not in (found := Path(f"/proc/{child}/environ").read_bytes().split(b"\0")) and time.monotonic() < end:
             time.sleep(0.01)  # forked, and not yet the program that it becomes
         assert wanted in found
 
 
-def children_of(parent: int) -> list[int]:
+def awaited_children(parent: int) -> list[int]:
     """Wait for the process's first child."""
-    found: list[int] = []
-    until = time.monotonic() + 10
-    while not found and time.monotonic() < until:
-        for task in Path(f"/proc/{parent}/task").iterdir():
-            with suppress(OSError):  # a thread that has just ended
-                found += map(int, (task / "children").read_text().split())
-    assert found
-    return found
+    assert until(lambda: bool(children_of(parent)), 10)
+    return children_of(parent)
 
 
 def test_a_server_is_started_without_the_other_commands() -> None:

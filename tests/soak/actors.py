@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +19,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+# What several folders of tests share lies above.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from servers import LineProcess
 from thumbindex.config import load_config
 from thumbindex.errors import ThumbindexError
 from thumbindex.library import Library
@@ -85,31 +88,19 @@ class Actors:
         command = [sys.executable, str(Path(__file__))]
         # threads of a pool would be missing in a fork
         single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **single})
+        self._program = LineProcess(command, {**os.environ, **single})
         self._scratch, self._count = scratch, 0
-        assert self._answer() == "ready"
 
     def start(self, kind: str, root: Path, index: Path, overrides: Sequence[str], dies_at: int = 0) -> Actor:
         """Start a job: `serve`, or `index` with what stands behind it; it is killed just before its `dies_at`-th change, 0 is never."""
-        assert self._process.stdin
         self._count += 1
         said = self._scratch / f"said-{self._count}"
         job = {"kind": kind, "root": str(root), "index": str(index), "overrides": list(overrides), "dies_at": dies_at, "said": str(said)}
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
-        return Actor(int(self._answer()), said)
+        return Actor(int(self._program.ask(job)), said)
 
     def close(self) -> None:
         """End all of them."""
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def _answer(self) -> str:
-        assert self._process.stdout
-        return self._process.stdout.readline().strip()
+        self._program.close()
 
 
 # ------------------------------------------------------------------ in the process itself

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -27,7 +25,7 @@ from processes import Sample, judge_same_processes, take_sample
 from trend import judge_trend
 
 from servers import ServerProcess, await_start
-from soak import ASKERS, LARGEST, SETTLE_SECONDS, Scores, ask, judge_answers
+from soak import ASKERS, LARGEST, SETTLE_SECONDS, Scores, ask, judge_answers, main
 from thumbindex.index.files import VECTORS, size_of_file
 from thumbindex.serve.opening import Opening, open_library
 
@@ -143,12 +141,4 @@ def judge_moments(moments: Sequence[Moment]) -> list[Verdict]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60.0 * HOURS / TIMES_AS_FAST)
-    parser.add_argument("--notes", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--set", action="append", default=[], dest="settings")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="thumbindex-marathon-", ignore_cleanup_errors=True) as folder:
-        held = run(Path(folder).resolve(), asked.minutes, asked.notes, asked.seed, asked.settings)
-    sys.exit(0 if held else 1)
+    sys.exit(main(run, __doc__, 60.0 * HOURS / TIMES_AS_FAST))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judge import Verdict, judge_level
 
-from servers import ServerProcess
+from servers import ServerProcess, children_of
 from thumbindex.index.files import size_of
 
 MEASURES = ("resident", "threads", "handles")
@@ -43,7 +43,7 @@ def take_sample(second: float, servers: Sequence[ServerProcess], index: Path) ->
     """Measure what lives; a process that has ended is not in it."""
     named = {f"server {n}": server.process.pid for n, server in enumerate(servers, 1)}
     for n, server in enumerate(servers, 1):
-        for m, pid in enumerate(children(server.process.pid)):
+        for m, pid in enumerate(children_of(server.process.pid)):
             named[f"child {n}" + ("" if m == 0 else f" ({m + 1})")] = pid
     found = {name: taken for name, pid in named.items() if (taken := take(pid)) is not None}
     return Sample(round(second, 1), found, size_of(index))
@@ -57,14 +57,6 @@ def take(pid: int) -> Taken | None:
         return Taken(pid, resident, int(facts["Threads"]), sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()), anonymous)
     except (OSError, KeyError):  # one that has just ended has no memory
         return None
-
-
-def children(parent: int) -> list[int]:
-    """Return the process ids of a process's children, the eldest first."""
-    try:
-        return sorted(int(pid) for task in Path(f"/proc/{parent}/task").iterdir() for pid in (task / "children").read_text().split())
-    except OSError:
-        return []
 
 
 def elected(index: Path) -> set[int]:

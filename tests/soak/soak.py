@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -117,13 +117,17 @@ def judge_answers(scores: dict[str, Scores]) -> list[Verdict]:
     return [kinds, *(judge_wrong(sum(each.asked.values()), [f"{name}: {fault}" for fault in each.wrong]) for name, each in scores.items())]
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10)
+def main(run: Callable[[Path, float, int, int, Sequence[str]], bool], about: str | None, minutes: float) -> int:
+    """Read the options of a program, run it in a folder of its own, and return its exit code."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--minutes", type=float, default=minutes)
     parser.add_argument("--notes", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], dest="settings")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="thumbindex-soak-", ignore_cleanup_errors=True) as folder:
-        held = run(Path(folder).resolve(), asked.minutes, asked.notes, asked.seed, asked.settings)
-    sys.exit(0 if held else 1)
+        return 0 if run(Path(folder).resolve(), asked.minutes, asked.notes, asked.seed, asked.settings) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, __doc__, 10))

@@ -20,6 +20,7 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
+from servers import children_of
 from thumbindex.errors import UsageError
 from thumbindex.serve.cli import app
 from thumbindex.serve.http.app import Listening, ServerLog, how_to_connect
@@ -101,7 +102,7 @@ def test_it_gives_memory_back_and_so_does_its_child(tmp_path: Path) -> None:
 
 def told_to_child(server: int) -> set[bytes]:
     """Return what numerical libraries and the allocator are told in the environment of a process's child; nothing while there is none."""
-    children = [child for each in Path(f"/proc/{server}/task").glob("*/children") for child in each.read_text(encoding="ascii").split()]
+    children = children_of(server)
     variables = Path(f"/proc/{children[0]}/environ").read_bytes().split(b"\0") if children else []
     return {each for each in variables if each.startswith((b"MALLOC_", b"OMP_"))}
 
