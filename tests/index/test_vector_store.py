@@ -192,6 +192,21 @@ def test_several_processes_write_at_once_and_nothing_is_lost(tmp_path):
         assert (store.count(), store.damaged()) == (3 * 40 + 40, set())
 
 
+def test_processes_that_make_the_same_file_at_once_wait_for_each_other(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from thumbindex.index.vector_store import VectorStore\n"
+        "for line in sys.stdin:\n"
+        "    VectorStore.open(Path(line.strip()), 'm').close()\n"
+        "    print('made', flush=True)"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for n in range(40):
+        for each in started:
+            print(tmp_path / f"{n}.sqlite3", file=each.stdin, flush=True)
+        assert [each.stdout.readline() for each in started] == ["made\n"] * 3
+    assert [each.communicate() and each.returncode for each in started] == [0, 0, 0]
+
+
 def test_without_the_store_of_vectors_an_index_is_read_all_the_same(build, note, tmp_path):
     _, places = build(note("a.md", "apples"))
     embed(places.folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ from thumbindex.index.locks import mark_of
 
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
+
+AGAIN_SECONDS = 0.01
+"""How long is waited where SQLite refuses a lock at once."""
 
 KEYS_AT_ONCE = 500
 """Keys that one statement asks for."""
@@ -87,7 +91,7 @@ class Database:
         if read_only:
             self._db.execute("PRAGMA query_only = ON")
         else:
-            self._db.execute("PRAGMA journal_mode = WAL")
+            self._log_ahead()
             self._db.execute("PRAGMA secure_delete = ON")  # what a note said is not left in free pages
             # a commit that a power cut took back would have its row ids used twice, and views could not tell
             self._db.execute("PRAGMA synchronous = FULL")
@@ -108,6 +112,18 @@ class Database:
             )
         else:
             raise IndexDamagedError(damaged(self.path, f"it is of another schema, {version}"))
+
+    def _log_ahead(self) -> None:
+        """Have the file use a write-ahead log. SQLite does not wait where two processes ask for it of a new file at once, so we do."""
+        until = time.monotonic() + self._busy_seconds
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() >= until:
+                    raise
+            time.sleep(AGAIN_SECONDS)
 
     def _schema_version(self) -> int:
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
@@ -242,6 +258,10 @@ def _is_frozen(path: Path, error: BaseException) -> bool:
     return cannot and os.access(path, os.R_OK) and not os.access(path.parent, os.W_OK) and not is_written
 
 
+def _is_busy(error: BaseException) -> bool:
+    return (getattr(error, "sqlite_errorname", None) or "").startswith(_BUSY)
+
+
 def damaged(path: Path, what: str) -> str:
     """Say in one sentence that a file is damaged, and what to do."""
     return f"{path} is damaged ({what}): run `thumbindex index`, which builds it anew from the notes."
@@ -254,7 +274,7 @@ def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Pa
         return StorageError(f"{path} was closed while it was read ({text}): ask again.")
     if name.startswith("SQLITE_CANTOPEN"):
         return StorageError(f"There is no index at {path}, or it may not be opened: run `thumbindex index`, or check permissions and free space.")
-    if name.startswith(_BUSY):
+    if _is_busy(error):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if name == "SQLITE_FULL":
         return StorageError(f"The disk of {path} is full: free some space and run it again; what was indexed is as it was.")
