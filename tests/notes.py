@@ -40,9 +40,11 @@ class Author:
     def write_note(self, number: int, notes: int, characters: int) -> str:
         """Return a note's Markdown of about so many characters, with a link to another note in each section."""
         parts = [f"# Note {number}\n"]
-        while sum(map(len, parts)) < characters:
+        written = len(parts[0])
+        while written < characters:
             link = f"See [[note {self._random.randrange(notes)}]]."
             parts.append(f"\n## {' '.join(self._some(3))}\n\n{' '.join(self._sentence() for _ in range(8))} {link}\n")
+            written += len(parts[-1])
         return "".join(parts)
 
     def _sentence(self) -> str:

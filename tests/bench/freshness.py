@@ -1,7 +1,7 @@
 """From saving a note to its text in an answer: measured through a server's own pipes, words first, then vectors."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -14,13 +14,16 @@ from servers import ServerProcess, await_start, has_all_vectors, is_found
 
 NOTES, EDITS = 1000, 200
 
+LARGE_TIMES, LARGE_EVERY = 2000, 10
+"""The large note is so many times a small one (10 MB of 5 KB), and is saved anew before so many edits of small ones."""
+
 GIVEN_UP_SECONDS = 10.0
 """An edit that is not found by then counts as missed."""
 
 PAUSE_SECONDS = 0.01
 """Between two questions for the same edit: finer than what is measured, and the server keeps time for its work."""
 
-TARGETS = {"words": {50: 0.4, 95: 0.7}, "vectors": {95: 2.0}}
+TARGETS = {"words": {50: 0.4, 95: 0.7}, "vectors": {95: 2.0}, "words beside a large note": {95: 1.0}}
 """Seconds that quantiles are to come to."""
 
 
@@ -31,17 +34,28 @@ def measure(subject: Subject) -> Iterator[Row]:
     author = make_vault(made.folder, notes, subject.given.characters)
     with made.open() as library:
         chunks = library.index().chunks
-    found: dict[str, list[float]] = {"words": [], "vectors": []}
+    found: dict[str, list[float]] = {name: [] for name in TARGETS}
     with ServerProcess(made.arguments) as server:
         await_start(server.call, made.folder)
-        for number in range(edits):
+
+        def edit(number: int, awaited: Mapping[str, Callable[[], bool]]) -> None:
             text = f"{author.write_note(number % notes, notes, subject.given.characters)}\nHere stands mark{number}.\n"
             saved = _save(note_path(made.folder, number % notes), text)
-            for name, is_so in (("words", partial(is_found, server.call, f"mark{number}")), ("vectors", partial(has_all_vectors, server.call))):
+            for name, is_so in awaited.items():
                 found[name] += _seconds_until(saved, is_so)
+
+        for number in range(edits):
+            edit(number, {"words": partial(is_found, server.call, f"mark{number}"), "vectors": partial(has_all_vectors, server.call)})
+        large = author.write_note(0, notes, LARGE_TIMES * subject.given.characters)
+        for number in range(edits, 2 * edits):
+            if (number - edits) % LARGE_EVERY == 0:  # with a section more at its top
+                large = f"{author.write_note(number, notes, 1)}\n{large}"
+                _save(made.folder / "large.md", large)
+            edit(number, {"words beside a large note": partial(is_found, server.call, f"mark{number}")})
     note = f"{edits:,} edits in {notes:,} notes of {subject.given.characters:,} characters, {chunks:,} chunks"
+    beside = f"{note}; a note of {len(large):,} characters is saved anew at every {LARGE_EVERY}th"
     for name, seconds in found.items():
-        yield Row("freshness", f"save to {name}: missed", "", [edits - len(seconds)], most=0, note=note)
+        yield Row("freshness", f"save to {name}: missed", "", [edits - len(seconds)], most=0, note=beside if "large" in name else note)
         if seconds:
             yield Row("freshness", f"save to {name}", "s", seconds, TARGETS[name].get(50))
         for quantile in (90, 95, 99) if seconds else ():

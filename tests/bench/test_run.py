@@ -194,6 +194,7 @@ def test_a_start_and_edits_are_measured_through_real_servers(subject: Subject, m
     assert seconds == sorted(seconds)
     assert (rows["save to words: missed"]["median"], len(rows["save to words"]["values"])) == (0, 2)
     assert 0.2 < rows["save to words"]["median"] < 10
+    assert (rows["save to words beside a large note: missed"]["median"], len(rows["save to words beside a large note"]["values"])) == (0, 2)
 
 
 def test_an_index_that_is_taken_as_it_is_is_left_as_it_is(subject: Subject, tmp_path: Path) -> None:
