@@ -32,7 +32,7 @@ from notes import Author, note_path
 from servers import ServerProcess, await_start
 from thumbindex.corpus.read import digest_of
 from thumbindex.errors import ThumbindexError
-from thumbindex.index.files import Places
+from thumbindex.index.files import VECTORS, Places
 from thumbindex.index.snapshot import shows_words
 from thumbindex.index.store import Store
 from thumbindex.serve.opening import Opening, open_library
@@ -40,6 +40,7 @@ from thumbindex.serve.opening import Opening, open_library
 QUESTIONS_A_SECOND, ASKERS = 8, 8
 
 REST_SECONDS = 20.0
+"""How long questions are asked before the storm, and after it."""
 
 BEFORE_SECONDS = 1.0
 """Questions of the storm begin so long before the checkout: its first moments count."""
@@ -164,7 +165,7 @@ class Arrival:
 
     def __init__(self, root: Path, index: Path) -> None:
         self._wanted = {path.relative_to(root).as_posix(): digest_of(path.read_bytes()) for path in root.rglob("*.md")}
-        (folder,) = (path for path in index.iterdir() if path.is_dir())
+        (folder,) = (path for path in index.iterdir() if path.is_dir() and path.name != VECTORS)
         self._places = Places(folder)
         self._generation = math.inf
 
@@ -185,7 +186,7 @@ class Arrival:
             store.close()
 
 
-def run(made: Path, notes: int, characters: int, settings: Sequence[str]) -> bool:
+def run(made: Path, notes: int, characters: int, rest_seconds: float, settings: Sequence[str]) -> bool:
     """Run the storm and print what was seen; True where all held."""
     vault = made / "vault"
     vault.mkdir()
@@ -204,10 +205,10 @@ def run(made: Path, notes: int, characters: int, settings: Sequence[str]) -> boo
 
         rest, storm, filling = phases
         with asking(asker, rest) as crew:
-            crew.watch(REST_SECONDS, lambda: look(rest), SAMPLE_SECONDS)
+            crew.watch(rest_seconds, lambda: look(rest), SAMPLE_SECONDS)
         taken = check_out(asker, storm, made / "index", lambda: look(storm))
         with asking(asker, filling) as crew:
-            crew.watch(REST_SECONDS, lambda: look(filling), SAMPLE_SECONDS)
+            crew.watch(rest_seconds, lambda: look(filling), SAMPLE_SECONDS)
         settled = settle(server, SETTLE_SECONDS)
         look(filling)
     compared = compare_with_fresh(opening, made / "fresh", LARGEST) if settled.held else []
@@ -267,8 +268,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--notes", type=int, default=10_000)
     parser.add_argument("--characters", type=int, default=400)
+    parser.add_argument("--rest", type=float, default=REST_SECONDS)
     parser.add_argument("--set", action="append", default=[], dest="settings")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="thumbindex-storm-", ignore_cleanup_errors=True) as folder:
-        held = run(Path(folder).resolve(), asked.notes, asked.characters, asked.settings)
+        held = run(Path(folder).resolve(), asked.notes, asked.characters, asked.rest, asked.settings)
     sys.exit(0 if held else 1)
