@@ -149,7 +149,11 @@ LONGEST_PATH = 259
 
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:
     """Read one file of a folder; a symlink out of the folder, a device, a file over the maximum give the problem."""
-    found = read_inside(os.path.realpath(root), os.path.join(root, path), settings.max_file_bytes)  # noqa: PTH118
+    descriptor = _open_below(str(root), path) if _STEPS else None
+    if descriptor is None:
+        found = read_inside(os.path.realpath(root), os.path.join(root, path), settings.max_file_bytes)  # noqa: PTH118
+    else:
+        found = _read(descriptor, settings.max_file_bytes)
     if isinstance(found, int):
         return too_large(path, found, settings)
     return Problem(path, None, found) if isinstance(found, str) else found
@@ -162,8 +166,11 @@ def read_inside(root: str, path: str, most: int) -> bytes | str | int:
     except (OSError, ValueError) as error:
         why = f" (Windows takes no path of {len(path)} characters: shorten it, or allow long paths there)"
         return f"cannot be read: {getattr(error, 'strerror', None) or error}{why if _WINDOWS and len(path) > LONGEST_PATH else ''}"
-    if descriptor is None:
-        return _OUT
+    return _OUT if descriptor is None else _read(descriptor, most)
+
+
+def _read(descriptor: int, most: int) -> bytes | str | int:
+    """Read what was opened, and close it."""
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
@@ -193,7 +200,22 @@ def _open_inside(root: str, real: str) -> int | None:
         return None
     if not _STEPS:
         return _open_and_compare(root, real)
-    *folders, name = own.split("/")
+    return _open_steps(root, own)
+
+
+def _open_below(root: str, path: str) -> int | None:
+    """Open a path below a folder where no part of it is a symlink, as of most: to find its real path takes as long as to read it."""
+    if path.startswith("/") or ".." in path.split("/"):
+        return None
+    try:
+        return _open_steps(root, path)
+    except (OSError, ValueError):  # the other way finds out why
+        return None
+
+
+def _open_steps(root: str, path: str) -> int:
+    """Open a path below a folder, one folder after the other, none of them a symlink."""
+    *folders, name = path.split("/")
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for folder in folders:
