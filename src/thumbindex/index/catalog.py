@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from thumbindex.model import (
     Condition,
     Document,
     DocumentId,
+    FileTimes,
     FilterField,
     Filters,
     Place,
@@ -58,7 +59,7 @@ class StoreCatalog:
         self.store: Store = store
         self.lost: frozenset[ChunkId] = frozenset()  # that were asked for and whose texts are nowhere any more
         self._folder = folder
-        rows = sorted(_documents(folder, now, last), key=lambda each: each[1].path)
+        rows = _documents(folder, now, last)
         self.documents: Sequence[Document] = tuple(document for _, document in rows)  # by path
         self.document_rows: Positions = np.array([row for row, _ in rows], dtype=np.int64)
         chunks, keys, salience = _columns(now, last, self.document_rows)
@@ -256,20 +257,25 @@ class StoreCatalog:
         return sum(self._days[n] is None for n in np.unique(of).tolist())
 
 
-def _documents(folder: str, now: Store, last: StoreCatalog | None) -> Iterator[tuple[int, Document]]:
-    """Yield every document with its row id, read only where it is new."""
+def _documents(folder: str, now: Store, last: StoreCatalog | None) -> list[tuple[int, Document]]:
+    """Return every document with its row id, by path; read only where it is new."""
+    kept = []
     if last is None:
         new = now.documents()
     else:
-        times = now.document_times()
-        kept = {row: document for row, document in zip(last.document_rows.tolist(), last.documents, strict=True) if row in times}
-        new = now.documents(sorted(times.keys() - kept.keys()))
-        for row, document in kept.items():
-            now_is = times[row]
-            is_same = now_is == (document.modified, document.edited, document.first_commit, document.last_commit)
-            yield row, document if is_same else replace(document, **now_is._asdict())
-    for row, path, title, known, rest in new:
-        yield row, document_from_row(path, title, known, rest, folder)
+        times, before = now.document_times(), last.document_rows.tolist()
+        kept = [
+            (row, each if times[row] == (each.modified, each.edited, each.first_commit, each.last_commit) else _dated(each, times[row]))
+            for row, each in zip(before, last.documents, strict=True)
+            if row in times
+        ]
+        new = now.documents(sorted(times.keys() - set(before)))
+    read = [(row, document_from_row(path, title, known, rest, folder)) for row, path, title, known, rest in new]
+    return sorted(kept + read, key=lambda each: each[1].path)
+
+
+def _dated(document: Document, times: tuple[Any, ...]) -> Document:
+    return replace(document, **FileTimes(*times)._asdict())
 
 
 def _columns(now: Store, last: StoreCatalog | None, documents: Positions) -> tuple[Positions, npt.NDArray[np.void], Salience]:

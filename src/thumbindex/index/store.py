@@ -274,9 +274,9 @@ class Store(Database):
         sql = "SELECT d.path, c.key, c.id FROM chunks c JOIN documents d ON d.id = c.document WHERE d.path IN ({}) ORDER BY c.ordinal DESC"
         return {(path, key): row for path, key, row in self.fetch_in(sql, paths)}
 
-    def document_times(self) -> dict[int, FileTimes]:
-        """Return the times of every document, by row id."""
-        return {row: FileTimes(*times) for row, *times in self.fetch(f"SELECT id, {_TIMES} FROM documents NOT INDEXED")}
+    def document_times(self) -> dict[int, tuple[Any, ...]]:
+        """Return the times of every document, as those of FileTimes, by row id: as plain tuples, since all are read after each commit."""
+        return {row[0]: row[1:] for row in self.fetch(f"SELECT id, {_TIMES} FROM documents NOT INDEXED")}
 
     def versions(self, paths: Iterable[str]) -> dict[str, tuple[str, FileTimes]]:
         """Return the digest and the times of the documents at some paths."""

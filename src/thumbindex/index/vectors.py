@@ -64,21 +64,19 @@ class VectorView:
         return np.concatenate([self._ids(self._base)[self._kept], self._ids(self._late)])
 
     def remove(self, rows: Positions) -> None:
-        """Remove rows."""
+        """Remove rows. They take room until rows are added, be it none: what removes and adds makes all one base once."""
         if len(rows):
             self._kept = self._kept[~np.isin(self._ids(self._base)[self._kept], rows)]
             self._late.remove_ids(np.ascontiguousarray(rows, dtype=np.int64))
-            self._settle()
 
     def add(self, rows: Sequence[int], matrix: Matrix) -> None:
         """Add rows with their vectors: shape (rows, dimensions)."""
-        if not rows:
-            return
-        if self._base.ntotal + self._late.ntotal:
-            self._late.add_with_ids(np.ascontiguousarray(self._checked(matrix)), np.array(rows, dtype=np.int64))
-            self._settle()
-        else:
+        if rows and not self._base.ntotal + self._late.ntotal:
             self.fill(len(rows), [(rows, matrix)])
+            return
+        if rows:
+            self._late.add_with_ids(np.ascontiguousarray(self._checked(matrix)), np.array(rows, dtype=np.int64))
+        self._settle()
 
     def fill(self, count: int, parts: Iterable[tuple[Sequence[int], Matrix]]) -> None:
         """Take in at most `count` rows with their vectors where there are none yet, part by part: of all of them there is nothing but halves."""

@@ -163,9 +163,9 @@ def _read_as(folder: Folder, cutting: str) -> str:
     return text_key(f"{WALK_VERSION} {cutting} {folder.config.corpus!r}").hex()  # names in globs may be private
 
 
-FIRST_BYTES, MOST_BYTES = 128 * 1024, 4 * 1024 * 1024
+FIRST_BYTES, MOST_BYTES = 128 * 1024, 1024 * 1024
 """Text that is committed at once: little at first, so that a new vault answers early, then twice as much each time, so that a commit's own cost
-does not count, up to what is parsed and written in a few seconds."""
+does not count, up to what is parsed and written in three seconds: servers open in a moment what came with it, and searches wait for that."""
 
 LARGE_BYTES = 1024 * 1024
 """From this size on a file comes last and alone: ten of these take as long as a thousand notes."""
