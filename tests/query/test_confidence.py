@@ -1,13 +1,14 @@
 """Confidence comes from cosines and words, and can say no."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from thumbindex.language import telling_words
 from thumbindex.model import Query
-from thumbindex.ports import Mask
+from thumbindex.ports import Mask, Vector
 from thumbindex.query.confidence import COMMON, OUTSTANDING, WORDS_ALONE, deviations, grounding, query_terms, ramp
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
@@ -121,3 +122,21 @@ def test_a_page_in_a_language_that_the_model_does_not_read_counts_by_its_words(a
     read, _ = ask([*RECIPES, PLUMS], "cinnamon plums", embedder=english)
     unread, _ = ask([*RECIPES, note], "cinnamon plums", embedder=english)
     assert (unread.confidence, unread.confidence == read.confidence) == (WORDS_ALONE, False)
+
+
+class _Translating(FakeEmbedder):
+    """Knows that some words of questions mean others."""
+
+    MEANS: ClassVar[dict[str, str]] = {"baby": "infant", "woken": "slept", "storm": "thunder"}
+
+    def embed_query(self, text: str) -> Vector:
+        return super().embed_query(" ".join(self.MEANS.get(word, word) for word in text.split()))
+
+
+def test_a_page_that_stands_out_by_its_meaning_is_shown_beside_notes_that_are_all_alike(ask):
+    log = [document(f"{n}.md", f"# Log\n\nThe pump ran at the usual pressure and nothing was noticed at the valves, entry{n}.") for n in range(60)]
+    infant = document("infant.md", "# Night\n\nInfant slept through thunder.")
+    embedder = _Translating(512, known=tuple(_Translating.MEANS))
+    shown, _ = ask([*log, infant], "baby woken storm", embedder=embedder)
+    refused, _ = ask([*log], "baby woken storm", embedder=embedder)
+    assert ([each.path for each in shown.passages][:1], refused.answerable) == (["infant.md"], False)

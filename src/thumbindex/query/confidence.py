@@ -161,12 +161,17 @@ class Sample:
         self._subject = subject_of(self._vectors[~np.isnan(self._vectors[:, 0])][:: 1 + len(self._chunks) // COMPARED])
 
     def standing(self, query: Vector, cosine: float, page: Collection[ChunkId]) -> float:
-        """Return how far a page stands out from all others, 0 to 1; a question that is on another subject than the notes is near to none."""
+        """Return how far a page stands out from all others, 0 to 1; a question that is on another subject than the notes is near to none.
+
+        One that stands out twice as far as it must is of the question's subject, whatever most notes are about and however alike they are.
+        """
         own = set(page)
         elsewhere = np.array([n not in own for n in self._chunks], dtype=np.bool_)
         others = np.round(inner_products(self._vectors, query), DIGITS)[elsewhere]
         far, near = self._subject
-        return ramp(deviations(cosine, others[~np.isnan(others)]), COMMON, OUTSTANDING) * ramp((cosine - far) / (near - far), STRANGE, FAMILIAR)
+        above = deviations(cosine, others[~np.isnan(others)])
+        familiar = max(ramp((cosine - far) / (near - far), STRANGE, FAMILIAR), ramp(above, OUTSTANDING, 2 * OUTSTANDING))
+        return ramp(above, COMMON, OUTSTANDING) * familiar
 
 
 _SAMPLES: WeakKeyDictionary[VectorIndex, Sample] = WeakKeyDictionary()
