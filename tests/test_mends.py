@@ -71,6 +71,18 @@ def test_links_are_resolved_however_many_batches_a_run_has(tmp_path, rebuild):
         assert (report.links_resolved, report.links_dangling) == (5, 0)
 
 
+def test_a_moved_note_comes_before_newer_ones_since_its_old_place_goes_with_the_first(tmp_path):
+    write(tmp_path / "vault/old.md", "bananas")
+    os.utime(tmp_path / "vault/old.md", (1_000_000_000, 1_000_000_000))
+    with opened(tmp_path) as library:
+        library.index()
+        (tmp_path / "vault/old.md").rename(tmp_path / "vault/moved.md")
+        for n in range(5):
+            write(tmp_path / f"vault/{n}.md", "pears")
+        index_words(library.opened[0], Run(first_bytes=1, interrupted=lambda: True))
+        assert ([entry.path for entry in library.outline()], first(library, "bananas")) == (["moved.md"], "moved.md")
+
+
 def test_an_index_that_was_forgotten_and_made_anew_is_read_anew(tmp_path):
     write(tmp_path / "vault/a.md", "bananas")
     with opened(tmp_path) as reading, opened(tmp_path) as writing:

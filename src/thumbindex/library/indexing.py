@@ -454,11 +454,11 @@ def keep_unlisted(comparison: FolderChanges, listing: Listing) -> FolderChanges:
 
 
 def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, known: Known, run: Run) -> Kept:
-    """Read what is new or changed and commit it, a group at a time, newest files first; the removed go with the first group.
+    """Read what is new or changed and commit it, a group at a time: moved files first, then the newest; the removed go with the first group.
 
     The writer's lock is held for the commits alone, not while files are read and parsed.
     """
-    groups, later = _groups(comparison, listing, run)
+    groups, later = _groups(comparison, listing, run, known.manifest)
     left = frozenset(state.path for state in later)
     first = Batch() if run.sizes == "large" else Batch((), comparison.changes.removed, _touched(comparison, listing))
     same = known.withheld.with_states(listing.withheld) == known.withheld
@@ -501,10 +501,19 @@ def _catch_up(folder: Folder, run: Run) -> Applied:
     return Applied(0, behind)
 
 
-def _groups(comparison: FolderChanges, listing: Listing, run: Run) -> tuple[list[list[FileState]], list[FileState]]:
-    """Return the files that are to be read, newest first, in groups that grow, large ones last and alone; and those that are left."""
-    wanted = {*comparison.changes.added, *comparison.changes.changed}
-    states = sorted((state for state in comparison.states if state.path in wanted), key=lambda state: (-listing.modified[state.path], state.path))
+def _groups(comparison: FolderChanges, listing: Listing, run: Run, indexed: Mapping[str, FileState]) -> tuple[list[list[FileState]], list[FileState]]:
+    """Return the files that are to be read, newest first, in groups that grow, large ones last and alone; and those that are left.
+
+    A file that was moved kept its time, and would come last; but its old place goes with the first group, and until it comes it is nowhere.
+    """
+    changes = comparison.changes
+    wanted, added = {*changes.added, *changes.changed}, frozenset(changes.added)
+    old = {indexed[path].inode for path in changes.removed if path in indexed}
+
+    def order(state: FileState) -> tuple[bool, float, str]:
+        return not (state.path in added and state.inode in old), -listing.modified[state.path], state.path
+
+    states = sorted((state for state in comparison.states if state.path in wanted), key=order)
     large = [[state] for state in states if state.size >= LARGE_BYTES]
     small = list(growing([state for state in states if state.size < LARGE_BYTES], run.first_bytes))
     if run.sizes == "large":
