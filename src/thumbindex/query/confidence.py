@@ -33,6 +33,9 @@ MEANING, GROUNDED = 0.4, 0.6
 COMMON, OUTSTANDING = 3.0, 6.5
 """By how many standard deviations the nearest of a few thousand chunks stands out whatever is asked, and by how many a page that answers."""
 
+DISTINCT = 1.5
+"""So many times as far as a page that answers must stand out, and it is of the question's subject, whatever else the notes are about."""
+
 PAGES = 5
 """Nothing is refused that one of so many pages may answer: the right one need not be first."""
 
@@ -163,14 +166,14 @@ class Sample:
     def standing(self, query: Vector, cosine: float, page: Collection[ChunkId]) -> float:
         """Return how far a page stands out from all others, 0 to 1; a question that is on another subject than the notes is near to none.
 
-        One that stands out twice as far as it must is of the question's subject, whatever most notes are about and however alike they are.
+        One that stands out very far is of the question's subject, whatever most notes are about and however alike they are.
         """
         own = set(page)
         elsewhere = np.array([n not in own for n in self._chunks], dtype=np.bool_)
         others = np.round(inner_products(self._vectors, query), DIGITS)[elsewhere]
         far, near = self._subject
         above = deviations(cosine, others[~np.isnan(others)])
-        familiar = max(ramp((cosine - far) / (near - far), STRANGE, FAMILIAR), ramp(above, OUTSTANDING, 2 * OUTSTANDING))
+        familiar = max(ramp((cosine - far) / (near - far), STRANGE, FAMILIAR), ramp(above, OUTSTANDING, DISTINCT * OUTSTANDING))
         return ramp(above, COMMON, OUTSTANDING) * familiar
 
 
