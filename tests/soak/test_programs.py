@@ -1,4 +1,4 @@
-"""The soak, the marathon and the storm themselves, for seconds: they reach their end, and the index is right; what they judge else wants more notes and a quiet machine."""
+"""The soak, the marathon and the storm, for seconds: they end with the right index. What else they judge wants more notes, and quiet."""
 
 from __future__ import annotations
 
