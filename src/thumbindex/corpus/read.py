@@ -149,11 +149,8 @@ LONGEST_PATH = 259
 
 def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Problem:
     """Read one file of a folder; a symlink out of the folder, a device, a file over the maximum give the problem."""
-    descriptor = _open_below(str(root), path) if _STEPS else None
-    if descriptor is None:
-        found = read_inside(os.path.realpath(root), os.path.join(root, path), settings.max_file_bytes)  # noqa: PTH118
-    else:
-        found = _read(descriptor, settings.max_file_bytes)
+    real = os.path.realpath(root)
+    found = read_inside(real, os.path.join(real, path), settings.max_file_bytes)  # noqa: PTH118
     if isinstance(found, int):
         return too_large(path, found, settings)
     return Problem(path, None, found) if isinstance(found, str) else found
@@ -162,15 +159,13 @@ def read_bytes(root: Path, path: str, settings: CorpusSettings) -> bytes | Probl
 def read_inside(root: str, path: str, most: int) -> bytes | str | int:
     """Read a file whose real path lies below a real folder; return in words why it cannot be read, or its size where that is more than `most`."""
     try:
-        descriptor = _open_inside(root, os.path.realpath(path))
+        descriptor = _open_as_named(root, path)
+        descriptor = _open_inside(root, os.path.realpath(path)) if descriptor is None else descriptor
     except (OSError, ValueError) as error:
         why = f" (Windows takes no path of {len(path)} characters: shorten it, or allow long paths there)"
         return f"cannot be read: {getattr(error, 'strerror', None) or error}{why if _WINDOWS and len(path) > LONGEST_PATH else ''}"
-    return _OUT if descriptor is None else _read(descriptor, most)
-
-
-def _read(descriptor: int, most: int) -> bytes | str | int:
-    """Read what was opened, and close it."""
+    if descriptor is None:
+        return _OUT
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
@@ -203,12 +198,13 @@ def _open_inside(root: str, real: str) -> int | None:
     return _open_steps(root, own)
 
 
-def _open_below(root: str, path: str) -> int | None:
-    """Open a path below a folder where no part of it is a symlink, as of most: to find its real path takes as long as to read it."""
-    if path.startswith("/") or ".." in path.split("/"):
+def _open_as_named(root: str, path: str) -> int | None:
+    """Open a path below a real folder where no part of it is a symlink, as of most: to find its real path takes as long as to read it."""
+    own = inside(root, path)
+    if not _STEPS or own in (None, ".") or ".." in own.split("/"):
         return None
     try:
-        return _open_steps(root, path)
+        return _open_steps(root, own)
     except (OSError, ValueError):  # the other way finds out why
         return None
 
