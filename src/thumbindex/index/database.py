@@ -19,8 +19,8 @@ from thumbindex.index.locks import mark_of
 BUSY_SECONDS = 30.0
 """How long a reader or writer waits for a lock that another one holds: a lock is not damage."""
 
-AGAIN_SECONDS = 0.01
-"""How long is waited where SQLite refuses a lock at once."""
+_POLL_SECONDS = 0.01
+"""Between two attempts at a lock that SQLite refuses at once."""
 
 KEYS_AT_ONCE = 500
 """Keys that one statement asks for."""
@@ -121,9 +121,9 @@ class Database:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.OperationalError as error:
-                if not _is_busy(error) or time.monotonic() >= until:
+                if not _name_of(error).startswith(_BUSY) or time.monotonic() >= until:
                     raise
-            time.sleep(AGAIN_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def _schema_version(self) -> int:
         return int(self._db.execute("PRAGMA user_version").fetchone()[0])
@@ -253,13 +253,14 @@ class Database:
 def _is_frozen(path: Path, error: BaseException) -> bool:
     """Tell whether a file could not be opened because nothing can be written beside it, and is whole all the same."""
     log = path.with_name(f"{path.name}-wal")
-    cannot = getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+    cannot = _name_of(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
     is_written = mark_of(path.parent.with_name("writer.lock")).exists() or (log.exists() and log.stat().st_size > 0)
     return cannot and os.access(path, os.R_OK) and not os.access(path.parent, os.W_OK) and not is_written
 
 
-def _is_busy(error: BaseException) -> bool:
-    return (getattr(error, "sqlite_errorname", None) or "").startswith(_BUSY)
+def _name_of(error: BaseException) -> str:
+    """Return what SQLite calls an error; empty where it is none of its own."""
+    return getattr(error, "sqlite_errorname", None) or ""
 
 
 def damaged(path: Path, what: str) -> str:
@@ -269,12 +270,12 @@ def damaged(path: Path, what: str) -> str:
 
 def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Path) -> StorageError:
     """Return what an error of SQLite means for who uses the index."""
-    text, name = str(error), getattr(error, "sqlite_errorname", None) or ""
+    text, name = str(error), _name_of(error)
     if isinstance(error, sqlite3.ProgrammingError):
         return StorageError(f"{path} was closed while it was read ({text}): ask again.")
     if name.startswith("SQLITE_CANTOPEN"):
         return StorageError(f"There is no index at {path}, or it may not be opened: run `thumbindex index`, or check permissions and free space.")
-    if _is_busy(error):
+    if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if name == "SQLITE_FULL":
         return StorageError(f"The disk of {path} is full: free some space and run it again; what was indexed is as it was.")
