@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from thumbindex.errors import ThumbindexError
+from thumbindex.index.files import VECTORS
 
 ANSWER_SECONDS = 60.0
 """The longest wait for an answer: as long as patient clients wait."""
@@ -180,6 +181,13 @@ class LineProcess:
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+
+
+def index_folder(index: Path) -> Path | None:
+    """Return the one folder's index in a directory of indexes; None where none has begun."""
+    found = [path for path in index.iterdir() if path.is_dir() and path.name != VECTORS] if index.is_dir() else []
+    assert len(found) <= 1, found
+    return found[0] if found else None
 
 
 def is_alive(pid: int) -> bool:

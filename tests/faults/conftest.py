@@ -20,10 +20,9 @@ from typing import Any
 import pytest
 
 from dump import logical_dump
-from servers import LineProcess
+from servers import LineProcess, index_folder
 from thumbindex.config import load_config
 from thumbindex.errors import StorageError
-from thumbindex.index.files import VECTORS
 from thumbindex.library import Library
 from thumbindex.model import Answer, Passage
 from thumbindex.testing import FakeEmbedder
@@ -167,7 +166,8 @@ class Built:
 
     def folder(self, index: Path) -> Path:
         """Return the one folder's index in a directory of indexes."""
-        (found,) = (path for path in index.iterdir() if path.is_dir() and path.name != VECTORS)
+        found = index_folder(index)
+        assert found is not None
         return found
 
 

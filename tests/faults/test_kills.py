@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from servers import index_folder
 from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.read import digest_of
 from thumbindex.errors import StorageError
@@ -42,10 +43,6 @@ def keys_in(index: Path) -> set[bytes]:
         except StorageError:  # only just begun
             continue
     return found
-
-
-def folder_of(index: Path) -> Path | None:
-    return next((path for path in index.iterdir() if path.is_dir() and path.name != VECTORS), None) if index.is_dir() else None
 
 
 def check_readable(faults, root: Path, index: Path, *versions: dict[str, str]) -> None:
@@ -95,7 +92,7 @@ def prefixes(root: Path, before: Notes, after: Notes) -> list[dict[str, str]]:
 
 def check_unfinished(root: Path, index: Path, before: Notes, after: Notes, had: set[bytes]) -> str:
     """Check that all of what is there agrees and is a prefix of the work; return how far that went."""
-    places = Places(folder).at() if (folder := folder_of(index)) else None
+    places = Places(folder).at() if (folder := index_folder(index)) else None
     try:
         store = Store(places.store, read_only=True) if places else None
     except StorageError:

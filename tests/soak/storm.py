@@ -29,10 +29,10 @@ from load import NOTHING_DUE, Crew, Pace
 from processes import Sample, judge_same_processes, take_sample
 
 from notes import Author, note_path
-from servers import ServerProcess, await_start
+from servers import ServerProcess, await_start, index_folder
 from thumbindex.corpus.read import digest_of
 from thumbindex.errors import ThumbindexError
-from thumbindex.index.files import VECTORS, Places
+from thumbindex.index.files import Places
 from thumbindex.index.snapshot import shows_words
 from thumbindex.index.store import Store
 from thumbindex.serve.opening import Opening, open_library
@@ -165,7 +165,8 @@ class Arrival:
 
     def __init__(self, root: Path, index: Path) -> None:
         self._wanted = {path.relative_to(root).as_posix(): digest_of(path.read_bytes()) for path in root.rglob("*.md")}
-        (folder,) = (path for path in index.iterdir() if path.is_dir() and path.name != VECTORS)
+        folder = index_folder(index)
+        assert folder is not None
         self._places = Places(folder)
         self._generation = math.inf
 
