@@ -1,8 +1,11 @@
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.corpus.chunk import _splitter, cut_children, cut_sentences, cut_span, split_sentences
+from thumbindex.corpus.chunk import _sentences, cut_children, cut_sentences, cut_span, split_sentences
 from thumbindex.corpus.markdown import Source, line_starts, read_outline
 from thumbindex.model import BlockKind
 
@@ -130,11 +133,19 @@ def test_kinds_are_kept_with_the_pieces() -> None:
     assert found == [(BlockKind.PROSE, ""), (BlockKind.LIST, ""), (BlockKind.CODE, "go")]
 
 
-PARTS = ["Short.", "A longer sentence stands here! ", "Ünï çodé? ", "no end ", "\n", "\n\n", " ", "x" * 60, "E.g. this. "]
+PARTS = ["Short.", "A longer sentence stands here! ", "Ünï çodé? ", "no end ", "\n", "\n\n", "\n\n\n", " ", "x" * 60, "E.g. this. ", "one, two; 三。"]
 SENTENCES = st.lists(st.sampled_from(PARTS), max_size=25)
 
 
-@given(SENTENCES, st.sampled_from([50, 100, 150]))
-def test_whole_sentences_are_packed_as_llama_index_packs_them(sentences, size):
+@given(SENTENCES, st.sampled_from([10, 50, 100, 150]))
+def test_sentences_and_parts_of_them_are_packed_as_llama_index_packs_them(sentences: list[str], size: int) -> None:
+    from llama_index.core.node_parser import SentenceSplitter
+
     text = "".join(sentences)
-    assert split_sentences(text, size) == ([part for part in _splitter(size).split_text(text) if part] if text else [])
+    splitter = SentenceSplitter(chunk_size=size, chunk_overlap=0, tokenizer=str, chunking_tokenizer_fn=_sentences)
+    assert split_sentences(text, size) == (splitter.split_text(text) if text else [])
+
+
+def test_a_sentence_of_any_length_is_cut_without_importing_llama_index() -> None:
+    program = "import sys; from thumbindex.corpus import chunk; chunk.split_sentences('word, ' * 500, 50); sys.exit('llama_index' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -16,9 +16,7 @@ NOTES = {"a.md": "---\ntags: [x]\n---\n# A\n\nApples. See [[b]].\n", "b.md": "# 
 
 
 def open_library(place: Path, model: str = "") -> Library:
-    """Index a few notes with the shipped fakes, or with a model; what takes seconds to import is imported."""
-    import llama_index.core.node_parser  # noqa: F401
-
+    """Index a few notes with the shipped fakes, or with a model."""
     for path, text in NOTES.items():
         (place / "notes" / path).parent.mkdir(parents=True, exist_ok=True)
         (place / "notes" / path).write_text(text, encoding="utf-8")

@@ -6,9 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import dropwhile, groupby, pairwise
-from typing import Any
 
 from thumbindex.corpus.markdown import Block, Outline, Region, Shape, Source
 from thumbindex.model import BlockKind, Chunk, Section
@@ -33,8 +31,8 @@ def base_salience(kind: BlockKind, depth: int, place: int, ordinal: int, count: 
 
 _SENTENCE = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’)\]*_`]*\s+(?=[^a-z\s])|[。！？]+[」』”’）]*|\n[ \t]*\n")
 _BREAK = re.compile(r"[\s。！？]")
-_PARAGRAPHS = "\n\n\n"  # where the sentence splitter splits first
-_SPLITTER_READS = 20_000  # characters given to the sentence splitter at once: it holds every one of them as a list item
+_PHRASE = re.compile(r"[^,.;。？！]+[,.;。？！]?|[,.;。？！]")
+_SPLITTER_READS = 20_000  # characters given to the sentence splitter at once: where nothing else does, it splits by letters
 _CLOSING_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 
 
@@ -161,44 +159,54 @@ def _cut_table(source: Source, block: Block, maximum: int) -> Iterator[Piece]:
 def cut_sentences(source: Source, start: int, end: int, maximum: int) -> Iterator[tuple[int, int]]:
     """Cut a paragraph into parts of whole sentences, at most `maximum` characters each and of about one size."""
     for first, last in cut_span(source, start, end, _SPLITTER_READS):
-        parts = -(-(last - first) // maximum)
-        size = min(maximum, -(-((last - first) // parts + maximum // 5) // 50) * 50)
-        position = first
         part = source.text[first:last]
-        for text in split_sentences(part, size) if _BREAK.search(part) else ():  # letter by letter, it takes a minute for 10 MB
-            while position < last and source.text[position].isspace():
-                position += 1
-            if not source.text.startswith(text, position):
-                break  # altered by the splitter: the rest is cut below
+        if not _BREAK.search(part):
+            yield from cut_span(source, first, last, maximum)
+            continue
+        parts = -(-(last - first) // maximum)
+        position = first
+        for text in split_sentences(part, min(maximum, -(-((last - first) // parts + maximum // 5) // 50) * 50)):
+            position = source.text.index(text, position)  # behind white space
             yield from cut_span(source, position, position + len(text), maximum)
             position += len(text)
-        if source.text[position:last].strip():
-            yield from cut_span(source, position, last, maximum)
 
 
 def split_sentences(text: str, size: int) -> list[str]:
-    """Split a text into parts of whole sentences, as many as fit; LlamaIndex, which takes two seconds to import, is asked where one is too long.
+    """Split a text into parts of whole sentences, as many as fit; of a sentence that is too long, of phrases, words or letters.
 
-    The parts are those that its SentenceSplitter makes: a test compares them.
+    The parts are those of LlamaIndex's SentenceSplitter, whose import takes two seconds and 67 MB: a test compares them.
     """
-    sentences = _sentences(text)
-    if _PARAGRAPHS in text or any(len(sentence) > size for sentence in sentences):
-        parts: list[str] = _splitter(size).split_text(text)
-        return parts
     packed = [""]
-    for sentence in sentences:
-        if packed[-1] and len(packed[-1]) + len(sentence) > size:
+    for unit in _units(text, size):
+        if packed[-1] and len(packed[-1]) + len(unit) > size:
             packed.append("")
-        packed[-1] += sentence
+        packed[-1] += unit
     return [part for each in packed if (part := each.strip())]
 
 
-@lru_cache(maxsize=64)
-def _splitter(size: int) -> Any:
-    from llama_index.core.node_parser import SentenceSplitter
+def _units(text: str, size: int) -> Iterator[str]:
+    """Yield the largest units of a text that are not longer than `size`."""
+    if len(text) <= size:
+        yield text
+        return
+    for split in (_paragraphs, _sentences, _PHRASE.findall, _words, list):
+        if len(parts := split(text)) > 1:
+            for part in parts:
+                yield from _units(part, size)
+            return
 
-    # characters for tokens, and sentences of our own: its defaults count with tiktoken and download NLTK's data
-    return SentenceSplitter(chunk_size=size, chunk_overlap=0, tokenizer=str, chunking_tokenizer_fn=_sentences)
+
+def _paragraphs(text: str) -> list[str]:
+    return _split_before(text, "\n\n\n")
+
+
+def _words(text: str) -> list[str]:
+    return _split_before(text, " ")
+
+
+def _split_before(text: str, separator: str) -> list[str]:
+    first, *others = text.split(separator)
+    return [*([first] if first else []), *(f"{separator}{each}" for each in others)]
 
 
 def _sentences(text: str) -> list[str]:
