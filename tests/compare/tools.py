@@ -96,6 +96,14 @@ def _lay_stand_in(place: Place) -> None:
     (hub / "snapshots/stand-in").symlink_to(stand_in(place))
 
 
+def _prepare_mdvault(place: Place) -> None:
+    """Have its Python use the newer SQLite of `pysqlite3-binary`, which its extension needs, and lay the stand-in."""
+    (place.home / "python").mkdir()
+    shim = "import sys\n\nimport pysqlite3.dbapi2\n\nsys.modules |= {'sqlite3': pysqlite3, 'sqlite3.dbapi2': pysqlite3.dbapi2}\n"
+    (place.home / "python" / "sitecustomize.py").write_text(shim, encoding="utf-8")
+    _lay_stand_in(place)
+
+
 def stand_in(place: Place) -> Path:
     """Return where the stand-in for a static model lies: beside the environments of the tools."""
     return place.programs.parent / "stand-in"
@@ -121,7 +129,7 @@ TOOLS: Sequence[Tool] = (
     ),
     Tool(
         "mdsift",
-        ("mdsift==0.4.0", "ripgrep==15.1.0"),
+        ("mdsift==0.4.0", "ripgrep==14.1.0"),
         "its defaults; it needs no model",
         lambda place: (place.program("mdsift-server"), str(place.notes)),
         "search",
@@ -176,14 +184,15 @@ TOOLS: Sequence[Tool] = (
     ),
     Tool(
         "mdvault",
-        ("mdvault==0.4.3", "mcp<2"),
-        f"its defaults, {STAND_IN}",
+        ("mdvault==0.4.3", "mcp<2", "pysqlite3-binary==0.5.4.post2"),
+        f"its defaults, with a newer SQLite than this Python's; {STAND_IN}",
         lambda place: (place.program("mdvault"), "serve"),
         "search_vault",
         text_and_limit("query", "top_k"),
         lambda place, reply: read_json(place, reply, "results", "file_path"),
         lambda place: [(place.program("mdvault"), "index", str(place.notes))],
-        prepare=_lay_stand_in,
+        environment=lambda place: {"PYTHONPATH": str(place.home / "python")},
+        prepare=_prepare_mdvault,
     ),
 )
 
