@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,6 +114,26 @@ def test_an_opening_that_fails_is_told_to_those_who_wait_and_tried_again(reader)
             reader.snapshot()
     away.rename(contents)
     assert paths(reader) == ["a.md", "b.md"]
+
+
+def test_an_index_that_is_built_anew_beside_and_switched_to_while_it_is_opened_is_opened_as_it_is_then(vault, library):
+    reader = RebuiltWhileOpened(library.opened[0])
+    reader.rebuild = lambda: library.index(rebuild=True)
+    assert paths(reader) == ["a.md", "b.md"]
+    assert reader.folder.places.present == 2
+    reader.close()
+
+
+class RebuiltWhileOpened(Reader):
+    """Has the index built anew just after it was chosen which one is opened, the first time."""
+
+    rebuild: Callable[[], object] | None = None
+
+    def _open(self, opening):
+        if self.rebuild:
+            self.rebuild()
+            self.rebuild = None
+        super()._open(opening)
 
 
 def test_a_note_that_is_edited_while_it_is_searched_is_found(vault, library):

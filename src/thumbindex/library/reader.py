@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from thumbindex.errors import StorageError
 from thumbindex.index.files import Places
 from thumbindex.index.locks import is_writing
 from thumbindex.index.snapshot import Opened, open_snapshot, shows_words
@@ -196,15 +197,23 @@ class Reader:
     def _newest(self, patience: float | None) -> Opened:
         """Return the present snapshot, the one there is where that takes longer than `patience`."""
         until = None if patience is None else time.monotonic() + patience
-        for _ in range(2):  # an opening that was under way may have missed what is there now; one that began since has not
-            found = self._present()
-            if isinstance(found, Opened):
-                return found
-            wait([found.opened], None if until is None or found.last is None else max(until - time.monotonic(), 0.0))
-            if found.last is not None and not found.opened.done():
-                return found.last
-            newest = found.opened.result()
-        return newest
+        newest = None
+        while True:
+            edition = self.folder.places.present
+            try:
+                found = self._present()
+                if isinstance(found, Opened):
+                    return found
+                wait([found.opened], None if until is None or found.last is None else max(until - time.monotonic(), 0.0))
+                if found.last is not None and not found.opened.done():
+                    return found.last
+                before, newest = newest, found.opened.result()
+            except StorageError:
+                if self.folder.places.present == edition:
+                    raise
+                continue  # an edition that was built anew took the place of this one, which was deleted while it was opened
+            if before is not None:  # the first opening may have been under way, and have missed what is there now
+                return newest
 
     def _present(self) -> Opened | PendingSnapshot:
         """Return the snapshot there is, or what opens a newer one where there is one to open."""
