@@ -1,6 +1,7 @@
 """Processes that index one folder, servers and command lines: forks of one process that has everything imported, killed where that is asked for.
 
-A line of JSON on standard input is a job, answered with the process id of its fork. What a job came to is in the file that it names.
+A line of JSON on standard input is a job, answered with the process id of its fork, or asks whether a fork lives, or kills it: their parent alone
+knows that, since a number may be another process's as soon as it was reaped. What a job came to is in the file that it names.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -54,22 +54,17 @@ def open_library(root: Path, index: Path, overrides: Sequence[str] = ()) -> Libr
 class Actor:
     """One process, and what became of it."""
 
-    def __init__(self, pid: int, said: Path) -> None:
-        self.pid, self._said = pid, said
+    def __init__(self, parent: LineProcess, pid: int, said: Path) -> None:
+        self.pid, self._parent, self._said = pid, parent, said
 
     @property
     def is_alive(self) -> bool:
         """Tell whether it has not ended."""
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
+        return self._parent.ask({"kind": "look", "pid": self.pid}) == "lives"
 
     def kill(self) -> None:
         """Kill it, whatever it does just now, and wait until it is gone."""
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        self._parent.ask({"kind": "kill", "pid": self.pid})
         self.outcome()
 
     def outcome(self) -> str:
@@ -96,7 +91,7 @@ class Actors:
         self._count += 1
         said = self._scratch / f"said-{self._count}"
         job = {"kind": kind, "root": str(root), "index": str(index), "overrides": list(overrides), "dies_at": dies_at, "said": str(said)}
-        return Actor(int(self._program.ask(job)), said)
+        return Actor(self._program, int(self._program.ask(job)), said)
 
     def close(self) -> None:
         """End all of them."""
@@ -141,23 +136,26 @@ def main() -> None:
     """Fork for each job, and take all forks along in the end."""
     for name in ("faiss", "markdown_it", "mdit_py_plugins.footnote", "networkx", "rapidfuzz.process", "yaml", "watchdog.observers"):
         import_module(name)  # what is imported when it is first needed
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # none stays behind as a zombie
     say("ready")
-    pids = []
+    alive = set[int]()
     for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            job = json.loads(line)
-            told = run(job)
+        asked = json.loads(line)
+        alive = {pid for pid in alive if os.waitpid(pid, os.WNOHANG) == (0, 0)}
+        if asked["kind"] in ("look", "kill"):
+            pid, lives = asked["pid"], asked["pid"] in alive
+            if lives and asked["kind"] == "kill":
+                os.kill(pid, signal.SIGKILL)
+            say("lives" if lives else "ended")
+        elif pid := os.fork():
+            alive.add(pid)
+            say(pid)
+        else:
+            told = run(asked)
             sys.setprofile(None)
-            Path(job["said"]).write_text(told, encoding="utf-8")
+            Path(asked["said"]).write_text(told, encoding="utf-8")
             os._exit(0)
-        pids.append(pid)
-        say(pid)
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    for pid in alive:
+        os.kill(pid, signal.SIGKILL)
 
 
 def say(what: object) -> None:
