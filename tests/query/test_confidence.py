@@ -9,7 +9,7 @@ import pytest
 from thumbindex.language import telling_words
 from thumbindex.model import Query
 from thumbindex.ports import Mask, Vector
-from thumbindex.query.confidence import COMMON, OUTSTANDING, WORDS_ALONE, deviations, grounding, query_terms, ramp
+from thumbindex.query.confidence import COMMON, OUTSTANDING, WORDS_ALONE, deviations, grounding, query_terms, ramp, sample_of
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -140,3 +140,10 @@ def test_a_page_that_stands_out_by_its_meaning_is_shown_beside_notes_that_are_al
     shown, _ = ask([*log, infant], "baby woken storm", embedder=embedder)
     refused, _ = ask([*log], "baby woken storm", embedder=embedder)
     assert ([each.path for each in shown.passages][:1], refused.answerable) == (["infant.md"], False)
+
+
+@pytest.mark.parametrize("repeats", [(), (3, 7)])
+def test_one_sample_serves_all_questions_to_an_index_and_filters_have_their_own(knowing, repeats):
+    tools = Tools(knowing(memory_snapshot(RECIPES, FakeEmbedder()), repeats=repeats), embedder=FakeEmbedder())
+    first, second, filtered = (begin(query, tools).within for query in (Query("pepper"), Query("vinegar"), Query("pepper path:1*.md")))
+    assert sample_of(first, tools) is sample_of(second, tools) is not sample_of(filtered, tools)

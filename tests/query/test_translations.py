@@ -4,8 +4,8 @@ import pytest
 
 from thumbindex.model import DocumentId, Query
 from thumbindex.query.stage import Search, Tools
-from thumbindex.query.versions import translations, variants
-from thumbindex.testing import document, memory_snapshot
+from thumbindex.query.versions import counterparts, translations, variants
+from thumbindex.testing import FakeEmbedder, document, memory_snapshot
 
 ENGLISH = """# Install the server
 
@@ -87,3 +87,10 @@ def test_the_query_s_language_is_shown_and_the_other_one_named(candidates, query
 def test_a_number_that_differs_in_a_translation_keeps_both(candidates) -> None:
     alone = [path for path, others in found(candidates, ENGLISH, GERMAN.replace("30", "90"), "x") if not others]
     assert alone == ["de/x.md", "x.md"]
+
+
+@pytest.mark.parametrize(("headings", "compared"), [(20, 20), (1500, 0)])
+def test_huge_pages_are_not_compared_chunk_by_chunk_while_somebody_waits(headings, compared):
+    text = "\n\n".join(f"# Step {n}\n\nTurn screw {n}." for n in range(headings))
+    tools = Tools(memory_snapshot([document("v1/x.md", text), document("v2/x.md", text)], FakeEmbedder(64)))
+    assert len(counterparts(DocumentId(0), DocumentId(1), tools)) == compared

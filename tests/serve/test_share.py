@@ -65,6 +65,15 @@ def test_a_run_goes_on_as_long_as_its_beginning_took_and_no_longer_than_it_may()
     assert (turn(), turn.was_cut_short) == (True, True)
 
 
+def test_what_is_urgent_ends_a_run_whose_beginning_took_long():
+    clock, urgent = Clock(), [False]
+    turn = Turn(lambda: True, most=4.0, is_urgent=lambda: urgent[0], clock=lambda: clock.now)
+    clock.work(wall=2, used=0)
+    assert not turn()
+    urgent[0] = True
+    assert turn()
+
+
 def test_progress_is_told_at_most_twice_a_second_and_its_end_where_its_middle_was():
     clock, said = Clock(), list[str]()
     told = ProgressLines(said.append, lambda: clock.now)

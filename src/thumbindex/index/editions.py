@@ -231,8 +231,9 @@ def delete_index(places: Places) -> None:
         if not is_gone:
             places.lock.unlink()
         places.folder.rmdir()
-    with writing(places.folder.parent):
-        sync_folder(places.folder.parent)  # what is forgotten does not come back after a power cut
+    with writing(places.folder.parent):  # what is forgotten does not come back after a power cut
+        for each in filter(Path.is_dir, (places.folder, places.folder.parent)):
+            sync_folder(each)
     if not sweep_vectors(places.folder.parent):
         _LOG.warning("Vectors of %s may still lie in %s: another index there cannot be read, or is in use.", places.folder.name, places.folder.parent)
 

@@ -178,16 +178,17 @@ class Sample:
 
 
 _SAMPLES: WeakKeyDictionary[VectorIndex, Sample] = WeakKeyDictionary()
-"""Those of whole indexes, as long as they are searched: they stay the same from question to question."""
+"""Those of whole indexes, as long as they are searched: they stay the same from question to question. Several folders are united for each anew."""
 
 
 def sample_of(within: Selection | None, tools: Tools) -> Sample:
     """Return a sample of what may be found."""
-    if within is not None:
+    snapshot = tools.snapshot
+    repeated = snapshot.duplicates.repeated()
+    if within is not None and len(within) < len(snapshot.catalog) - (0 if repeated is None else len(repeated)):
         return Sample(within, tools)
-    vector = tools.snapshot.vector
-    if (found := _SAMPLES.get(vector)) is None:
-        found = _SAMPLES[vector] = Sample(None, tools)
+    if (found := _SAMPLES.get(snapshot.vector)) is None:
+        found = _SAMPLES[snapshot.vector] = Sample(within, tools)
     return found
 
 

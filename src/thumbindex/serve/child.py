@@ -103,14 +103,20 @@ class Turn:
     """Asked between two batches: pauses where more than a share of the processor was taken, tells when to stop, and remembers that it did.
 
     Where asked so, a run goes on for as long as its beginning took, `most` seconds at most: a huge folder that is left for each note which is
-    saved in another one would do nothing but begin.
+    saved in another one would do nothing but begin. What is urgent does not wait for that.
     """
 
     def __init__(
-        self, is_due: Callable[[], bool], share: Share | None = None, *, most: float = 0.0, clock: Callable[[], float] = time.monotonic
+        self,
+        is_due: Callable[[], bool],
+        share: Share | None = None,
+        *,
+        most: float = 0.0,
+        is_urgent: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.was_cut_short = False
-        self._is_due, self._share, self._most, self._clock = is_due, share, most, clock
+        self._is_due, self._share, self._most, self._is_urgent, self._clock = is_due, share, most, is_urgent, clock
         self._began, self._not_before = clock(), 0.0
 
     def __call__(self) -> bool:
@@ -121,7 +127,7 @@ class Turn:
             time.sleep(min(owed, _PAUSE_SECONDS))
         if self._share:
             self._share.begin()
-        self.was_cut_short = self._is_due() and self._clock() >= self._not_before
+        self.was_cut_short = self._is_due() and (self._clock() >= self._not_before or self._is_urgent())
         return self.was_cut_short
 
 
@@ -303,7 +309,8 @@ class IndexingLoop:
             # from now on: what is due already would cut this very run short
             each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds
         each.watch.quiet.clear()
-        turn = Turn(partial(self._are_words_due, each, time.monotonic() + _WORDS_SECONDS), most=_WORDS_SECONDS)
+        is_due = partial(self._are_words_due, each, time.monotonic() + _WORDS_SECONDS)
+        turn = Turn(is_due, most=_WORDS_SECONDS, is_urgent=lambda: self._stopped or self._repair_asked)
         each.words_left = False
         try:
             report = self._index(each, "small", turn)
