@@ -96,11 +96,12 @@ def distribution(name: str, seconds: Sequence[float]) -> str:
     return f"question, {name}: {len(seconds):,} asked, p50 {p50:.3f} s, p95 {p95:.3f} s, p99 {p99:.3f} s, longest {longest:.3f} s"
 
 
-def conclude(verdicts: Iterable[Verdict]) -> bool:
-    """Print the verdicts and what they come to; True where all that was judged held."""
+def conclude(verdicts: Iterable[Verdict]) -> int:
+    """Print the verdicts and what they come to; return the exit code: 1 where something failed, 3 where something could not be judged, else 0."""
     known = list(verdicts)
     for each in known:
         print(each)
     failed, unjudged = (sum(each.held is state for each in known) for state in (False, None))
-    print(f"{'FAILED' if failed else 'HELD'}: {failed} of {len(known)} failed, {unjudged} not judged")
-    return not failed
+    word, code = ("FAILED", 1) if failed else ("NOT JUDGED", 3) if unjudged or not known else ("HELD", 0)
+    print(f"{word}: {failed} of {len(known)} failed, {unjudged} not judged")
+    return code

@@ -76,8 +76,8 @@ def weigh(index: Path) -> dict[str, int]:
     return dict(sizes)
 
 
-def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[str]) -> bool:
-    """Run it and print what was seen; True where all held."""
+def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[str]) -> int:
+    """Run it and print what was seen; return the exit code."""
     vault, opening = LevelVault(made / "vault", notes, seed), Opening((str(made / "vault"),), made / "index", None, tuple(settings))
     with open_library(opening) as library:
         library.index()
@@ -88,8 +88,8 @@ def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[st
         for server in servers:
             await_start(server.call, vault.root)
         moments, paces = work(vault, servers, scores, minutes * 60)
-        settled = settle(servers[0], SETTLE_SECONDS)
-    compared = compare_with_fresh(opening, made / "fresh", LARGEST) if settled.held else []
+        settled, is_settled = settle(servers[0], SETTLE_SECONDS)
+    compared = compare_with_fresh(opening, made / "fresh", LARGEST) if is_settled else []
     print(f"\n{vault.edits:,} edits in {minutes:g} minutes, {minutes * TIMES_AS_FAST / 60:g} hours' worth; seed {seed}, {notes:,} notes")
     for name, each in scores.items():
         print(f"{distribution(name, each.seconds)} {dict(each.asked)}")

@@ -67,8 +67,8 @@ def ask(vault: Vault, server: ServerProcess, scores: Scores, due: float) -> None
         print(f"WRONG {fault}", flush=True)
 
 
-def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[str]) -> bool:
-    """Run the soak and print what was seen; True where all held."""
+def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[str]) -> int:
+    """Run the soak and print what was seen."""
     vault, opening = Vault(made / "vault", notes, seed), Opening((str(made / "vault"),), made / "index", None, tuple(settings))
     with open_library(opening) as library:
         library.index()
@@ -79,8 +79,8 @@ def run(made: Path, minutes: float, notes: int, seed: int, settings: Sequence[st
             await_start(server.call, vault.root)
         samples, paces = soak(vault, servers, scores, minutes * 60)
         print(f"index watched by {', '.join(map(str, sorted(elected(made / 'index'))))}")
-        settled = settle(first, SETTLE_SECONDS)
-    compared = compare_with_fresh(opening, made / "fresh", LARGEST) if settled.held else []
+        settled, is_settled = settle(first, SETTLE_SECONDS)
+    compared = compare_with_fresh(opening, made / "fresh", LARGEST) if is_settled else []
     print(f"\n{vault.edits:,} edits in {minutes:g} minutes; figures count from the moment that a question was due")
     for name, each in scores.items():
         print(f"{distribution(name, each.seconds)} {dict(each.asked)}")
@@ -117,7 +117,7 @@ def judge_answers(scores: dict[str, Scores]) -> list[Verdict]:
     return [kinds, *(judge_wrong(sum(each.asked.values()), [f"{name}: {fault}" for fault in each.wrong]) for name, each in scores.items())]
 
 
-def main(run: Callable[[Path, float, int, int, Sequence[str]], bool], about: str | None, minutes: float) -> int:
+def main(run: Callable[[Path, float, int, int, Sequence[str]], int], about: str | None, minutes: float) -> int:
     """Read the options of a program, run it in a folder of its own, and return its exit code."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--minutes", type=float, default=minutes)
@@ -126,7 +126,7 @@ def main(run: Callable[[Path, float, int, int, Sequence[str]], bool], about: str
     parser.add_argument("--set", action="append", default=[], dest="settings")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="thumbindex-soak-", ignore_cleanup_errors=True) as folder:
-        return 0 if run(Path(folder).resolve(), asked.minutes, asked.notes, asked.seed, asked.settings) else 1
+        return run(Path(folder).resolve(), asked.minutes, asked.notes, asked.seed, asked.settings)
 
 
 if __name__ == "__main__":

@@ -187,8 +187,8 @@ class Arrival:
             store.close()
 
 
-def run(made: Path, notes: int, characters: int, rest_seconds: float, settings: Sequence[str]) -> bool:
-    """Run the storm and print what was seen; True where all held."""
+def run(made: Path, notes: int, characters: int, rest_seconds: float, settings: Sequence[str]) -> int:
+    """Run the storm and print what was seen."""
     vault = made / "vault"
     vault.mkdir()
     make_branches(vault, notes, characters)
@@ -210,9 +210,9 @@ def run(made: Path, notes: int, characters: int, rest_seconds: float, settings: 
         taken = check_out(asker, storm, made / "index", lambda: look(storm))
         with asking(asker, filling) as crew:
             crew.watch(rest_seconds, lambda: look(filling), SAMPLE_SECONDS)
-        settled = settle(server, SETTLE_SECONDS)
+        settled, is_settled = settle(server, SETTLE_SECONDS)
         look(filling)
-    compared = compare_with_fresh(opening, made / "fresh", LARGEST) if settled.held else []
+    compared = compare_with_fresh(opening, made / "fresh", LARGEST) if is_settled else []
     print(f"\n{notes:,} notes changed by git checkout; figures count from the moment that a question was due")
     for phase in phases:
         print(distribution(phase.name, phase.waits))
@@ -273,5 +273,5 @@ if __name__ == "__main__":
     parser.add_argument("--set", action="append", default=[], dest="settings")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="thumbindex-storm-", ignore_cleanup_errors=True) as folder:
-        held = run(Path(folder).resolve(), asked.notes, asked.characters, asked.rest, asked.settings)
-    sys.exit(0 if held else 1)
+        code = run(Path(folder).resolve(), asked.notes, asked.characters, asked.rest, asked.settings)
+    sys.exit(code)
