@@ -361,9 +361,31 @@ def test_a_link_that_opens_a_note_names_its_folder_for_who_is_on_this_machine_al
     assert (near.state, near.folder, far.state) == ("there", "b", "never_there")
 
 
+@pytest.mark.parametrize("above", ["b", "{parent}/b", "./b", "../{parent}/b"])
+def test_a_path_as_a_terminal_shows_it_names_the_note_in_its_folder(two: Library, tmp_path: Path, above: str) -> None:
+    (found,) = two.verify(f"{QUOTED}({above.format(parent=tmp_path.name)}/x.md:3)").checks
+    assert (found.state, found.folder, found.path) == ("there", "b", "x.md")
+
+
+def test_a_directory_around_a_folder_is_no_part_of_a_path_for_who_is_elsewhere(two: Library, tmp_path: Path) -> None:
+    asked = [f"See {tmp_path.name}/b/x.md:3.", "See b/x.md:3."]
+    assert [two.verify(each, is_near=False).checks[0].state for each in asked] == ["never_there", "there"]
+
+
+@pytest.mark.parametrize("shown", ["`[[Document#page=3]]`", "```md\n[[Document]]\n```", "![[Document]]", "[[Document.pdf]]", "[[picture.png|200]]"])
+def test_a_link_that_an_example_shows_is_no_citation(library: Library, shown: str) -> None:
+    assert library.verify(f"Write it like this:\n\n{shown}\n").checks == ()
+
+
+@pytest.mark.parametrize("linked", ["`[[tea]]`", "![[tea]]", "[[Document]]"])
+def test_a_link_to_a_note_is_a_citation_however_it_is_shown_and_an_invented_one_is_told(library: Library, linked: str) -> None:
+    (found,) = library.verify(f"It says so in {linked}.").checks
+    assert found.state == ("never_there" if "Document" in linked else "there")
+
+
 def test_nobody_elsewhere_learns_the_names_of_directories_around_a_folder(two: Library, tmp_path: Path) -> None:
-    for vault in (tmp_path.name, "no such directory"):
-        link = f"obsidian://open?vault={vault}&file=b/x.md"
+    for vault in (tmp_path.parent.name, "no such directory"):
+        link = f"obsidian://open?vault={vault}&file={tmp_path.name}/b/x.md"
         assert [each.state for each in two.verify(f"See {link} for it.", is_near=False).checks] == ["never_there"]
 
 

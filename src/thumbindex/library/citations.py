@@ -107,6 +107,8 @@ _ANCHOR = re.compile(
 _HARD = '`"“”„«»()[]<>*|\n'
 """What ends a path in a text, and a heading that no lines follow."""
 
+_OTHER_FILE = re.compile(r"\.(?!md\Z|markdown\Z|mdx\Z)[a-z][a-z0-9]{1,4}\Z", re.I)
+_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})", re.M)
 _STARTS = re.compile(r"(?<=[\s`\"“”„«»()\[\]<>*|:,;—])(?=[^\s`\"“”„«»()\[\]<>*|:,;—])")
 _UNIT = re.compile(r"[ \t]*(?:[-*+][ \t]|\d{1,3}[.)][ \t]|#{1,6}[ \t]|\||$)")
 _QUOTE_LINE = re.compile(r"[ \t]*>[ \t]?(?:\[![\w-]+\][+-]?[ \t]?)?")
@@ -152,8 +154,19 @@ class Names:
     def _meant(self, name: str, folder: str, is_path: bool) -> Iterator[Found]:
         own, path = self.place(name)
         key, folder = _key(path), folder or own
-        some = self._by_path.get(key, []) if is_path else self._by_name.get(key.rpartition("/")[2], [])
+        some = (self._by_path.get(key) or self._from_above(key)) if is_path else self._by_name.get(key.rpartition("/")[2], [])
         return (each for each in some if (is_path or _is_end(key, _key(each.document.path))) and (not folder or each.document.folder == folder))
+
+    def _from_above(self, key: str) -> list[Found]:
+        """Return the notes of a path that begins above their folder, as a terminal shows it: `notes/a.md` is `a.md` in the folder `notes`."""
+        found = list[Found]()
+        for reader in self._readers:
+            own = f"/{reader.folder.name}".casefold()
+            root = reader.folder.root.as_posix().casefold() if self._is_near else own
+            for cut in (n for n, letter in enumerate(key) if letter == "/"):
+                if any(each.endswith(f"/{key[:cut]}") for each in (own, root)):
+                    found += (each for each in self._by_path.get(key[cut + 1 :], ()) if each.reader is reader)
+        return found
 
     def place(self, path: str) -> tuple[str, str]:
         """Return the folder of an absolute path and the path in it; of any other path, and for one who is not on this machine, no folder."""
@@ -191,6 +204,7 @@ def _is_end(name: str, path: str) -> bool:
 def citations_in(text: str, names: Names) -> list[Cited]:
     """Return the citations in a text, in order: as answers write them, addresses, and links to notes."""
     found, end = list[Cited](), 0
+    fences = [match.start() for match in _FENCE.finditer(text)]
     for match in _ANCHOR.finditer(text):
         if match.start() < end:
             continue
@@ -198,9 +212,7 @@ def citations_in(text: str, names: Names) -> list[Cited]:
         if kind == "address":
             cited = _linked(text, match.start("address"), match["address"].rstrip(".,;:!?*"), names)
         elif kind == "wiki":
-            path, _, heading = match["wiki"].partition("|")[0].rstrip("\\").partition("#")
-            cited = Cited(match.start(), match.end(), match[0], path.strip(), heading="" if heading.startswith("^") else heading.rpartition("#")[2])
-            cited = cited if path.strip() else None
+            cited = _wikilink(match, fences, names)
         elif kind == "target":
             is_same = found and match.start() - found[-1].end <= 1 and end == found[-1].end  # its text is a citation already
             cited = None if is_same else _target(match, names)
@@ -211,6 +223,18 @@ def citations_in(text: str, names: Names) -> list[Cited]:
             found.append(cited)
             end = cited.end
     return found
+
+
+def _wikilink(match: re.Match[str], fences: Sequence[int], names: Names) -> Cited | None:
+    """Read a wikilink; None for one that leads to no note and is shown as notes about links do: in code, as an embed, to a file of another kind."""
+    text, at = match.string, match.start()
+    path, _, heading = match["wiki"].partition("|")[0].rstrip("\\").partition("#")
+    path = path.strip()
+    is_code = bisect_left(fences, at) % 2 == 1 or text.count("`", text.rfind("\n", 0, at) + 1, at) % 2 == 1
+    is_shown = is_code or text.startswith("!", max(0, at - 1)) or _OTHER_FILE.search(path)
+    if not path or (is_shown and not names.knows(path) and not names.knows(path, is_path=False)):
+        return None
+    return Cited(at, match.end(), match[0], path, heading="" if heading.startswith("^") else heading.rpartition("#")[2])
 
 
 def _target(match: re.Match[str], names: Names) -> Cited | None:
