@@ -206,11 +206,6 @@ def tokens_of(reply: Reply) -> int:
     return -(-len(reply.text) // CHARACTERS_A_TOKEN)
 
 
-def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
-    return sum(each.lstat().st_size for each in folder.rglob("*") if each.is_file() and not each.is_symlink())
-
-
 def relative(place: Place, path: str) -> str:
     """Return a path as the labels have it: relative to the notes."""
     return path.removeprefix(f"{place.notes}/").removeprefix(f"{place.notes.name}/").removeprefix("./")

@@ -6,20 +6,20 @@ import asyncio
 import hashlib
 import json
 import os
-import resource
 import shutil
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
-from compare.driver import GivenUpError, Place, Reply, Session, Tool, Watch, make_index, session, size_of, tokens_of
+from bench.load import descendants_seconds
+from compare.driver import GivenUpError, Place, Reply, Session, Tool, Watch, make_index, session, tokens_of
 from compare.hostile import ask_hostile, write_hostile
 from servers import children_of
+from thumbindex.index.files import size_of
 from thumbindex.study.compare import interval_of
 from thumbindex.study.measures import MAIN, RankedPassage, score_query
 from thumbindex.study.queries import LabeledQuery
@@ -101,9 +101,9 @@ def indexed(tool: Tool, place: Place) -> dict[str, float]:
         return dict(json.loads(kept.read_text(encoding="utf-8")))
     shutil.rmtree(place.home, ignore_errors=True)
     place.home.mkdir(parents=True)
-    start, before = time.perf_counter(), _processor_of_ended()
+    start, before = time.perf_counter(), _processor_of_tools()
     make_index(tool, place, INDEX_SECONDS)
-    took = {"seconds": time.perf_counter() - start, "processor": _processor_of_ended() - before} if tool.index(place) else {}
+    took = {"seconds": time.perf_counter() - start, "processor": _processor_of_tools() - before} if tool.index(place) else {}
     kept.write_text(json.dumps(took), encoding="utf-8")
     return took
 
@@ -117,19 +117,20 @@ async def _in_time(asking: Any, seconds: float) -> dict[str, Any]:
 
 
 async def _ask_all(tool: Tool, place: Place, questions: Questions, watch: Watch) -> dict[str, Any]:
-    start = time.perf_counter()
+    start, before = time.perf_counter(), _processor_of_tools()
     async with session(tool, place, place.home / "log") as opened:
         if (reply := (await opened.ask(questions.typed[0]))[0]).is_error:
             raise GivenUpError(f"it answers with an error: {reply.text[:200]}")
-        first, first_processor = time.perf_counter() - start, _processor_of_children()
+        first, first_processor = time.perf_counter() - start, _processor_of_tools() - before
         record: dict[str, Any] = {"first": {"seconds": first, "processor": first_processor}}
         seconds, tokens, default, found = [], [], [], {}
+        before = _processor_of_tools()
         for query in questions.typed:
             reply, took = await opened.ask(query)
             seconds.append(took)
             tokens.append(tokens_of(reply))
             default.append(_score(query, tool, place, reply))
-        record["calls"] = {"seconds": seconds, "processor": (_processor_of_children() - first_processor) / len(seconds), "tokens": tokens}
+        record["calls"] = {"seconds": seconds, "processor": (_processor_of_tools() - before) / len(seconds), "tokens": tokens}
         for query in questions.typed:
             found[query.id] = tool.paths(place, (await opened.ask(query, DEPTH))[0])
         record["typed"] = {"default": default, "deep": [score_query(query, found[query.id])[MAIN] for query in questions.typed]}
@@ -201,18 +202,6 @@ def end_what_was_left() -> None:
             os.waitpid(each, 0)
 
 
-def _processor_of_ended() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _processor_of_children() -> float:
-    """Return the processor's seconds of all processes below this one that still are."""
-    waiting, total = children_of(os.getpid()), 0.0
-    while waiting:
-        each = waiting.pop()
-        waiting += children_of(each)
-        with suppress(OSError):
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return total
+def _processor_of_tools() -> float:
+    """Return the processor's seconds of all processes below this one, those that have ended among them: a tool's call may start a program."""
+    return descendants_seconds() - time.process_time()
