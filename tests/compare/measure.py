@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.load import descendants_seconds
 from compare.driver import GivenUpError, Place, Reply, Session, Tool, Watch, make_index, session, tokens_of
-from compare.hostile import ask_hostile, write_hostile
+from compare.hostile import ask_hostile, settle, write_hostile
 from servers import children_of
 from thumbindex.index.files import size_of
 from thumbindex.study.compare import interval_of
@@ -84,7 +84,7 @@ def measure_hostile(tool: Tool, place: Place, seconds: float) -> dict[str, str]:
     except GivenUpError as reason:
         found["given up"] = without_places(str(reason), place)
     end_what_was_left()
-    return found
+    return settle(found)
 
 
 def without_places(reason: str, place: Place) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from compare.driver import Tool
-from compare.hostile import NOTES
+from compare.hostile import ALIVE, NOTES
 from compare.measure import DEPTH, summary
 from compare.tools import LEFT_OUT
 from thumbindex.study.compare import Interval
@@ -121,15 +121,14 @@ def _better(shown: dict[str, Shown]) -> str:
 def _hostile(found: dict[str, dict[str, str]], tools: Sequence[Tool]) -> str:
     names = [tool.name for tool in tools if tool.name in found]
     rows = []
-    for what in (*(each.name for each in NOTES), "ordinary notes found"):
+    for what in (*(each.name for each in NOTES), ALIVE):
         rows.append((what, *(found[name].get(what, "–") for name in names)))
     gave_up = "\n".join(f"- {name}: {found[name]['given up']}" for name in names if "given up" in found[name])
     return (
         "## Ten hostile notes\n\nTen notes that a stranger could have sent, beside three ordinary ones, each asked for by a word of its own."
         " *Marked*: the answer says beside the text that it speaks to a model.\n\nThat `private: true` hides a note is a promise of ours; other tools"
-        " read no such mark, and some honor no `.gitignore` on purpose. A dash: it could not be asked.\n\n"
-        + _table(("note", *names), rows)
-        + (f"\n\n{gave_up}" if gave_up else "")
+        " read no such mark, and some honor no `.gitignore` on purpose. A dash: it could not be asked, or it does not find all"
+        " ordinary notes, so that what it leaves out need not be hidden.\n\n" + _table(("note", *names), rows) + (f"\n\n{gave_up}" if gave_up else "")
     )
 
 
