@@ -60,7 +60,11 @@ def _tools(record: dict[str, Any], tools: Sequence[Tool]) -> str:
     rows = []
     for tool in tools:
         installed = record["installed"].get(tool.name, {})
-        packages = ", ".join(f"`{each}`" for each in tool.packages) or f"this checkout, {record['run']['thumbindex']}"
+        packages = (
+            ", ".join(f"`{name}` {version}" for name, version in installed.get("versions", {}).items())
+            or ", ".join(f"`{each}`" for each in tool.packages)
+            or f"this checkout, {record['run']['thumbindex']}"
+        )
         size = (
             f"not installed: {installed['failed']}"
             if "failed" in installed

@@ -9,12 +9,13 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -104,29 +105,47 @@ def _options() -> argparse.Namespace:
 
 
 def install(tool: Tool) -> dict[str, Any]:
-    """Install a tool from its public packages into an environment of its own, once; say what failed."""
-    folder, mark = BUILD / "tools" / tool.name, BUILD / "tools" / tool.name / "installed.json"
-    if mark.exists():
-        return dict(json.loads(mark.read_text(encoding="utf-8")))
-    sys.stderr.write(f"installing {tool.name}\n")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    npm = [each.removeprefix("npm:") for each in tool.packages if each.startswith("npm:")]
-    pypi = [each for each in tool.packages if not each.startswith("npm:")]
+    """Install a tool from its public packages into an environment of its own, unless they are there; say what is installed, or what failed."""
+    folder = BUILD / "tools" / tool.name
     try:
-        if npm:
-            (folder / "package.json").write_text("{}", encoding="utf-8")
-            _run(["npm", "install", "--no-fund", "--no-audit", "--ignore-scripts", *npm], folder)
-        if pypi:
-            _run([python_with_extensions(), "-m", "venv", "--without-pip", str(folder)], folder)
-            _run([sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet", *pypi], folder)
         if "stand-in" in tool.how:
             make_stand_in(folder.parent / "stand-in")
-        found = {"bytes": sum(each.lstat().st_size for each in folder.rglob("*") if each.is_file() and each.suffix != ".pyc")}
+        return _install_packages(tool.packages, folder)
     except subprocess.CalledProcessError as error:
         said = (error.stderr or b"").decode("utf-8", "replace").strip().splitlines()
         return {"failed": said[-1][:200] if said else f"exit code {error.returncode}"}
-    mark.write_text(json.dumps(found), encoding="utf-8")
+
+
+def _install_packages(packages: Sequence[str], folder: Path) -> dict[str, Any]:
+    mark = folder / "installed.json"
+    if (found := _read(mark)).get("packages") == list(packages):
+        return found
+    sys.stderr.write(f"installing {folder.name}\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    npm = [each.removeprefix("npm:") for each in packages if each.startswith("npm:")]
+    pypi = [each for each in packages if not each.startswith("npm:")]
+    if npm:
+        (folder / "package.json").write_text("{}", encoding="utf-8")
+        _run(["npm", "install", "--no-fund", "--no-audit", "--ignore-scripts", *npm], folder)
+    if pypi:
+        _run([python_with_extensions(), "-m", "venv", "--without-pip", str(folder)], folder)
+        _run([sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet", *pypi], folder)
+    size = sum(each.lstat().st_size for each in folder.rglob("*") if each.is_file() and each.suffix != ".pyc")
+    _write(mark, {"packages": list(packages), "versions": versions(packages, folder), "bytes": size})
+    return _read(mark)
+
+
+def versions(packages: Sequence[str], folder: Path) -> dict[str, str]:
+    """Return which version of each package a tool's environment has, whatever was asked for."""
+    modules, found = [str(each) for each in folder.glob("lib/python*/site-packages")], {}
+    for each in packages:
+        if each.startswith("npm:"):
+            name = each.rpartition("@")[0]
+            found[name] = _read(folder / "node_modules" / name.removeprefix("npm:") / "package.json")["version"]
+        else:
+            name = re.split(r"[\[=]", each)[0]
+            found[name] = next(iter(distributions(name=name, path=modules))).version
     return found
 
 
@@ -141,9 +160,12 @@ def python_with_extensions() -> str:
 
 def make_stand_in(folder: Path) -> None:
     """Make a static model of all-MiniLM-L6-v2 with its makers' own `distill`, once: some minutes. Needs the extras `weights` and `models`."""
-    if (folder / "model.safetensors").exists():
+    mark = folder / "installed.json"
+    if _read(mark).get("packages") == list(STAND_IN_PACKAGES):
         return
     packages, weights = folder.parent / "model2vec", published_weights()
+    for each in (folder, packages):
+        shutil.rmtree(each, ignore_errors=True)
     _run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), *STAND_IN_PACKAGES], folder.parent)
     program = (
         "import sys; from model2vec.distill import distill; distill(model_name=sys.argv[1], pca_dims=256, device='cpu').save_pretrained(sys.argv[2])"
@@ -154,6 +176,7 @@ def make_stand_in(folder: Path) -> None:
         capture_output=True,
         env={"PYTHONPATH": str(packages), "HF_HUB_OFFLINE": "1"},
     )
+    _write(mark, {"packages": list(STAND_IN_PACKAGES)})
 
 
 STAND_IN_PACKAGES = ("model2vec==0.10.0", "skeletoken==0.6.1", "joblib==1.6.0")

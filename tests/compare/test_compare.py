@@ -1,5 +1,6 @@
 """The comparison with other tools: what is measured of a fake one, and that no tool can stop the run."""
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from compare.driver import GivenUpError, Place, Reply, Tool, run_command
 from compare.hostile import ALIVE, NOTES, ORDER, judge, settle, write_hostile
 from compare.measure import Questions, fuse, measure, measure_hostile, summary
 from compare.page import page
+from compare.run import versions
 from compare.tools import LEFT_OUT, TOOLS, read_json, read_mdsift, text_and_limit
 from thumbindex.study.measures import RankedPassage
 from thumbindex.study.queries import Label, LabeledQuery
@@ -145,4 +147,13 @@ def test_both_forms_of_a_toon_answer_are_read(place: Place) -> None:
 
 
 def test_no_tool_is_asked_without_its_version() -> None:
-    assert all("==" in each or "@" in each.removeprefix("npm:@") or "<" in each for tool in TOOLS for each in tool.packages)
+    pinned = re.compile(r"npm:.+@\d+\.\d+\.\d+|[\w-]+(\[\w+\])?==\d+(\.\d+)+(\.post\d+)?")
+    assert [each for tool in TOOLS for each in tool.packages if not pinned.fullmatch(each)] == []
+
+
+def test_the_versions_are_those_that_are_installed(tmp_path: Path) -> None:
+    (tmp_path / "lib/python3.11/site-packages/some_tool-1.2.dist-info").mkdir(parents=True)
+    (tmp_path / "lib/python3.11/site-packages/some_tool-1.2.dist-info/METADATA").write_text("Name: some-tool\nVersion: 1.2\n")
+    (tmp_path / "node_modules/@they/other").mkdir(parents=True)
+    (tmp_path / "node_modules/@they/other/package.json").write_text('{"version": "3.4.5"}')
+    assert versions(("some-tool[mcp]==1.0", "npm:@they/other@3.4.0"), tmp_path) == {"some-tool": "1.2", "npm:@they/other": "3.4.5"}

@@ -17,7 +17,7 @@ LONG_ANSWER = 20_000
 """Tokens: quality is measured on as many results as were asked for, not on what fits into a default answer."""
 
 STAND_IN = "a stand-in for its model, which cannot be had here"
-"""Of a static model that `stand_in.py` makes from all-MiniLM-L6-v2, as the makers of such models do at their first step."""
+"""Of a static model that `run.make_stand_in` makes from all-MiniLM-L6-v2, as the makers of such models do at their first step."""
 
 
 def text_and_limit(text: str, limit: str) -> Any:
@@ -184,7 +184,7 @@ TOOLS: Sequence[Tool] = (
     ),
     Tool(
         "mdvault",
-        ("mdvault==0.4.3", "mcp<2", "pysqlite3-binary==0.5.4.post2"),
+        ("mdvault==0.4.3", "mcp==1.30.0", "pysqlite3-binary==0.5.4.post2"),
         f"its defaults, with a newer SQLite than this Python's; {STAND_IN}",
         lambda place: (place.program("mdvault"), "serve"),
         "search_vault",
