@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
@@ -49,11 +51,11 @@ def drawn(queries: Sequence[LabeledQuery], most: int) -> list[LabeledQuery]:
     return sorted(queries, key=lambda each: hashlib.sha256(each.id.encode()).digest())[:most]
 
 
-def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
-    """Index and ask; return a record. What could not be done stands in it under `given up`."""
+def measure(tool: Tool, place: Place, questions: Questions, state: str = "") -> dict[str, Any]:
+    """Index, unless this state of notes and tool has an index, and ask; return a record. What could not be done stands in it under `given up`."""
     record: dict[str, Any] = {"tool": tool.name}
     try:
-        record["index"] = indexed(tool, place)
+        record["index"] = indexed(tool, place, state)
         with Watch() as watch:
             record |= asyncio.run(_in_time(_ask_all(tool, place, questions, watch), INDEX_SECONDS))
         record["memory"] = watch.most
@@ -94,18 +96,32 @@ def without_places(reason: str, place: Place) -> str:
     return reason
 
 
-def indexed(tool: Tool, place: Place) -> dict[str, float]:
-    """Make the index, unless it is there from an earlier run; return the seconds and the processor's seconds that it took."""
-    kept = place.home.parent / f"{tool.name}.index.json"
-    if kept.exists():
-        return dict(json.loads(kept.read_text(encoding="utf-8")))
-    shutil.rmtree(place.home, ignore_errors=True)
+def indexed(tool: Tool, place: Place, state: str) -> dict[str, Any]:
+    """Make the index, unless one of the same notes by the same tool is there; return when, and the seconds and the processor's seconds it took."""
+    kept = _kept(tool, place)
+    if tool.index(place) and kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        if found["state"] == state:
+            return found
+    drop_index(tool, place)
     place.home.mkdir(parents=True)
+    found = {"state": state, "made": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"}
     start, before = time.perf_counter(), _processor_of_tools()
     make_index(tool, place, INDEX_SECONDS)
-    took = {"seconds": time.perf_counter() - start, "processor": _processor_of_tools() - before} if tool.index(place) else {}
-    kept.write_text(json.dumps(took), encoding="utf-8")
-    return took
+    if tool.index(place):
+        found |= {"seconds": time.perf_counter() - start, "processor": _processor_of_tools() - before}
+        kept.write_text(json.dumps(found), encoding="utf-8")
+    return found
+
+
+def drop_index(tool: Tool, place: Place) -> None:
+    """Have a tool begin with an empty home."""
+    _kept(tool, place).unlink(missing_ok=True)
+    shutil.rmtree(place.home, ignore_errors=True)
+
+
+def _kept(tool: Tool, place: Place) -> Path:
+    return place.home.parent / f"{tool.name}.index.json"
 
 
 async def _in_time(asking: Any, seconds: float) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 
 from compare.driver import GivenUpError, Place, Reply, Tool, run_command
 from compare.hostile import ALIVE, NOTES, ORDER, judge, settle, write_hostile
-from compare.measure import Questions, fuse, measure, measure_hostile, summary
+from compare.measure import Questions, fuse, indexed, measure, measure_hostile, summary
 from compare.page import page
-from compare.run import versions
+from compare.run import copy_notes, install_packages, versions
 from compare.tools import LEFT_OUT, TOOLS, read_json, read_mdsift, text_and_limit
 from thumbindex.study.measures import RankedPassage
 from thumbindex.study.queries import Label, LabeledQuery
@@ -70,6 +70,32 @@ def test_an_index_that_fails_is_given_up_with_its_last_words(place: Place) -> No
     assert measure(tool, place, QUESTIONS)["given up"].endswith("ended with 1: no model in NOTES/x")
 
 
+def test_an_index_is_kept_for_the_same_notes_and_made_anew_for_others(place: Place) -> None:
+    first = indexed(fake(), place, "some notes")
+    assert indexed(fake(index="raise SystemExit(1)"), place, "some notes") == first
+    (place.home / "of the old ones").touch()
+    assert indexed(fake(), place, "other notes")["state"] == "other notes"
+    assert list(place.home.iterdir()) == []
+
+
+def test_notes_are_copied_anew_when_one_has_changed(tmp_path: Path) -> None:
+    notes, copy = tmp_path / "notes", tmp_path / "copies" / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("one")
+    first = copy_notes(notes, copy)
+    (copy / "of a tool").touch()
+    assert (copy_notes(notes, copy), (copy / "of a tool").exists()) == (first, True)
+    (notes / "a.md").write_text("two")
+    assert copy_notes(notes, copy) != first
+    assert {each.name: each.read_text() for each in copy.iterdir()} == {"a.md": "two"}
+
+
+def test_a_tool_is_installed_anew_when_its_packages_are_others(tmp_path: Path) -> None:
+    (tmp_path / "installed.json").write_text('{"packages": ["old==1"]}')
+    assert install_packages(["old==1"], tmp_path) == {"packages": ["old==1"]}
+    assert install_packages([], tmp_path)["packages"] == []
+
+
 def test_a_command_that_does_not_end_is_ended_with_what_it_started(tmp_path: Path) -> None:
     program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
     start = time.monotonic()
@@ -126,7 +152,7 @@ def test_the_page_shows_each_measure_in_which_another_is_better(place: Place) ->
     record = measure(fake(), place, QUESTIONS)
     slower = {**record, "memory": record["memory"] * 3, "typed": {"default": [1.0, 1.0], "deep": [1.0, 1.0]}}
     folder = {"questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1}, "files": 3}
-    run = {"date": "2026-01-31", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
+    run = {"date": "2026-01-31", "began": "2026-01-31 10:00:00", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
     tools = [TOOLS[0], fake()]
     folders = {"vault": {**folder, "tools": {"thumbindex": slower, "fake": record}}}
     shown = page({"run": run, "installed": {}, "folders": folders, "hostile": {"fake": {"given up": "it hung"}}}, tools)
@@ -134,6 +160,18 @@ def test_the_page_shows_each_measure_in_which_another_is_better(place: Place) ->
     assert "- nDCG@10 as typed: fake" not in shown
     assert "- fake: it hung" in shown
     assert all(name in shown for name in LEFT_OUT)
+
+
+def test_the_page_says_what_was_made_before_the_run(place: Place) -> None:
+    record = measure(fake(), place, QUESTIONS)
+    earlier = {**record, "index": {**record["index"], "made": "2026-01-30 09:00:00"}}
+    folder = {"questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1}, "files": 3, "old": ["fake"]}
+    run = {"date": "2026-01-31", "began": "2026-01-31 10:00:00", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
+    folders = {"vault": {**folder, "tools": {"thumbindex": record, "fake": earlier}}}
+    installed = {"fake": {"versions": {"fake": "1.5"}, "bytes": 0}}
+    shown = page({"run": run, "installed": installed, "folders": folders, "old hostile": ["thumbindex"]}, [TOOLS[0], fake()])
+    assert all(row in shown for row in ("| thumbindex | in this run |", "| fake | before, on 2026-01-30 |", "| fake | `fake` 1.5 |"))
+    assert all(f"Measured with earlier notes, questions or versions: {name}." in shown for name in ("fake", "thumbindex"))
 
 
 def test_a_tool_that_was_given_up_has_its_reason_in_the_table() -> None:
