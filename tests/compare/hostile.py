@@ -94,7 +94,8 @@ def write_hostile(folder: Path, outside: Path) -> None:
         else:
             (folder / each.file).write_bytes(data)
     (folder / ".gitignore").write_text("ignored.md\n", encoding="utf-8")
-    (folder / ".git").mkdir()  # a work tree, for tools that honor the file only there
+    for name in ("objects", "refs"):
+        (folder / ".git" / name).mkdir(parents=True)  # a work tree, for tools that honor the file only there
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
 
 

@@ -1,6 +1,7 @@
 """The comparison with other tools: what is measured of a fake one, and that no tool can stop the run."""
 
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -141,6 +142,16 @@ def test_hostile_notes_are_ten_and_each_holds_its_word(tmp_path: Path) -> None:
     write_hostile(tmp_path / "notes", tmp_path / "outside")
     assert len(NOTES) == 10
     assert all(each.word.encode() in (tmp_path / "notes" / each.file).read_bytes() for each in NOTES)
+
+
+def test_git_takes_notes_for_no_part_of_a_work_tree_that_they_lie_in(tmp_path: Path) -> None:
+    write_hostile(tmp_path / "tree", tmp_path / "outside")
+    (tmp_path / "tree" / "notes").mkdir()
+    inner, outer = (Place(tmp_path, each, tmp_path) for each in (tmp_path / "tree" / "notes", tmp_path / "tree"))
+    words = ("git", "ls-files", "--others", "--exclude-standard")
+    inside, listed = (subprocess.run(words, cwd=each.notes, env=each.environment, capture_output=True, check=False) for each in (inner, outer))
+    assert inside.returncode == 128
+    assert (b"order.md" in listed.stdout, b"ignored.md" in listed.stdout) == (True, False)
 
 
 def test_ranks_are_fused_by_document() -> None:
