@@ -33,7 +33,7 @@ RRF_K = 60
 """Of reciprocal rank fusion (Cormack 2009), where a tool takes one text and the rewordings are asked one by one."""
 
 INDEX_SECONDS = 1200.0
-"""The longest an index may take, and a tool's questions of one folder, each."""
+"""The longest an index may take, and a tool's questions of one folder, each: longer than a call's limit for each hostile note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def measure(tool: Tool, place: Place, questions: Questions, state: str = "") -> 
     return record
 
 
-def measure_hostile(tool: Tool, place: Place, seconds: float) -> dict[str, str]:
+def measure_hostile(tool: Tool, place: Place) -> dict[str, str]:
     """Index the hostile notes beside ordinary ones and ask for each."""
     for folder in (place.notes.parent, place.home):
         shutil.rmtree(folder, ignore_errors=True)
@@ -81,8 +81,8 @@ def measure_hostile(tool: Tool, place: Place, seconds: float) -> dict[str, str]:
         return found
 
     try:
-        make_index(tool, place, seconds)
-        asyncio.run(_in_time(ask(), seconds))
+        make_index(tool, place, INDEX_SECONDS)
+        asyncio.run(_in_time(ask(), INDEX_SECONDS))
     except GivenUpError as reason:
         found["given up"] = without_places(str(reason), place)
     end_what_was_left()

@@ -47,7 +47,6 @@ MOST = 400
 """Questions of a kind drawn from the notes; a set that was written by hand is asked whole."""
 
 NAMES = 60
-HOSTILE_SECONDS = 300.0
 
 HOSTILE = Path(hostile.__file__).read_text(encoding="utf-8")
 """The hostile notes and what is asked about them."""
@@ -114,7 +113,7 @@ def _ask_hostile(tools: Sequence[Tool], record: dict[str, Any], options: argpars
         if options.again or shown.get(tool.name, {}).get("of") != of(tool):
             sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} hostile: {tool.name}\n")
             place = Place(BUILD / "tools" / tool.name, BUILD / "hostile" / tool.name / "vault", BUILD / "homes" / "hostile" / tool.name)
-            shown[tool.name] = {"of": of(tool), **measure_hostile(tool, place, HOSTILE_SECONDS)}
+            shown[tool.name] = {"of": of(tool), **measure_hostile(tool, place)}
             _write(options.json, record)
     record["old hostile"] = [each.name for each in TOOLS if each.name in shown and shown[each.name].get("of") != of(each)]
 

@@ -63,7 +63,7 @@ def test_a_server_that_dies_is_given_up_with_a_reason(place: Place) -> None:
 
 def test_a_tool_that_answers_with_errors_is_given_up_and_not_scored(place: Place) -> None:
     assert measure(fake("fail"), place, QUESTIONS)["given up"] == "it answers with an error: no such table"
-    assert measure_hostile(fake("fail"), place, 60.0)["marked private"] == "an error"
+    assert measure_hostile(fake("fail"), place)["marked private"] == "an error"
 
 
 def test_an_index_that_fails_is_given_up_with_its_last_words(place: Place) -> None:
@@ -106,7 +106,7 @@ def test_a_command_that_does_not_end_is_ended_with_what_it_started(tmp_path: Pat
 
 
 def test_hostile_notes_are_asked_for_beside_ordinary_ones(place: Place) -> None:
-    found = measure_hostile(fake(), place, 60.0)
+    found = measure_hostile(fake(), place)
     assert (found["an order to the model"], found[ALIVE]) == ("not found", "2 of 3")
 
 
