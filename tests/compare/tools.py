@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from compare.driver import Place, Reply, Tool, Words, found_paths, matched_paths
+from compare.driver import START_SECONDS, Place, Reply, Tool, Words, found_paths, matched_paths, run_command
 from thumbindex.study.measures import RankedPassage
 from thumbindex.study.queries import LabeledQuery
 
@@ -165,12 +165,13 @@ TOOLS: Sequence[Tool] = (
     Tool(
         "atlas-recall",
         ("atlas-recall[mcp]==0.3.0",),
-        "its defaults, words (dense retrieval is off unless turned on)",
+        "its defaults, words (dense retrieval is off unless turned on); reads the notes anew for each question",
         lambda place: (place.program("atlas-recall-mcp"),),
         "recall_query",
         text_and_limit("text", "top_k"),
         lambda place, reply: read_json(place, reply, "pointers", "path"),
-        lambda place: [(place.program("recall"), "init", str(place.notes)), (place.program("recall"), "index")],
+        # `recall index` is for its other tools: this one answers without, and on notes of one name in two folders, which that refuses
+        prepare=lambda place: run_command((place.program("recall"), "init", str(place.notes)), place.environment, place.home, START_SECONDS),
     ),
     Tool(
         "semble",
