@@ -100,7 +100,7 @@ def _cost(shown: dict[str, Shown], began: str) -> str:
             continue
         index = each["index"]
         took = f"{index['processor']:,.1f} / {index['seconds']:,.1f} s" if "seconds" in index else ""
-        made = ("in this run" if index["made"] >= began else f"before, on {index['made'][:10]}") if took else "at each start"
+        made = ("in this run" if index["made"] >= began else f"before, on {index['made'][:16]}") if took else "at each start"
         first = f"{each['first']['seconds']:.1f} / {each['first']['processor']:.1f} s"
         calls = (f"{each['p50']:,.0f} / {each['p95']:,.0f} ms", f"{each['processor']:,.0f} ms")
         rows.append((name, made, took, f"{index['bytes'] / 1e6:,.1f} MB", first, *calls, f"{each['tokens']:,.0f}", f"{each['memory']:,.0f} MB"))

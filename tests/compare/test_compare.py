@@ -181,7 +181,7 @@ def test_the_page_says_what_was_made_before_the_run(place: Place) -> None:
     folders = {"vault": {**folder, "tools": {"thumbindex": record, "fake": earlier}}}
     installed = {"fake": {"versions": {"fake": "1.5"}, "bytes": 0}}
     shown = page({"run": run, "installed": installed, "folders": folders, "old hostile": ["thumbindex"]}, [TOOLS[0], fake()])
-    assert all(row in shown for row in ("| thumbindex | in this run |", "| fake | before, on 2026-01-30 |", "| fake | `fake` 1.5 |"))
+    assert all(row in shown for row in ("| thumbindex | in this run |", "| fake | before, on 2026-01-30 09:00 |", "| fake | `fake` 1.5 |"))
     assert all(f"Measured with earlier notes, questions or versions: {name}." in shown for name in ("fake", "thumbindex"))
 
 
