@@ -52,12 +52,13 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """No model hub is asked, and nothing is kept outside of the home."""
+        """No model hub is asked, nothing is kept outside of the home, and the notes are in no work tree of git but their own: ours ignores them."""
         own = {
             "HOME": self.home,
             "XDG_CACHE_HOME": self.home / ".cache",
             "XDG_CONFIG_HOME": self.home / ".config",
             "XDG_DATA_HOME": self.home / ".local",
+            "GIT_CEILING_DIRECTORIES": self.notes.resolve().parent,
         }
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
         return kept | {name: str(path) for name, path in own.items()} | {"HF_HUB_OFFLINE": "1", "NO_COLOR": "1", "PYTHONUTF8": "1"}
@@ -204,11 +205,6 @@ def _reason(group: BaseExceptionGroup[BaseException]) -> GivenUpError:
 def tokens_of(reply: Reply) -> int:
     """Estimate what the text of a reply costs a model that reads it."""
     return -(-len(reply.text) // CHARACTERS_A_TOKEN)
-
-
-def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
-    return sum(each.lstat().st_size for each in folder.rglob("*") if each.is_file() and not each.is_symlink())
 
 
 def relative(place: Place, path: str) -> str:

@@ -6,20 +6,22 @@ import asyncio
 import hashlib
 import json
 import os
-import resource
 import shutil
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
-from compare.driver import GivenUpError, Place, Reply, Session, Tool, Watch, make_index, session, size_of, tokens_of
-from compare.hostile import ask_hostile, write_hostile
+from bench.load import descendants_seconds
+from compare.driver import GivenUpError, Place, Reply, Session, Tool, Watch, make_index, session, tokens_of
+from compare.hostile import ask_hostile, settle, write_hostile
 from servers import children_of
+from thumbindex.index.files import size_of
 from thumbindex.study.compare import interval_of
 from thumbindex.study.measures import MAIN, RankedPassage, score_query
 from thumbindex.study.queries import LabeledQuery
@@ -31,7 +33,7 @@ RRF_K = 60
 """Of reciprocal rank fusion (Cormack 2009), where a tool takes one text and the rewordings are asked one by one."""
 
 INDEX_SECONDS = 1200.0
-"""The longest an index may take, and a tool's questions of one folder, each."""
+"""The longest an index may take, and a tool's questions of one folder, each: longer than a call's limit for each hostile note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,11 @@ def drawn(queries: Sequence[LabeledQuery], most: int) -> list[LabeledQuery]:
     return sorted(queries, key=lambda each: hashlib.sha256(each.id.encode()).digest())[:most]
 
 
-def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
-    """Index and ask; return a record. What could not be done stands in it under `given up`."""
+def measure(tool: Tool, place: Place, questions: Questions, state: str = "") -> dict[str, Any]:
+    """Index, unless this state of notes and tool has an index, and ask; return a record. What could not be done stands in it under `given up`."""
     record: dict[str, Any] = {"tool": tool.name}
     try:
-        record["index"] = indexed(tool, place)
+        record["index"] = indexed(tool, place, state)
         with Watch() as watch:
             record |= asyncio.run(_in_time(_ask_all(tool, place, questions, watch), INDEX_SECONDS))
         record["memory"] = watch.most
@@ -64,7 +66,7 @@ def measure(tool: Tool, place: Place, questions: Questions) -> dict[str, Any]:
     return record
 
 
-def measure_hostile(tool: Tool, place: Place, seconds: float) -> dict[str, str]:
+def measure_hostile(tool: Tool, place: Place) -> dict[str, str]:
     """Index the hostile notes beside ordinary ones and ask for each."""
     for folder in (place.notes.parent, place.home):
         shutil.rmtree(folder, ignore_errors=True)
@@ -79,12 +81,12 @@ def measure_hostile(tool: Tool, place: Place, seconds: float) -> dict[str, str]:
         return found
 
     try:
-        make_index(tool, place, seconds)
-        asyncio.run(_in_time(ask(), seconds))
+        make_index(tool, place, INDEX_SECONDS)
+        asyncio.run(_in_time(ask(), INDEX_SECONDS))
     except GivenUpError as reason:
         found["given up"] = without_places(str(reason), place)
     end_what_was_left()
-    return found
+    return settle(found)
 
 
 def without_places(reason: str, place: Place) -> str:
@@ -94,18 +96,32 @@ def without_places(reason: str, place: Place) -> str:
     return reason
 
 
-def indexed(tool: Tool, place: Place) -> dict[str, float]:
-    """Make the index, unless it is there from an earlier run; return the seconds and the processor's seconds that it took."""
-    kept = place.home.parent / f"{tool.name}.index.json"
-    if kept.exists():
-        return dict(json.loads(kept.read_text(encoding="utf-8")))
-    shutil.rmtree(place.home, ignore_errors=True)
+def indexed(tool: Tool, place: Place, state: str) -> dict[str, Any]:
+    """Make the index, unless one of the same notes by the same tool is there; return when, and the seconds and the processor's seconds it took."""
+    kept = _kept(tool, place)
+    if tool.index(place) and kept.exists():
+        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        if found["state"] == state:
+            return found
+    drop_index(tool, place)
     place.home.mkdir(parents=True)
-    start, before = time.perf_counter(), _processor_of_ended()
+    found = {"state": state, "made": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"}
+    start, before = time.perf_counter(), _processor_of_tools()
     make_index(tool, place, INDEX_SECONDS)
-    took = {"seconds": time.perf_counter() - start, "processor": _processor_of_ended() - before} if tool.index(place) else {}
-    kept.write_text(json.dumps(took), encoding="utf-8")
-    return took
+    if tool.index(place):
+        found |= {"seconds": time.perf_counter() - start, "processor": _processor_of_tools() - before}
+        kept.write_text(json.dumps(found), encoding="utf-8")
+    return found
+
+
+def drop_index(tool: Tool, place: Place) -> None:
+    """Have a tool begin with an empty home."""
+    _kept(tool, place).unlink(missing_ok=True)
+    shutil.rmtree(place.home, ignore_errors=True)
+
+
+def _kept(tool: Tool, place: Place) -> Path:
+    return place.home.parent / f"{tool.name}.index.json"
 
 
 async def _in_time(asking: Any, seconds: float) -> dict[str, Any]:
@@ -117,19 +133,20 @@ async def _in_time(asking: Any, seconds: float) -> dict[str, Any]:
 
 
 async def _ask_all(tool: Tool, place: Place, questions: Questions, watch: Watch) -> dict[str, Any]:
-    start = time.perf_counter()
+    start, before = time.perf_counter(), _processor_of_tools()
     async with session(tool, place, place.home / "log") as opened:
         if (reply := (await opened.ask(questions.typed[0]))[0]).is_error:
             raise GivenUpError(f"it answers with an error: {reply.text[:200]}")
-        first, first_processor = time.perf_counter() - start, _processor_of_children()
+        first, first_processor = time.perf_counter() - start, _processor_of_tools() - before
         record: dict[str, Any] = {"first": {"seconds": first, "processor": first_processor}}
         seconds, tokens, default, found = [], [], [], {}
+        before = _processor_of_tools()
         for query in questions.typed:
             reply, took = await opened.ask(query)
             seconds.append(took)
             tokens.append(tokens_of(reply))
             default.append(_score(query, tool, place, reply))
-        record["calls"] = {"seconds": seconds, "processor": (_processor_of_children() - first_processor) / len(seconds), "tokens": tokens}
+        record["calls"] = {"seconds": seconds, "processor": (_processor_of_tools() - before) / len(seconds), "tokens": tokens}
         for query in questions.typed:
             found[query.id] = tool.paths(place, (await opened.ask(query, DEPTH))[0])
         record["typed"] = {"default": default, "deep": [score_query(query, found[query.id])[MAIN] for query in questions.typed]}
@@ -201,18 +218,6 @@ def end_what_was_left() -> None:
             os.waitpid(each, 0)
 
 
-def _processor_of_ended() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _processor_of_children() -> float:
-    """Return the processor's seconds of all processes below this one that still are."""
-    waiting, total = children_of(os.getpid()), 0.0
-    while waiting:
-        each = waiting.pop()
-        waiting += children_of(each)
-        with suppress(OSError):
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return total
+def _processor_of_tools() -> float:
+    """Return the processor's seconds of all processes below this one, those that have ended among them: a tool's call may start a program."""
+    return descendants_seconds() - time.process_time()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from compare.driver import Tool
-from compare.hostile import NOTES
+from compare.hostile import ALIVE, NOTES
 from compare.measure import DEPTH, summary
 from compare.tools import LEFT_OUT
 from thumbindex.study.compare import Interval
@@ -42,9 +42,9 @@ def page(record: dict[str, Any], tools: Sequence[Tool]) -> str:
         asked = folder["questions"]
         parts.append(
             f"## {name}\n\n{folder['files']:,} files; {asked['typed']} questions, {asked['source']}; {asked['reworded']} of them with rewordings;"
-            f" {asked['names']} names.\n\n{_quality(shown)}\n\n{_cost(shown)}\n\n{_better(shown)}"
+            f" {asked['names']} names.{_old(folder.get('old'))}\n\n{_quality(shown)}\n\n{_cost(shown, run['began'])}\n\n{_better(shown)}"
         )
-    parts.append(_hostile(record.get("hostile", {}), tools))
+    parts.append(_hostile(record.get("hostile", {}), tools, _old(record.get("old hostile"))))
     return "\n\n".join(parts) + f"\n\n<!-- Written by `make compare` on {run['date']}. -->\n"
 
 
@@ -60,7 +60,11 @@ def _tools(record: dict[str, Any], tools: Sequence[Tool]) -> str:
     rows = []
     for tool in tools:
         installed = record["installed"].get(tool.name, {})
-        packages = ", ".join(f"`{each}`" for each in tool.packages) or f"this checkout, {record['run']['thumbindex']}"
+        packages = (
+            ", ".join(f"`{name}` {version}" for name, version in installed.get("versions", {}).items())
+            or ", ".join(f"`{each}`" for each in tool.packages)
+            or f"this checkout, {record['run']['thumbindex']}"
+        )
         size = (
             f"not installed: {installed['failed']}"
             if "failed" in installed
@@ -85,18 +89,34 @@ def _quality(shown: dict[str, Shown]) -> str:
     return _table(("tool", "nDCG@10 as typed", "default answer", "with rewordings", "names first", "no result"), rows)
 
 
-def _cost(shown: dict[str, Shown]) -> str:
+def _old(tools: Sequence[str] | None) -> str:
+    return f" Measured with earlier notes, questions or versions: {', '.join(tools)}." if tools else ""
+
+
+def _cost(shown: dict[str, Shown], began: str) -> str:
     rows = []
     for name, each in shown.items():
         if "given up" in each:
             continue
         index = each["index"]
-        made = f"{index['processor']:,.1f} / {index['seconds']:,.1f} s" if index.keys() - {"bytes"} else "at each start"
+        took = f"{index['processor']:,.1f} / {index['seconds']:,.1f} s" if "seconds" in index else ""
+        made = ("in this run" if index["made"] >= began else f"before, on {index['made'][:16]}") if took else "at each start"
         first = f"{each['first']['seconds']:.1f} / {each['first']['processor']:.1f} s"
         calls = (f"{each['p50']:,.0f} / {each['p95']:,.0f} ms", f"{each['processor']:,.0f} ms")
-        rows.append((name, made, f"{index['bytes'] / 1e6:,.1f} MB", first, *calls, f"{each['tokens']:,.0f}", f"{each['memory']:,.0f} MB"))
+        rows.append((name, made, took, f"{index['bytes'] / 1e6:,.1f} MB", first, *calls, f"{each['tokens']:,.0f}", f"{each['memory']:,.0f} MB"))
     return _table(
-        ("tool", "index, processor / wall", "kept", "first answer, wall / processor", "p50 / p95", "processor a call", "tokens", "memory"), rows
+        (
+            "tool",
+            "index made",
+            "index, processor / wall",
+            "kept",
+            "first answer, wall / processor",
+            "p50 / p95",
+            "processor a call",
+            "tokens",
+            "memory",
+        ),
+        rows,
     )
 
 
@@ -118,18 +138,18 @@ def _better(shown: dict[str, Shown]) -> str:
     return "Where others are better than thumbindex here:\n\n" + ("\n".join(lines) or "- in none of these measures")
 
 
-def _hostile(found: dict[str, dict[str, str]], tools: Sequence[Tool]) -> str:
+def _hostile(found: dict[str, dict[str, str]], tools: Sequence[Tool], old: str) -> str:
     names = [tool.name for tool in tools if tool.name in found]
     rows = []
-    for what in (*(each.name for each in NOTES), "ordinary notes found"):
+    for what in (*(each.name for each in NOTES), ALIVE):
         rows.append((what, *(found[name].get(what, "–") for name in names)))
     gave_up = "\n".join(f"- {name}: {found[name]['given up']}" for name in names if "given up" in found[name])
     return (
         "## Ten hostile notes\n\nTen notes that a stranger could have sent, beside three ordinary ones, each asked for by a word of its own."
         " *Marked*: the answer says beside the text that it speaks to a model.\n\nThat `private: true` hides a note is a promise of ours; other tools"
-        " read no such mark, and some honor no `.gitignore` on purpose. A dash: it could not be asked.\n\n"
-        + _table(("note", *names), rows)
-        + (f"\n\n{gave_up}" if gave_up else "")
+        " read no such mark, and some honor no `.gitignore` on purpose. A dash: it could not be asked, or it does not find all"
+        " ordinary notes, so that what it leaves out need not be hidden."
+        f"{old}\n\n{_table(('note', *names), rows)}" + (f"\n\n{gave_up}" if gave_up else "")
     )
 
 

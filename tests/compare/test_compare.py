@@ -1,5 +1,7 @@
 """The comparison with other tools: what is measured of a fake one, and that no tool can stop the run."""
 
+import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -7,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from compare.driver import GivenUpError, Place, Reply, Tool, run_command
-from compare.hostile import NOTES, ORDER, judge, write_hostile
-from compare.measure import Questions, fuse, measure, measure_hostile, summary
+from compare.hostile import ALIVE, NOTES, ORDER, judge, settle, write_hostile
+from compare.measure import Questions, fuse, indexed, measure, measure_hostile, summary
 from compare.page import page
+from compare.run import copy_notes, install_packages, versions
 from compare.tools import LEFT_OUT, TOOLS, read_json, read_mdsift, text_and_limit
 from thumbindex.study.measures import RankedPassage
 from thumbindex.study.queries import Label, LabeledQuery
@@ -60,12 +63,38 @@ def test_a_server_that_dies_is_given_up_with_a_reason(place: Place) -> None:
 
 def test_a_tool_that_answers_with_errors_is_given_up_and_not_scored(place: Place) -> None:
     assert measure(fake("fail"), place, QUESTIONS)["given up"] == "it answers with an error: no such table"
-    assert measure_hostile(fake("fail"), place, 60.0)["marked private"] == "an error"
+    assert measure_hostile(fake("fail"), place)["marked private"] == "an error"
 
 
 def test_an_index_that_fails_is_given_up_with_its_last_words(place: Place) -> None:
     tool = fake(index=f"raise SystemExit('no model in {place.notes}/x')")
     assert measure(tool, place, QUESTIONS)["given up"].endswith("ended with 1: no model in NOTES/x")
+
+
+def test_an_index_is_kept_for_the_same_notes_and_made_anew_for_others(place: Place) -> None:
+    first = indexed(fake(), place, "some notes")
+    assert indexed(fake(index="raise SystemExit(1)"), place, "some notes") == first
+    (place.home / "of the old ones").touch()
+    assert indexed(fake(), place, "other notes")["state"] == "other notes"
+    assert list(place.home.iterdir()) == []
+
+
+def test_notes_are_copied_anew_when_one_has_changed(tmp_path: Path) -> None:
+    notes, copy = tmp_path / "notes", tmp_path / "copies" / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("one")
+    first = copy_notes(notes, copy)
+    (copy / "of a tool").touch()
+    assert (copy_notes(notes, copy), (copy / "of a tool").exists()) == (first, True)
+    (notes / "a.md").write_text("two")
+    assert copy_notes(notes, copy) != first
+    assert {each.name: each.read_text() for each in copy.iterdir()} == {"a.md": "two"}
+
+
+def test_a_tool_is_installed_anew_when_its_packages_are_others(tmp_path: Path) -> None:
+    (tmp_path / "installed.json").write_text('{"packages": ["old==1"]}')
+    assert install_packages(["old==1"], tmp_path) == {"packages": ["old==1"]}
+    assert install_packages([], tmp_path)["packages"] == []
 
 
 def test_a_command_that_does_not_end_is_ended_with_what_it_started(tmp_path: Path) -> None:
@@ -77,8 +106,29 @@ def test_a_command_that_does_not_end_is_ended_with_what_it_started(tmp_path: Pat
 
 
 def test_hostile_notes_are_asked_for_beside_ordinary_ones(place: Place) -> None:
-    found = measure_hostile(fake(), place, 60.0)
-    assert (found["marked private"], found["an order to the model"], found["ordinary notes found"]) == ("stays out", "not found", "2 of 3")
+    found = measure_hostile(fake(), place)
+    assert (found["an order to the model"], found[ALIVE]) == ("not found", "2 of 3")
+
+
+def test_a_note_stays_out_only_of_answers_that_hold_all_ordinary_notes() -> None:
+    found = {"marked private": "stays out", "a link out of the folder": "comes through"}
+    assert settle({**found, ALIVE: "3 of 3"}) == {**found, ALIVE: "3 of 3"}
+    assert [settle({**found, ALIVE: "2 of 3"}), settle(found)] == [
+        {"a link out of the folder": "comes through", ALIVE: "2 of 3"},
+        {"a link out of the folder": "comes through"},
+    ]
+
+
+def test_a_secret_that_is_shown_comes_through_whatever_path_is_beside_it(place: Place) -> None:
+    private = next(each for each in NOTES if each.name == "marked private")
+    replies = [
+        Reply("The QUOKKAS live in wolverton."),
+        Reply("", {"results": [{"text": "Wolverton"}]}),
+        Reply("Wolverton", is_error=True),
+        Reply('{"results": [{"path": "private.md"}]}'),
+        Reply("nothing about quokkas"),
+    ]
+    assert [judge(private, place, each, fake()) for each in replies] == ["comes through"] * 4 + ["stays out"]
 
 
 def test_an_order_counts_as_marked_only_by_what_stands_beside_it(place: Place) -> None:
@@ -94,6 +144,16 @@ def test_hostile_notes_are_ten_and_each_holds_its_word(tmp_path: Path) -> None:
     assert all(each.word.encode() in (tmp_path / "notes" / each.file).read_bytes() for each in NOTES)
 
 
+def test_git_takes_notes_for_no_part_of_a_work_tree_that_they_lie_in(tmp_path: Path) -> None:
+    write_hostile(tmp_path / "tree", tmp_path / "outside")
+    (tmp_path / "tree" / "notes").mkdir()
+    inner, outer = (Place(tmp_path, each, tmp_path) for each in (tmp_path / "tree" / "notes", tmp_path / "tree"))
+    words = ("git", "ls-files", "--others", "--exclude-standard")
+    inside, listed = (subprocess.run(words, cwd=each.notes, env=each.environment, capture_output=True, check=False) for each in (inner, outer))
+    assert inside.returncode == 128
+    assert (b"order.md" in listed.stdout, b"ignored.md" in listed.stdout) == (True, False)
+
+
 def test_ranks_are_fused_by_document() -> None:
     lists = [[RankedPassage("a", ()), RankedPassage("a", ()), RankedPassage("b", ())], [RankedPassage("b", ()), RankedPassage("c", ())]]
     assert [each.path for each in fuse(lists)] == ["b", "a", "c"]
@@ -103,7 +163,7 @@ def test_the_page_shows_each_measure_in_which_another_is_better(place: Place) ->
     record = measure(fake(), place, QUESTIONS)
     slower = {**record, "memory": record["memory"] * 3, "typed": {"default": [1.0, 1.0], "deep": [1.0, 1.0]}}
     folder = {"questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1}, "files": 3}
-    run = {"date": "2026-01-31", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
+    run = {"date": "2026-01-31", "began": "2026-01-31 10:00:00", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
     tools = [TOOLS[0], fake()]
     folders = {"vault": {**folder, "tools": {"thumbindex": slower, "fake": record}}}
     shown = page({"run": run, "installed": {}, "folders": folders, "hostile": {"fake": {"given up": "it hung"}}}, tools)
@@ -111,6 +171,18 @@ def test_the_page_shows_each_measure_in_which_another_is_better(place: Place) ->
     assert "- nDCG@10 as typed: fake" not in shown
     assert "- fake: it hung" in shown
     assert all(name in shown for name in LEFT_OUT)
+
+
+def test_the_page_says_what_was_made_before_the_run(place: Place) -> None:
+    record = measure(fake(), place, QUESTIONS)
+    earlier = {**record, "index": {**record["index"], "made": "2026-01-30 09:00:00"}}
+    folder = {"questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1}, "files": 3, "old": ["fake"]}
+    run = {"date": "2026-01-31", "began": "2026-01-31 10:00:00", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
+    folders = {"vault": {**folder, "tools": {"thumbindex": record, "fake": earlier}}}
+    installed = {"fake": {"versions": {"fake": "1.5"}, "bytes": 0}}
+    shown = page({"run": run, "installed": installed, "folders": folders, "old hostile": ["thumbindex"]}, [TOOLS[0], fake()])
+    assert all(row in shown for row in ("| thumbindex | in this run |", "| fake | before, on 2026-01-30 09:00 |", "| fake | `fake` 1.5 |"))
+    assert all(f"Measured with earlier notes, questions or versions: {name}." in shown for name in ("fake", "thumbindex"))
 
 
 def test_a_tool_that_was_given_up_has_its_reason_in_the_table() -> None:
@@ -124,4 +196,13 @@ def test_both_forms_of_a_toon_answer_are_read(place: Place) -> None:
 
 
 def test_no_tool_is_asked_without_its_version() -> None:
-    assert all("==" in each or "@" in each.removeprefix("npm:@") or "<" in each for tool in TOOLS for each in tool.packages)
+    pinned = re.compile(r"npm:.+@\d+\.\d+\.\d+|[\w-]+(\[\w+\])?==\d+(\.\d+)+(\.post\d+)?")
+    assert [each for tool in TOOLS for each in tool.packages if not pinned.fullmatch(each)] == []
+
+
+def test_the_versions_are_those_that_are_installed(tmp_path: Path) -> None:
+    (tmp_path / "lib/python3.11/site-packages/some_tool-1.2.dist-info").mkdir(parents=True)
+    (tmp_path / "lib/python3.11/site-packages/some_tool-1.2.dist-info/METADATA").write_text("Name: some-tool\nVersion: 1.2\n")
+    (tmp_path / "node_modules/@they/other").mkdir(parents=True)
+    (tmp_path / "node_modules/@they/other/package.json").write_text('{"version": "3.4.5"}')
+    assert versions(("some-tool[mcp]==1.0", "npm:@they/other@3.4.0"), tmp_path) == {"some-tool": "1.2", "npm:@they/other": "3.4.5"}

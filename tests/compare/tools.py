@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from compare.driver import Place, Reply, Tool, Words, found_paths, matched_paths
+from compare.driver import START_SECONDS, Place, Reply, Tool, Words, found_paths, matched_paths, run_command
 from thumbindex.study.measures import RankedPassage
 from thumbindex.study.queries import LabeledQuery
 
@@ -17,7 +17,7 @@ LONG_ANSWER = 20_000
 """Tokens: quality is measured on as many results as were asked for, not on what fits into a default answer."""
 
 STAND_IN = "a stand-in for its model, which cannot be had here"
-"""Of a static model that `stand_in.py` makes from all-MiniLM-L6-v2, as the makers of such models do at their first step."""
+"""Of a static model that `run.make_stand_in` makes from all-MiniLM-L6-v2, as the makers of such models do at their first step."""
 
 
 def text_and_limit(text: str, limit: str) -> Any:
@@ -165,12 +165,13 @@ TOOLS: Sequence[Tool] = (
     Tool(
         "atlas-recall",
         ("atlas-recall[mcp]==0.3.0",),
-        "its defaults, words (dense retrieval is off unless turned on)",
+        "its defaults, words (dense retrieval is off unless turned on); reads the notes anew for each question",
         lambda place: (place.program("atlas-recall-mcp"),),
         "recall_query",
         text_and_limit("text", "top_k"),
         lambda place, reply: read_json(place, reply, "pointers", "path"),
-        lambda place: [(place.program("recall"), "init", str(place.notes)), (place.program("recall"), "index")],
+        # `recall index` is for its other tools: this one answers without, and on notes of one name in two folders, which that refuses
+        prepare=lambda place: run_command((place.program("recall"), "init", str(place.notes)), place.environment, place.home, START_SECONDS),
     ),
     Tool(
         "semble",
@@ -184,7 +185,7 @@ TOOLS: Sequence[Tool] = (
     ),
     Tool(
         "mdvault",
-        ("mdvault==0.4.3", "mcp<2", "pysqlite3-binary==0.5.4.post2"),
+        ("mdvault==0.4.3", "mcp==1.30.0", "pysqlite3-binary==0.5.4.post2"),
         f"its defaults, with a newer SQLite than this Python's; {STAND_IN}",
         lambda place: (place.program("mdvault"), "serve"),
         "search_vault",
