@@ -13,7 +13,7 @@ import pytest
 from servers import ServerProcess
 from thumbindex.encode.embed import OnnxEmbedder, TorchEmbedder, open_embedder
 from thumbindex.encode.models import BUNDLED_FOLDER, BUNDLED_HASHES, bundled_folder, find_model, read_card
-from thumbindex.errors import ModelError
+from thumbindex.errors import ModelError, install_with
 from thumbindex.settings import EmbedSettings
 
 ALONE = """
@@ -24,7 +24,7 @@ sys.modules.update(dict.fromkeys(HEAVY))  # each import of one fails
 """
 """What each Python of a test runs first, those that a server starts too."""
 
-REMEDY = "needs the extra `models`: `pip install 'thumbindex[models]'`. Without a GPU, first install torch's build for CPUs."
+REMEDY = f"needs the extra `models`: {install_with('models')}. Without a GPU, first install torch's build for CPUs."
 
 NOTES = {
     "cellar.md": "# Apples\n\nKeep fruit in a cool and dark room under the house.\n",

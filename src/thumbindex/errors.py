@@ -19,6 +19,11 @@ class ThumbindexError(Exception):
     """Anything that thumbindex reports on purpose."""
 
 
+def install_with(extra: str) -> str:
+    """Return how to install thumbindex with an extra, in words: into an environment of its own, as the README does, or into the present one."""
+    return f"`uv tool install '.[{extra}]'` in its checkout (with pip: `pip install '.[{extra}]'`)"
+
+
 class UsageError(ThumbindexError):
     """The caller asked for something that cannot be done as asked."""
 

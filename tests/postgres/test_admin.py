@@ -156,7 +156,7 @@ def test_a_missing_extra_is_named() -> None:
     script = "import sys; sys.modules['psycopg'] = None; sys.argv[0] = 'thumbindex'; from thumbindex.__main__ import main; main()"
     for command in (["engine", "migrate"], ["doctor"]):
         done = subprocess.run([sys.executable, "-c", script, *command, "--engine", NOWHERE], capture_output=True, text=True, timeout=60)
-        assert "needs the extra `postgres`: `pip install 'thumbindex[postgres]'`" in done.stdout + done.stderr
+        assert "needs the extra `postgres`: `uv tool install '.[postgres]'`" in done.stdout + done.stderr
         assert done.returncode in (1, 3)
         assert_no_password(done.stdout + done.stderr)
 

@@ -107,7 +107,7 @@ def test_an_ablation_has_the_vocabulary_that_expand_needs_and_compares_with_what
 def test_without_matplotlib_the_rest_of_the_report_is_written(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = run("cats.manual.jsonl", "--report", "report")
-    assert (result.exit_code, "pip install 'thumbindex[plots]'" in result.stderr) == (0, True)
+    assert (result.exit_code, "pip install '.[plots]'" in result.stderr) == (0, True)
     assert sorted(each.name for each in (tmp_path / "report").iterdir()) == ["report.json", "report.md"]
 
 

@@ -80,7 +80,7 @@ def test_plots_show_kinds_settings_and_latency(findings: Findings, tmp_path: Pat
 
 def test_without_matplotlib_a_sentence_says_what_to_install(findings: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UsageError, match=r"pip install 'thumbindex\[plots\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[plots\]'"):
         draw(tmp_path, findings)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import platformdirs
 
-from thumbindex.errors import ModelError
+from thumbindex.errors import ModelError, install_with
 from thumbindex.process import forbid_telemetry
 
 
@@ -226,7 +226,7 @@ def extra_is_there() -> bool:
 def require_extra(what: str) -> None:
     """Raise ModelError where the extra `models` is not installed; `what` begins the sentence."""
     if not extra_is_there():
-        raise ModelError(f"{what} needs the extra `models`: `pip install 'thumbindex[models]'`. Without a GPU, first install torch's build for CPUs.")
+        raise ModelError(f"{what} needs the extra `models`: {install_with('models')}. Without a GPU, first install torch's build for CPUs.")
 
 
 def fetch(repository: str, *, torch: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.errors import UsageError
+from thumbindex.errors import UsageError, install_with
 from thumbindex.index.layout import Layout, keep_layout, read_layout
 from thumbindex.index.locks import locked
 from thumbindex.library.duplicates import all_duplicates
@@ -48,8 +48,6 @@ _ROWS_AT_ONCE = 1_000
 _POLL_SECONDS = 0.1
 
 _DIGEST = 8
-
-INSTALL = "pip install 'thumbindex[map]'"
 
 _KEPT = 4
 """Folders whose near pairs stay in memory."""
@@ -117,7 +115,7 @@ def _missing(places: Mapping[str, tuple[float, float]], means: Matrix) -> str:
     if not len(means) or bool(np.isnan(means).any(axis=1).all()):
         return "There are no vectors yet: places come from what notes mean."
     if not can_lay_out():
-        return f"Places need scikit-learn: `{INSTALL}`."
+        return f"Places need scikit-learn: {install_with('map')}."
     return "The map is not laid out yet: `thumbindex map` does it now, a server with the page does it at rest where no other one indexes."
 
 
@@ -252,7 +250,7 @@ def lay_out(reader: Reader, interrupted: Callable[[], bool] = lambda: False, *, 
         return False
     if not can_lay_out():
         if is_asked:
-            raise UsageError(f"The map needs scikit-learn: install it with `{INSTALL}`.")
+            raise UsageError(f"The map needs scikit-learn: {install_with('map')}.")
         return False
     snapshot, model = reader.snapshot(), reader.store.meta("fingerprint")
     ids = {path: n for n, path in snapshot.catalog.every_path()}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from thumbindex.errors import UsageError
+from thumbindex.errors import UsageError, install_with
 from thumbindex.study.compare import Ablation, Difference, compare_runs, interval_of
 from thumbindex.study.evaluate import Abstention, Evaluation, pooled, typed_name
 from thumbindex.study.measures import MAIN, MEASURES
@@ -365,7 +365,7 @@ def _drawn(path: Path, title: str, findings: Findings, drawing: Callable[[Any, F
     try:
         from matplotlib.figure import Figure  # an extra; not pyplot: it keeps a state for the whole process and looks for a screen
     except ImportError as error:
-        raise UsageError("The plots are left out, since matplotlib is not installed: `pip install 'thumbindex[plots]'` brings it.") from error
+        raise UsageError(f"The plots are left out, since matplotlib is not installed: {install_with('plots')}.") from error
     rows = len(_shown(findings)) if drawing is _waterfall else 0
     figure = Figure(figsize=(_PLOT_WIDTH, max(_PLOT_HEIGHT, _PLOT_ROW * rows)), layout="constrained")
     axes = figure.add_subplot()

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from thumbindex.errors import EngineError, EngineLostError, IndexBusyError, IndexTooNewError, StorageError
+from thumbindex.errors import EngineError, EngineLostError, IndexBusyError, IndexTooNewError, StorageError, install_with
 from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus
 from thumbindex.text import without_password
 
@@ -29,7 +29,7 @@ try:
 
     from thumbindex.index.postgres.connections import Connections, Held, place_of
 except ImportError as error:
-    raise EngineError("A database needs the extra `postgres`: `pip install 'thumbindex[postgres]'`.") from error
+    raise EngineError(f"A database needs the extra `postgres`: {install_with('postgres')}.") from error
 
 VERSION = 2
 """Of our schema. Another one is never changed without being asked: `thumbindex engine migrate`."""
