@@ -26,21 +26,22 @@ Bomb = Callable[[Random, int], bytes]
 """Makes a file of about so many bytes."""
 
 WHOLE = 9_900_000
-"""Almost the largest file that is read (`corpus.max_file_bytes`): the last piece may stand over."""
+"""Almost the largest file that is read (`corpus.max_file_bytes`): what stands before and after the pieces comes on top."""
 
 BLOCK = 199_000
 """Front matter of up to 200,000 characters is read: a larger block is refused unread, so that the worst one is just below."""
 
 
-def filled(pieces: Iterator[str], size: int) -> str:
-    """Return as many pieces as make a text of a size."""
+def filled(pieces: Iterator[str], size: int) -> bytes:
+    """Return as many pieces as fit into so many bytes."""
     taken, length = [], 0
     for piece in pieces:
-        if length >= size:
+        data = piece.encode("utf-8", "surrogatepass")
+        length += len(data)
+        if length > size:
             break
-        taken.append(piece)
-        length += len(piece)
-    return "".join(taken)
+        taken.append(data)
+    return b"".join(taken)
 
 
 def repeated(unit: str, before: str = "", after: str = "") -> Bomb:
@@ -50,14 +51,14 @@ def repeated(unit: str, before: str = "", after: str = "") -> Bomb:
 
 def numbered(unit: str, before: str = "", after: str = "") -> Bomb:
     """Return what repeats a text with a number in place of each N."""
-    return lambda random, size: (before + filled((unit.replace("N", str(n)) for n in count()), size) + after).encode()
+    return lambda random, size: before.encode() + filled((unit.replace("N", str(n)) for n in count()), size) + after.encode()
 
 
 def chosen(*units: str, between: str = "") -> Bomb:
     """Return what takes texts in any order, by the seed."""
 
     def bomb(random: Random, size: int) -> bytes:
-        return filled((random.choice(units) + between for _ in count()), size).encode("utf-8", "surrogatepass")
+        return filled((random.choice(units) + between for _ in count()), size)
 
     return bomb
 
@@ -80,12 +81,12 @@ def headed(inner: Bomb, rule: str = "---", before: str = "", after: str = "", mo
 
 def growing(mark: str, between: str) -> Bomb:
     """Return runs of a mark, each longer by one than the last."""
-    return lambda random, size: filled((mark * n + between for n in count(1)), size).encode()
+    return lambda random, size: filled((mark * n + between for n in count(1)), size)
 
 
 def indented(unit: str) -> Bomb:
     """Return lines, each two spaces deeper than the last."""
-    return lambda random, size: filled((f"{'  ' * n}{unit}\n" for n in count()), size).encode()
+    return lambda random, size: filled((f"{'  ' * n}{unit}\n" for n in count()), size)
 
 
 def table(columns: int) -> Bomb:
@@ -93,8 +94,8 @@ def table(columns: int) -> Bomb:
 
     def bomb(random: Random, size: int) -> bytes:
         wide = max(3, columns * size // WHOLE)
-        head = f"|{' c |' * wide}\n|{'-|' * wide}\n"
-        return (head + filled((f"|{f' {n} |' * wide}\n" for n in count()), size - len(head))).encode()
+        head = f"|{' c |' * wide}\n|{'-|' * wide}\n".encode()
+        return head + filled((f"|{f' {n} |' * wide}\n" for n in count()), size - len(head))
 
     return bomb
 
@@ -102,7 +103,7 @@ def table(columns: int) -> Bomb:
 def laughs(random: Random, size: int) -> bytes:
     """Return YAML in which each name stands for ten of the one before, as often as it fits."""
     lines = (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10) if n else 'lol'}]\n" for n in count())
-    return filled(lines, size).encode()
+    return filled(lines, size)
 
 
 def blob(random: Random, size: int) -> bytes:
@@ -117,7 +118,7 @@ def noise(random: Random, size: int) -> bytes:
 
 def letters(random: Random, size: int) -> bytes:
     """Return letters without a space, each text of them another one."""
-    return filled(("".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=1000)) for _ in count()), size).encode()
+    return filled(("".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=1000)) for _ in count()), size)
 
 
 def wide(random: Random, size: int) -> bytes:
@@ -188,7 +189,7 @@ BOMBS: dict[str, Bomb] = {
     # ------------------------------------------------------------------ front matter
     "a billion laughs": headed(laughs),
     "YAML, deep": headed(repeated("["), before="x: "),
-    "YAML, ever deeper": headed(lambda random, size: filled((f"{' ' * n}a:\n" for n in count()), size).encode()),
+    "YAML, ever deeper": headed(lambda random, size: filled((f"{' ' * n}a:\n" for n in count()), size)),
     "YAML of keys": headed(numbered("kN: N\n")),
     "YAML, one key twice": headed(repeated("a: 1\n")),
     "YAML, one number": headed(repeated("9"), before="x: "),
@@ -210,7 +211,7 @@ BOMBS: dict[str, Bomb] = {
     "styles that hide": repeated('<p style="display:none;color:#fff">a '),
     "abbreviations": numbered("Single Sign N (SSN) "),
     "dates": repeated("Updated: 2024-01-05 | 5 May 2024 "),
-    "private, again and again": repeated("#private_ #private-x private: no\n"),
+    "almost private, again and again": repeated("#privately #private-x private: no\n"),
 }
 
 
