@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import base64
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,11 @@ from random import Random
 from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.subject import program
+from fuzz.run import open_library
+from thumbindex.errors import ThumbindexError
+from thumbindex.settings import CorpusSettings
 
 T = TypeVar("T")
 
@@ -223,7 +227,9 @@ class Measured:
     """What one bomb took of a process that had indexed a note of three lines before: seconds of its processor, megabytes at its peak."""
 
     name: str
+    model: str
     size: int
+    is_indexed: bool
     chunks: int
     problems: int
     words: float
@@ -233,22 +239,37 @@ class Measured:
     peak: float
 
     @property
-    def is_too_much(self) -> bool:
-        """Tell whether it took more than it may."""
-        most = max(TIMES * self.size / 2**20, LEAST_MEGABYTES)
-        return self.words > SECONDS * max(self.size / WHOLE, 0.1) or self.peak - self.rest > most
+    def faults(self) -> list[str]:
+        """Return what is wrong: more than it may take, or nothing taken at all."""
+        share = max(self.size / WHOLE, 0.1)
+        bounds = {
+            "not read": self.size > MAX_FILE_BYTES or not self.is_indexed,
+            "too much for its words": self.words > SECONDS * share,
+            "too much for its vectors": self.model == "fake" and self.vectors > SECONDS * share,
+            "too much for an answer": self.answers > ANSWERS_SECONDS * share,
+            "too much memory": self.peak - self.rest > max(TIMES * self.size / 2**20, LEAST_MEGABYTES),
+        }
+        return [fault for fault, is_so in bounds.items() if is_so]
 
     @property
     def row(self) -> str:
         """Return a row of the table."""
         seconds = f"{self.words:.1f} | {self.vectors:.1f} | {self.answers:.1f}"
-        memory = f"{self.peak - self.rest:.0f}"
-        verdict = " **too much** |" if self.is_too_much else ""
-        return f"| {self.name} | {self.size / 1e6:.1f} | {self.chunks:,} | {seconds} | {memory} | {self.problems} |{verdict}"
+        row = f"| {self.name} | {self.size / 1e6:.1f} | {self.chunks:,} | {seconds} | {self.peak - self.rest:.0f} | {self.problems} |"
+        return f"{row} **{', '.join(self.faults)}** |" if self.faults else row
 
+
+MAX_FILE_BYTES = CorpusSettings().max_file_bytes
+"""What is larger is left out unread."""
 
 SECONDS = 60.0
-"""Of the processor, for the words of 10 MB: prose of that size takes a third of it."""
+"""Of the processor, for the words of 10 MB, and again for the vectors of the `fake` model: prose of that size takes a third of it."""
+
+ANSWERS_SECONDS = 20.0
+"""Of the processor, for three questions, the whole note and its outline."""
+
+GIVEN_UP_SECONDS = 600.0
+"""By the clock on the wall, for all of it: four times what the bounds allow."""
 
 TIMES = 40.0
 """The most memory that a note may take beside what is there at rest, in times its size."""
@@ -259,20 +280,18 @@ LEAST_MEGABYTES = 60.0
 HEADER = "| bomb | MB | chunks | words, s | vectors, s | answers, s | memory, MB more | said of it |\n|---|---|---|---|---|---|---|---|"
 
 
-def set_off(name: str, size: int, seed: int, model: str) -> Measured:
-    """Index a note that is a bomb, then ask for it, read it and outline it."""
-    from fuzz.run import open_library
-    from thumbindex.errors import ThumbindexError
-
-    with tempfile.TemporaryDirectory() as place, open_library(Path(place), "" if model == "fake" else model) as library:
-        rest = peak()
-        data = BOMBS[name](Random(seed), size)
-        (Path(place) / "notes" / "bomb.md").write_bytes(data)
+def set_off(name: str, place: Path, model: str) -> Measured:
+    """Index a note that is a bomb, which lies in an empty folder, then ask for it, read it and outline it."""
+    with open_library(place, "" if model == "fake" else model) as library:
+        rest, bomb = peak(), place / "notes" / "bomb.md"
+        (place / "bomb.md").rename(bomb)
         words, report = taken(lambda: library.index(words_only=True))
         vectors, _ = taken(library.index if model else lambda: None)
+        with bomb.open("rb") as file:
+            beginning = file.read(200).decode("utf-8", "replace")
 
         def ask() -> None:
-            for question in ("apples", "bomb", data[:200].decode("utf-8", "replace")):
+            for question in ("apples", "bomb", beginning):
                 with suppress(ThumbindexError):
                     library.query(question)
             with suppress(ThumbindexError):
@@ -282,7 +301,7 @@ def set_off(name: str, size: int, seed: int, model: str) -> Measured:
 
         answers, _ = taken(ask)
         said = sum(problem.path == "bomb.md" for problem in report.skipped)
-        return Measured(name, len(data), report.chunks, said, words, vectors, answers, rest, peak())
+        return Measured(name, model, bomb.stat().st_size, report.added == 1, report.chunks, said, words, vectors, answers, rest, peak())
 
 
 def taken(work: Callable[[], T]) -> tuple[float, T]:
@@ -293,8 +312,24 @@ def taken(work: Callable[[], T]) -> tuple[float, T]:
 
 
 def peak() -> float:
-    """Return the most memory that this process has held, in megabytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Return the most memory that this process has held, in megabytes; `getrusage` would begin with what its parent held."""
+    (line,) = (line for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
+
+
+def in_a_process(name: str, given: argparse.Namespace) -> tuple[str, bool]:
+    """Make a bomb and set it off in a process of its own; return a row of the table, and whether it held."""
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "bomb.md").write_bytes(BOMBS[name](Random(given.seed), given.size))
+        command, environment = program("fuzz.bombs", [f"--model={given.model}", "--at", place, "--", name])
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=given.give_up)
+        except subprocess.TimeoutExpired:
+            return f"| {name} | **given up after {given.give_up:g} s** |", False
+    if done.returncode:
+        return f"| {name} | **failed: {done.returncode}** {' '.join(done.stderr.splitlines()[-1:])} |", False
+    found = Measured(**json.loads(done.stdout))
+    return found.row, not found.faults
 
 
 def main() -> int:
@@ -304,23 +339,22 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=WHOLE)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", default="", help="make vectors, too: by a model's name, or by the `fake` one")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--give-up", type=float, default=GIVEN_UP_SECONDS, metavar="SECONDS", help="end a bomb after this time: a model may need more"
+    )
+    parser.add_argument("--at", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.here:
-        print(json.dumps(asdict(set_off(given.names[0], given.size, given.seed, given.model))))
+    if unknown := set(given.names) - BOMBS.keys():
+        parser.error(f"no such bomb: {', '.join(sorted(unknown))}")
+    if given.at:
+        print(json.dumps(asdict(set_off(given.names[0], given.at, given.model))))
         return 0
     print(HEADER, flush=True)
     failed = 0
     for name in given.names or BOMBS:
-        options = [f"--size={given.size}", f"--seed={given.seed}", f"--model={given.model}", "--here", "--", name]
-        done = subprocess.run([sys.executable, __file__, *options], capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"| {name} | **failed: {done.returncode}** |", flush=True)
-            failed += 1
-            continue
-        found = Measured(**json.loads(done.stdout))
-        print(found.row, flush=True)
-        failed += found.is_too_much
+        row, held = in_a_process(name, given)
+        print(row, flush=True)
+        failed += not held
     return failed > 0
 
 
