@@ -13,6 +13,7 @@ import numpy as np
 from bench.results import Row, quantile_rows
 from bench.subject import Subject, draw_questions
 from servers import ServerProcess, await_meaning
+from thumbindex.errors import UsageError
 from thumbindex.library import Library
 from thumbindex.study.queries import load_set
 
@@ -58,9 +59,15 @@ def _in_process(library: Library, asked: Arguments) -> None:
 
 
 def question_sets(subject: Subject) -> Iterator[tuple[str, str, Sequence[Arguments]]]:
-    """Yield what to ask under a name, with where it is from: sets of `--eval` that are named like the folder, else questions drawn from it."""
+    """Yield what to ask under a name, with where it is from: sets of `--eval` that are named like the folder, else questions drawn from it.
+
+    Raises UsageError where two are of one kind: neither would be the one that is meant.
+    """
     found = sorted(Path(subject.given.eval).rglob(f"{subject.folder.name}.*.jsonl")) if subject.given.eval else []
-    by_kind = {path.name.split(".")[1]: path for path in found}
+    by_kind: dict[str, Path] = {}
+    for path in found:
+        if (other := by_kind.setdefault(path.name.split(".")[1], path)) != path:
+            raise UsageError(f"Two sets belong to one folder and are of one kind, {other} and {path}: name a folder that has one of them by --eval.")
     for kind, name in ((HAND_WRITTEN, "as typed"), (REWORDED, "with rewordings")):
         if kind in by_kind:
             labeled = load_set(by_kind[kind]).queries

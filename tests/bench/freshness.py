@@ -11,11 +11,16 @@ from bench.results import Row
 from bench.subject import Subject
 from notes import make_vault, note_path
 from servers import ServerProcess, await_start, has_all_vectors, is_found
+from thumbindex.errors import ThumbindexError
+from waiting import until
 
 NOTES, EDITS = 1000, 200
 
-LARGE_TIMES, LARGE_EVERY = 2000, 10
-"""The large note is so many times a small one (10 MB of 5 KB), and is saved anew before so many edits of small ones."""
+LARGE_TIMES, LARGE_BYTES, LARGE_EVERY = 2000, 9_500_000, 10
+"""The large note is so many times a small one, but less than is read (`corpus.max_file_bytes`); it is saved anew before so many small edits."""
+
+LARGE_SECONDS = 300.0
+"""The longest wait until a version of the large note is found: 10 MB are read in half a minute."""
 
 GIVEN_UP_SECONDS = 10.0
 """An edit that is not found by then counts as missed."""
@@ -46,14 +51,27 @@ def measure(subject: Subject) -> Iterator[Row]:
 
         for number in range(edits):
             edit(number, {"words": partial(is_found, server.call, f"mark{number}"), "vectors": partial(has_all_vectors, server.call)})
-        large = author.write_note(0, notes, LARGE_TIMES * subject.given.characters)
+        large = author.write_note(0, notes, min(LARGE_TIMES * subject.given.characters, LARGE_BYTES))
+
+        def save_large(mark: str) -> None:  # with a section more at its top
+            nonlocal large
+            large = f"{author.write_note(0, notes, 1)}\nHere stands {mark}.\n{large}"
+            _save(made.folder / "large.md", large)
+
+        def is_indexed(mark: str) -> bool:
+            return until(partial(is_found, server.call, mark), LARGE_SECONDS)
+
+        save_large("largefirst")
+        if not is_indexed("largefirst"):
+            raise ThumbindexError(f"large.md was not found within {LARGE_SECONDS:g} s: nothing can be measured beside it.")
         for number in range(edits, 2 * edits):
-            if (number - edits) % LARGE_EVERY == 0:  # with a section more at its top
-                large = f"{author.write_note(number, notes, 1)}\n{large}"
-                _save(made.folder / "large.md", large)
+            if (number - edits) % LARGE_EVERY == 0:
+                save_large(last := f"largemark{number}")
             edit(number, {"words beside a large note": partial(is_found, server.call, f"mark{number}")})
+        has_last = is_indexed(last)
     note = f"{edits:,} edits in {notes:,} notes of {subject.given.characters:,} characters, {chunks:,} chunks"
     beside = f"{note}; a note of {len(large):,} characters is saved anew at every {LARGE_EVERY}th"
+    yield Row("freshness", "the large note's last version: missed", "", [float(not has_last)], most=0, note=beside)
     for name, seconds in found.items():
         yield Row("freshness", f"save to {name}: missed", "", [edits - len(seconds)], most=0, note=beside if "large" in name else note)
         if seconds:

@@ -17,7 +17,7 @@ from bench import answers, copies, disk, growth, load, page, run, together, word
 from bench.results import Row, draw_growth, machine, read_record, table, write_record
 from bench.subject import RandomEmbedder, Subject, draw_questions
 from postgres.server import TestServer
-from thumbindex.errors import ThumbindexError
+from thumbindex.errors import ThumbindexError, UsageError
 from thumbindex.ports import Embedder
 from thumbindex.testing import FakeEmbedder
 
@@ -72,6 +72,15 @@ def test_a_clients_answers_are_measured_by_the_hand_written_set_that_is_named_li
     assert [(name, asked) for name, _, asked in answers.question_sets(subject)] == [("as typed", [{"query": "which note wins"}])]
     subject.given.eval = None
     assert [name for name, _, _ in answers.question_sets(subject)] == ["drawn"]
+
+
+def test_two_hand_written_sets_of_one_folder_are_refused(subject: Subject, tmp_path: Path) -> None:
+    for part in ("dev", "test"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "vault.manual.jsonl").touch()
+    subject.given.eval = tmp_path
+    with pytest.raises(UsageError, match=r"dev/vault.*test/vault"):
+        list(answers.question_sets(subject))
 
 
 def test_what_cannot_be_measured_is_refused_with_what_can(capsys: pytest.CaptureFixture[str]) -> None:

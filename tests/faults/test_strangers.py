@@ -31,6 +31,9 @@ THUMBINDEX = (sys.executable, "-P", "-m", "thumbindex")
 ANSWER_SECONDS = 20.0
 """The longest that an answer may take beside a flood, on a busy machine of two cores."""
 
+MOST = 0.9
+"""Of the connections of a flood so many must be made; those of one that stays open must show in the server's handles, up to its limit."""
+
 STRANGER = ("127.0.0.2", 0)
 """Another address of this machine: limits count by address."""
 
@@ -65,6 +68,7 @@ class Strangers:
         self.port = int(url.rpartition(":")[2].partition("/")[0])
         self.chance = chance
         self.sockets: list[socket.socket] = []
+        self.made = 0  # connections
 
     def connect(self) -> socket.socket | None:
         try:
@@ -72,6 +76,7 @@ class Strangers:
         except OSError:
             return None
         self.sockets.append(found)
+        self.made += 1
         return found
 
     def send(self, data: bytes, *, cut: bool = False) -> None:
@@ -155,12 +160,17 @@ def test_a_server_answers_others_beside_a_flood_and_holds_no_more_afterwards(scr
         longest, before = 0.0, held(pid)
         for turn in range(2):  # the first one warms up what a first flood takes: threads, and memory that is kept
             for flood, size in floods:
+                made, at_rest = strangers.made, held(pid)[0]
                 flood(size * many)
+                made = strangers.made - made
+                assert made >= MOST * size * many, f"{flood.__name__}: {made} connections of {size * many}"
+                if flood in (strangers.slow_bodies, strangers.streams):
+                    assert until(lambda most=at_rest + MOST * made: held(pid)[0] >= most), (flood.__name__, at_rest, held(pid))  # type: ignore[misc]
                 strangers.a_byte_each()
                 began = time.monotonic()
                 assert call("query", query="stone wall")["results"]
                 longest = max(longest, time.monotonic() - began)
-                count[f"strangers: {flood.__name__}"] += size * many
+                count[f"strangers: {flood.__name__}"] += made
             strangers.leave()
             handles = before[0] + 8  # one connection of ours stays open, others are closed in their turn
             assert until(lambda most=handles: held(pid)[0] <= most, 60), (before, held(pid))  # type: ignore[misc]

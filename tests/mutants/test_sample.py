@@ -1,8 +1,9 @@
 """Which faults are tried is said by the seed alone, and each part has its share."""
 
 from collections import Counter
+from pathlib import Path
 
-from mutants.run import BATCH, PARTS, part_of, sample
+from mutants.run import BATCH, PARTS, clear, part_of, sample, verdict
 
 NAMES = dict.fromkeys(f"thumbindex.{part.replace('/', '.')}.x_{number}" for part in PARTS for number in range(BATCH * 2))
 
@@ -21,3 +22,17 @@ def test_each_round_tries_equally_many_of_each_part_and_none_twice():
 
 def test_a_part_that_was_not_asked_for_is_left_alone():
     assert {part_of(name) for names in sample(NAMES, 1, ["index"]) for name in names} == {"index"}
+
+
+def test_a_run_below_the_aim_or_without_a_fault_fails():
+    ended = {f"{n}": n < 85 for n in range(100)}  # 1: noticed
+    assert [verdict(ended, tried) for tried in (list(ended), list(ended)[1:], [])] == [0, 1, 3]
+
+
+def test_what_git_no_longer_has_is_taken_away_and_what_mutmut_keeps_stays(tmp_path: Path):
+    kept = ["src/a.py", "mutants/src/a.py", "mutants/src/a.py.meta", "mutants/stats.json", "mutmut.log"]
+    for name in [*kept, "src/gone.py", "mutants/src/gone.py", "mutants/src/gone.py.meta"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    clear(tmp_path, {"src/a.py", "README.md"})
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)

@@ -20,6 +20,7 @@ from place import NotTriedError, Place, as_nobody
 
 from thumbindex.serve.child import IndexingLoop
 from thumbindex.settings import CorpusSettings
+from waiting import until
 
 APPLES = "# Apples\n\nApples are kept in the cellar. See [[pears]].\n"
 PEARS = "# Pears\n\nPears ripen off the tree.\n"
@@ -59,12 +60,17 @@ def a_clock_that_jumps_backward(place: Place) -> str:
         raise NotTriedError("no C compiler for a clock that is off")
     subprocess.run([compiler, "-shared", "-fPIC", "-o", clock, Path(__file__).with_name("clock.c")], check=True)
     plant(place)
-    code = "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from place import Place; print(Place(Path(sys.argv[2])).index())"
+    code = (
+        "import sys, time; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from place import Place;"
+        "print(time.time()); Place(Path(sys.argv[2])).index()"
+    )
     for number, hours in enumerate((3, -48, 0, -175_000)):
         path = place.write(f"jump {number % 2}.md", f"# Jump\n\njumpmark{number} is here.\n")
         os.utime(path, ns=(path.stat().st_atime_ns, 1_700_000_000_000_000_000))  # as an editor that restores times
         wrong = {**os.environ, "LD_PRELOAD": str(clock), "CLOCK_OFF": str(3600 * hours)}
-        subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent), str(place.made)], env=wrong, check=True, stdout=subprocess.DEVNULL)
+        command = [sys.executable, "-c", code, str(Path(__file__).parent), str(place.made)]
+        off = float(subprocess.run(command, env=wrong, check=True, capture_output=True, text=True).stdout.split()[0]) - time.time()
+        assert abs(off - 3600 * hours) < 1800, f"the clock was {off / 3600:.1f} h off, not {hours} h"
         assert place.found(f'"jumpmark{number}"')[:1] == [path.name], f"what was saved before a run whose clock was {hours} h off is not found"
     place.check()
     return "clock 3 h ahead, 2 days behind, right, 20 years behind; before each run an edit that keeps its old time: all found"
@@ -113,6 +119,7 @@ def a_drive_that_goes_and_comes_back(place: Place) -> str:
         with mounted(["-t", "tmpfs", "-o", "ro", "tmpfs", str(place.root)], place.root):
             try:
                 place.index()
+                said = "no error"
             except Exception as error:
                 said = type(error).__name__
             assert place.found('"drivemark"')[:1] == ["drive/on it.md"], "an empty root was taken for deleted notes"
@@ -163,6 +170,10 @@ def no_watch_left(place: Place) -> str:
     return f"(user namespace, max_inotify_watches = 0) the user is told, the folder polled: found after {float(done.stdout):.1f} s"
 
 
+FOLLOWED_SECONDS = 60.0
+"""The longest wait for what a loop does."""
+
+
 def followed(place: Place, save: Callable[[str], object], reconcile: int = 3600, complaint: str = "") -> float:
     """Save a note under an indexing loop; return the seconds until it is found."""
     said: list[str] = []
@@ -172,23 +183,16 @@ def followed(place: Place, save: Callable[[str], object], reconcile: int = 3600,
         thread = threading.Thread(target=loop.run)
         thread.start()
         try:
-            await_it(lambda: loop.is_idle, "it never came to rest")
+            assert until(lambda: loop.is_idle, FOLLOWED_SECONDS), "it never came to rest"
             began = time.monotonic()
             save("# Apples\n\nCider is pressed from apples.\n")
-            await_it(lambda: bool(reader.query('"cider is pressed"').passages), "the change was never found")
+            assert until(lambda: bool(reader.query('"cider is pressed"').passages), FOLLOWED_SECONDS), "the change was never found"
             seconds = time.monotonic() - began
         finally:
             loop.stop()
             thread.join()
     assert complaint in "".join(said), f"nobody was told that the folder {complaint}: {said}"
     return seconds
-
-
-def await_it(is_so: Callable[[], bool], otherwise: str, seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < until, otherwise
-        time.sleep(0.05)
 
 
 # ------------------------------------------------------------------ names
@@ -270,6 +274,10 @@ def things_that_are_no_files(place: Place) -> str:
     return f"pipe, socket, {devices}, a folder named .md, symlinks in a circle, to nowhere, out: 2 of 2 notes, {len(report.skipped)} reported"
 
 
+SPARSE_MEGABYTES = 100
+"""The most memory that two files may take which are left out."""
+
+
 def a_sparse_file(place: Place) -> str:
     plant(place)
     with (place.root / "huge.md").open("wb") as file:
@@ -281,6 +289,7 @@ def a_sparse_file(place: Place) -> str:
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
     refused = sorted(each.path for each in report.skipped)
     assert "huge.md" in refused, refused
+    assert grown < SPARSE_MEGABYTES, f"{grown} MB of memory"
     check_apples(place)
     return f"10 GB sparse: left out and reported, {grown} MB of memory; 40 MB of NUL beside it: {'left out too' if 'holes.md' in refused else 'read'}"
 
@@ -384,9 +393,9 @@ def files_that_change_while_they_are_read(place: Place) -> str:
 
     writer = threading.Thread(target=write)
     writer.start()
-    until = time.monotonic() + (20 if place.full else 1)
+    end = time.monotonic() + (20 if place.full else 1)
     try:
-        while time.monotonic() < until:
+        while time.monotonic() < end:
             place.index()
             check_apples(place)
             rounds += 1
