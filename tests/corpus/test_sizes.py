@@ -1,6 +1,6 @@
 """A note of very many lines or headings is read as Markdown up to a limit, and as text from there on: nothing of it is lost, and it says so."""
 
-from thumbindex.corpus.markdown import MOST_HEADINGS, MOST_LINES
+from thumbindex.corpus.markdown import MOST_BRACKETS, MOST_HEADINGS, MOST_LINES
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import ParsedDocument
 from thumbindex.settings import CorpusSettings
@@ -27,5 +27,16 @@ def test_headings_beyond_the_limit_are_text_below_the_last_one_of_it() -> None:
     assert len(found.chunks) < MOST_HEADINGS + 20
 
 
+def test_links_and_tags_are_read_up_to_a_number_of_brackets_and_the_text_below_them_is_found() -> None:
+    paragraphs = ["[[plum]] #fruit", *["[a " * 100] * (MOST_BRACKETS // 100), "# [Pears](b.md)", "[[quince]] #late"]
+    found = parsed("\n\n".join(paragraphs))
+    (problem,) = found.problems
+    last = 2 * (len(paragraphs) - 3) + 1
+    assert (problem.line, problem.reason.split(":")[0]) == (last, f"more than {MOST_BRACKETS:,} square brackets")
+    assert ([link.target for link in found.links], found.document.tags) == (["plum"], ("fruit",))
+    assert (found.chunks[-1].heading_path, "quince" in found.chunks[-1].text) == (("[Pears](b.md)",), True)
+
+
 def test_a_note_at_its_limits_says_nothing() -> None:
     assert parsed("\n" * (MOST_LINES - 1) + "# last\n").problems == ()
+    assert parsed("[a " * 100 + "\n\n" + "\n\n".join(["[a " * 100] * (MOST_BRACKETS // 100 - 1))).problems == ()

@@ -165,6 +165,7 @@ BOMBS: dict[str, Bomb] = {
     "brackets closed": halves("[", "]"),
     "brackets and parentheses": repeated("[a]("),
     "images in links": halves("![", "](x)"),
+    "images in links, paragraph by paragraph": lambda random, size: (halves("![", "](x)")(random, 2000) + b"\n\n") * (size // 2000),
     "links": numbered("[a](nN.md) "),
     "links that lead nowhere": repeated("[a](<b "),
     "wikilinks": numbered("[[nN|a]] "),

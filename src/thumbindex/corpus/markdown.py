@@ -223,7 +223,7 @@ def read_inline(md: MarkdownIt, content: str, line: int, env: Environment) -> tu
     links: list[Link] = []
     tags: list[str] = []
     for piece, first in _pieces(content, line):
-        if piece.count("[") > _BRACKETS:
+        if _is_text(piece):
             continue
         ends = [match.start() for match in re.finditer("\n", piece)]
         tokens: list[Token] = []
@@ -239,13 +239,20 @@ def read_inline(md: MarkdownIt, content: str, line: int, env: Environment) -> tu
 def inline_pieces(content: str) -> Iterator[tuple[str, bool]]:
     """Yield a paragraph in pieces that the inline parser reads in bounded time, and whether one is text as it stands."""
     for piece, _ in _pieces(content, 0):
-        yield piece, piece.count("[") > _BRACKETS
+        yield piece, _is_text(piece)
+
+
+def _is_text(piece: str) -> bool:
+    return piece.count("[") > _BRACKETS
 
 
 def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
     """Return a heading as a reader sees it: no marks, anchors or targets."""
     tokens: list[Token] = []
-    md.inline.parse(without_anchor(content)[:_PIECE], md, env, tokens)
+    piece = without_anchor(content)[:_PIECE]
+    if _is_text(piece):
+        return " ".join(piece.split())
+    md.inline.parse(piece, md, env, tokens)
     return " ".join(_seen(tokens).replace("==", "").split())
 
 
@@ -318,6 +325,9 @@ def _seen(tokens: Sequence[Token]) -> str:
 
 
 # ------------------------------------------------------------------ headings and blocks
+
+MOST_BRACKETS = 100_000
+"""Square brackets of a note up to which links and tags are read, fifty thousand wikilinks: pairs in each other take 0.2 ms each, 400 s in 10 MB."""
 
 _NESTING = 40  # open blocks at once; what lies deeper is text of the block around it
 
@@ -426,9 +436,14 @@ def read_outline(text: str) -> Outline:
     tokens = md.parse(_beginning(text), env)
     links: list[Link] = []
     tags: list[str] = []
+    brackets, unread = 0, len(text)  # the line from which on none is read
     for before, token in pairwise(tokens):
         if token.type == "inline" and token.map and ("[" in token.content or "#" in token.content):
             content = without_anchor(token.content) if before.type == "heading_open" else token.content
+            brackets += content.count("[")
+            if brackets > MOST_BRACKETS:
+                unread = token.map[0]
+                break
             found, named = read_inline(md, content, token.map[0] + 1, env)
             links += found
             tags += named
@@ -436,12 +451,14 @@ def read_outline(text: str) -> Outline:
     total = text.count("\n") + 1
     lines = total - text.endswith("\n")
     limits: list[tuple[int, str]] = []
+    if brackets > MOST_BRACKETS:
+        limits.append((unread + 1, f"more than {MOST_BRACKETS:,} square brackets: links and tags from here on are not read"))
     if len(marks) > MOST_HEADINGS:
         line = _lines(tokens[marks[MOST_HEADINGS]])[0] + 1
         limits.append((line, f"{len(marks):,} headings, more than {MOST_HEADINGS:,}: those from here on are read as text"))
     if lines > MOST_LINES:
         limits.append((MOST_LINES + 1, f"{lines:,} lines, more than {MOST_LINES:,}: those from here on are read as text, not as Markdown"))
-    regions = [*_regions(md, tokens, marks[:MOST_HEADINGS], total, env)]
+    regions = [*_regions(md, tokens, marks[:MOST_HEADINGS], total, unread, env)]
     if lines > MOST_LINES:
         body = regions[-1].body
         rest = Block(Shape.TEXT, BlockKind.PROSE, MOST_LINES, total)
@@ -449,14 +466,15 @@ def read_outline(text: str) -> Outline:
     return Outline(tuple(regions), tuple(links), tuple(dict.fromkeys(tags)), tuple(limits))
 
 
-def _regions(md: MarkdownIt, tokens: Sequence[Token], marks: Sequence[int], total: int, env: Environment) -> Iterator[Region]:
+def _regions(md: MarkdownIt, tokens: Sequence[Token], marks: Sequence[int], total: int, unread: int, env: Environment) -> Iterator[Region]:
     level, heading, start, first, begin = 0, "", 0, 0, 0
     for mark in (*marks, len(tokens)):
         end = _lines(tokens[mark])[0] if mark < len(tokens) else total
         yield Region(level, heading, start, Block(Shape.CONTAINER, BlockKind.PROSE, first, end, "", _tree(tokens[begin:mark])))
         if mark < len(tokens):
             start, first = _lines(tokens[mark])
-            level, heading, begin = int(tokens[mark].tag[1]), visible_heading(md, tokens[mark + 1].content, env), mark + 3
+            level, content, begin = int(tokens[mark].tag[1]), tokens[mark + 1].content, mark + 3
+            heading = visible_heading(md, content, env) if start < unread else without_anchor(content)
 
 
 def _tree(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple[Block, ...]:
