@@ -33,6 +33,9 @@ TESTS = ("tests/query", "tests/index", "tests/contract/test_indexes.py", "tests/
 LEFT_OUT = "not postgres and not identity_is_the_bytes"
 """A database is another part, and ten seconds of random texts say nothing that other tests of duplicates do not say."""
 
+FORGIVEN = "ignore::pytest.PytestUnraisableExceptionWarning"
+"""uvicorn tries whether an application is a factory by calling it: what mutmut puts around it gives a coroutine that nobody awaits."""
+
 SETTINGS = f"""
 [tool.mutmut]
 source_paths = ["src"]
@@ -41,7 +44,7 @@ do_not_mutate = ["src/thumbindex/index/postgres/*"]
 also_copy = ["docs", "config.toml", "README.md", "constraints.txt", "LICENSE"]
 do_not_mutate_patterns = ['async def __call__\\(self, scope']
 process_isolation = "forkserver"
-pytest_add_cli_args = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "{LEFT_OUT}"]
+pytest_add_cli_args = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "{FORGIVEN}", "-k", "{LEFT_OUT}"]
 pytest_add_cli_args_test_selection = {json.dumps(TESTS)}
 timeout_multiplier = 30.0
 timeout_constant = 20.0
