@@ -269,7 +269,8 @@ def copy_notes(folder: Path, place: Path) -> str:
     if _read(mark).get("state") != state:
         mark.unlink(missing_ok=True)
         shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(folder, place, symlinks=True)
+        # with present times, as a fresh checkout has them: to some tools a note of last year is worth nothing
+        shutil.copytree(folder, place, symlinks=True, copy_function=shutil.copy)
         _write(mark, {"state": state})
     return state
 
