@@ -118,8 +118,9 @@ def test_its_vectors_wait_for_no_folder_with_much_to_do(two):
 def test_a_folder_that_others_cut_short_again_and_again_goes_on_all_the_same(two):
     loop, work = two(huge=50, small=0)
     work.after.extend([lambda: save(loop, work, "small")] * 60)
-    done = [name for what, name in run(loop, work) if what == "words"]
-    assert " ".join(done).startswith("huge small " * 40)
+    done = " ".join(name for what, name in run(loop, work) if what == "words")
+    assert done.count("huge") == 50
+    assert done.count("huge small") >= 40  # where the machine stood still at a run's beginning, that run takes a batch more
 
 
 def test_folders_that_are_new_at_once_get_a_batch_each_first_and_then_longer_turns(two):

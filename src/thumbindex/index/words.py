@@ -37,11 +37,14 @@ NOWHERE = tuple(Column(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32
 COLUMNS_KEPT = 2_000
 """Terms whose columns one snapshot keeps: composing one again from its segments' postings takes well under a millisecond."""
 
-FEW_SEGMENTS, MOST_SEGMENTS = 8, 32
-"""Segments that are left alone when there is time to merge, and those from which on a commit merges the smallest."""
+FEW_SEGMENTS, MOST_SEGMENTS = 3, 32
+"""Segments that are left alone when there is time to merge, for eleven slow a question by a fifth, and those from which on a commit merges some."""
 
-ROWS: dict[Pause, int] = {"moment": 256, "while": 1000, "leisure": 4000}
-"""Rows that are merged at most: a thousand take about half a second."""
+MERGED_AT_ONCE = 8
+"""Segments that a commit merges at least, so that the next ones need not."""
+
+ROWS: dict[Pause, int] = {"moment": 4_000, "while": 16_000, "leisure": 100_000}
+"""Rows that are merged at most: a thousand take 0.03 s."""
 
 
 class TermColumns:
@@ -369,8 +372,8 @@ def _too_many(segments: list[Any]) -> list[Any]:
     """Return what a commit must merge for segments to stay few: several at once, so that it is seldom."""
     if len(segments) < MOST_SEGMENTS:
         return []
-    rows, total = ROWS["while"], sum(segment.doc_count() for segment in segments)
-    while len(_smallest(segments, rows)) < FEW_SEGMENTS and rows < total:
+    rows, total = ROWS["moment"], sum(segment.doc_count() for segment in segments)
+    while len(_smallest(segments, rows)) < MERGED_AT_ONCE and rows < total:
         rows *= 2
     return _smallest(segments, rows)
 

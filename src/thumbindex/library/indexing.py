@@ -238,7 +238,10 @@ class Listing:
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
     """Bring folders' indexes up to the disk: the words of all of them first, then vectors. Raises ModelError with the words kept."""
     reports = [index_words(folder, run) for folder in folders]
-    for folder in folders if run.sizes == "all" else ():
+    for folder, report in zip(folders, reports, strict=True) if run.sizes == "all" else ():
+        if (report.added or report.changed or report.removed) and not run.interrupted():
+            with open_writer(folder, run) as writer:
+                writer.merge_keyword()
         index_dates(folder, run)
     if not run.words_only:
         reports = [index_vectors(folder, run, open_embedder, report) for folder, report in zip(folders, reports, strict=True)]
