@@ -128,8 +128,10 @@ class VectorView:
 
     def take(self, at: Positions) -> Matrix:
         """Return some of the vectors, by their positions in `rows`: shape (positions, dimensions)."""
-        found = np.empty((len(at), self.dimensions), dtype=np.float32)
         of_base = at < len(self._kept)
+        if of_base.all():
+            return self._halves(self._base)[self._kept[at]].astype(np.float32)
+        found = np.empty((len(at), self.dimensions), dtype=np.float32)
         found[of_base] = self._halves(self._base)[self._kept[at[of_base]]]
         found[~of_base] = self._halves(self._late)[at[~of_base] - len(self._kept)]
         return found
@@ -272,8 +274,10 @@ class FaissVectorIndex:
     def vectors(self, chunks: Sequence[ChunkId]) -> Matrix:
         """Return stored vectors; NaN rows for chunks that have none."""
         at = self._at[np.array(chunks, dtype=np.int64)]
-        found = np.full((len(chunks), self.view.dimensions), np.nan, dtype=np.float32)
         held = at >= 0
+        if held.all():
+            return self.view.take(at)
+        found = np.full((len(chunks), self.view.dimensions), np.nan, dtype=np.float32)
         if held.any():
             found[held] = self.view.take(at[held])
         return found
