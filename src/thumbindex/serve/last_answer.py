@@ -110,7 +110,7 @@ _WITH = (
 def open_result(
     ctx: typer.Context,
     number: Annotated[int, typer.Argument(metavar="N", help="Which result, as the last answer numbers them; the first without it.")] = 1,
-    program: Annotated[With | None, typer.Option("--with", metavar="PROGRAM", help=_WITH)] = None,
+    program: Annotated[With | None, typer.Option("--with", metavar="|".join(With), help=_WITH)] = None,
     only_print: Annotated[bool, typer.Option("--print", help="Print what would be opened: path:line, or an address.")] = False,
 ) -> int:
     """Open a result of your last `query` at its line; a query with --json is not remembered."""
