@@ -131,9 +131,12 @@ def test_without_an_editor_a_note_of_a_vault_opens_in_obsidian_and_any_other_wit
     assert f"There is no `{opener}` to open it with: set $EDITOR" in run("open").stderr
 
 
-def test_what_would_be_opened_can_be_printed(query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_be_opened_can_be_printed_with_its_line_whether_an_editor_is_set_or_not(
+    query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query("keep tea leaves dry")
-    assert run("open", "2", "--print").stdout == f"{kitchen / 'dark.md'}\n"
+    for given in ((), ("--with", "editor")):
+        assert run("open", "2", "--print", *given).stdout == f"{kitchen / 'dark.md'}:3\n"
     assert run("open", "2", "--print", "--with", "vscode").stdout == f"vscode://file{str(kitchen).replace(' ', '%20')}/dark.md:3\n"
     monkeypatch.setenv("EDITOR", "vim")
     assert run("open", "2", "--print").stdout == f"{kitchen / 'dark.md'}:3\n"
@@ -240,7 +243,7 @@ def test_the_options_of_the_question_hold_when_its_result_is_opened(
     (tmp_path / "own.toml").write_text("[query]\nlimit = 3\n", encoding="utf-8")
     assert run("query", "--config", "../own.toml", "--index", "../index", "keep tea leaves dry").exit_code == 0
     monkeypatch.chdir(tmp_path)
-    assert run("open", "--print").stdout == f"{kitchen / 'tea & milk; (1).md'}\n"
+    assert run("open", "--print").stdout == f"{kitchen / 'tea & milk; (1).md'}:7\n"
 
 
 @pytest.mark.anyio

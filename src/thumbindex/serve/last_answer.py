@@ -118,7 +118,7 @@ def open_result(
     set_editor = _editor(environment())
     if program is None:
         program = With.OBSIDIAN if not set_editor and vault_of(path) else With.EDITOR
-    if program is With.EDITOR and set_editor:
+    if program is With.EDITOR and (only_print or set_editor):
         return _print(f"{path}:{line}") if only_print else _edit(set_editor, path, line)
     address = str(path)
     if program is With.OBSIDIAN:
