@@ -207,6 +207,16 @@ def test_an_answer_for_a_program_is_not_remembered(query: Run, state: Path) -> N
     assert not state.exists()
 
 
+def test_of_an_answer_that_lists_files_the_nth_path_is_what_open_n_opens(query: Run, run: Run, kitchen: Path) -> None:
+    more = "".join(f"## Kind {n}\n\nKeep tea leaves of kind {n} dry. {'Some more of it. ' * 90}\n\n" for n in range(3))
+    (kitchen / "tea & milk; (1).md").write_text(f"{TEA}\n{more}", encoding="utf-8")
+    assert query("keep tea leaves dry").stdout.count("tea & milk; (1).md:") > 1
+    paths = query("keep tea leaves dry", "--files").stdout.splitlines()
+    opened = [run("open", str(number), "--print").stdout for number in (1, 2)]
+    assert [each.rpartition(":")[0] for each in opened] == paths
+    assert "the last answer has 2 results" in run("open", "3").stderr
+
+
 def test_where_nothing_can_be_written_a_question_is_answered_all_the_same(query: Run, state: Path) -> None:
     state.parents[2].write_text("a file where the folder should be", encoding="utf-8")
     result = query("keep tea leaves dry")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -92,10 +92,16 @@ def print_answer(
     _print_foot(answer, several, has_model, full or explain)
 
 
+def first_of_notes(answer: Answer) -> Answer:
+    """Return an answer with the best passage of each note alone."""
+    best = {(each.folder, each.path): each for each in reversed(answer.passages)}
+    return replace(answer, passages=tuple(each for each in answer.passages if best[each.folder, each.path] is each))
+
+
 def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
-    """Print the path of each note with a passage, best first, as a program takes it; how far to trust them goes to standard error."""
+    """Print the path of each passage's note, best first, as a program takes it; how far to trust them goes to standard error."""
     console = output()
-    for path in dict.fromkeys(path_here(roots[each.folder] / each.path) for each in answer.passages):
+    for path in (path_here(roots[each.folder] / each.path) for each in answer.passages):
         console.print(Text(plain(path) if console.is_terminal else path), soft_wrap=True)
     if answer.confidence_level == "low" or not answer.answerable:
         say_error(confidence_words(answer))

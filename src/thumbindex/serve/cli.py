@@ -15,7 +15,7 @@ import typer
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
-from thumbindex.serve.answers import print_answer, print_files
+from thumbindex.serve.answers import first_of_notes, print_answer, print_files
 from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
@@ -241,6 +241,8 @@ def query(
         if as_json:
             print_json(answer_payload(answer, explain))
         elif files:
+            answer = first_of_notes(library.marked(answer))  # the Nth path is what `open N` opens
+            remember_answer(answer, library.folders, opening)
             print_files(answer, roots)
         else:
             narrowed = [f"--{name}" for name in narrowing]

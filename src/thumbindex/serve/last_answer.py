@@ -113,7 +113,7 @@ def open_result(
     program: Annotated[With | None, typer.Option("--with", metavar="|".join(With), help=_WITH)] = None,
     only_print: Annotated[bool, typer.Option("--print", help="Print what would be opened: path:line, or an address.")] = False,
 ) -> int:
-    """Open a result of your last `query` at its line; a query with --json is not remembered."""
+    """Open a result of your last `query` at its line; a query with --json is not remembered, of one with --files its Nth path is."""
     path, line = _open_place(ctx, number)
     set_editor = _editor(environment())
     if program is None:
