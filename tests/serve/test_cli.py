@@ -237,9 +237,9 @@ def test_a_folder_that_is_gone_is_not_called_ready(tmp_path: Path, open_fake: Ca
     assert f"`thumbindex forget --folder {tmp_path / 'vault'}` deletes its index" in shown
 
 
-def test_an_answer_without_vectors_says_what_makes_them_and_what_a_score_is_worth(run: Run, tmp_path: Path) -> None:
+def test_an_answer_without_vectors_says_what_makes_them_of_the_folders_asked_and_what_a_score_is_worth(run: Run, vault: Path, tmp_path: Path) -> None:
     shown = run("query", "the green whiteboard of nowhere", "--index", str(tmp_path / "index")).stdout
-    assert "To find these notes by meaning, too, run `thumbindex index`." in shown
+    assert f"To find these notes by meaning, too, run `thumbindex index --folder {vault} --index {tmp_path / 'index'}`." in shown
     whole = run("query", "the green whiteboard of nowhere", "--index", str(tmp_path / "index"), "--full").stdout
     assert ("confidence low" in whole) == ("A score compares the passages of one answer with each other" in whole)
     assert "by meaning, too" not in run("query", "press the green button").stdout

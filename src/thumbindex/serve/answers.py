@@ -66,8 +66,12 @@ def print_answer(
     explain: bool = False,
     narrowed: Sequence[str] = (),
     has_model: bool = True,
+    indexing: str = "thumbindex index",
 ) -> None:
-    """Print the passages, best first: the lines that match, or with `full` the whole sections. `roots` has each folder's path by its name."""
+    """Print the passages, best first: the lines that match, or with `full` the whole sections.
+
+    `roots` has each folder's path by its name, `indexing` is the command that makes vectors of these folders.
+    """
     console, several = output(), len(roots) > 1
     width = min(console.width, _WIDEST) if console.is_terminal else _PIPED_WIDTH
     _print_head(answer, narrowed)
@@ -89,7 +93,7 @@ def print_answer(
             _print_explanation(passage.explanation)
     if explain:
         print_trace(answer.trace)
-    _print_foot(answer, several, has_model, full or explain)
+    _print_foot(answer, several, has_model, full or explain, indexing)
 
 
 def first_of_notes(answer: Answer) -> Answer:
@@ -119,7 +123,7 @@ def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
     print_line("")
 
 
-def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool) -> None:
+def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool, indexing: str) -> None:
     """Say what the answer stood on, where that was asked for; what it lacks in any case."""
     if whole and answer.answerable and answer.confidence_level == "low":
         print_line("A score compares the passages of one answer with each other; how far to trust them is what confidence says.")
@@ -128,7 +132,7 @@ def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool) -> 
     model: ModelState = "loaded" if has_model else "none"
     if whole or answer.freshness or without_model(answer, model):
         print_line(foot(answer, model=model), "dim")
-    if lacking := without_vectors(answer.index):
+    if lacking := without_vectors(answer.index, indexing):
         print_line(lacking, WARNING)
 
 

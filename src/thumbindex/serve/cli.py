@@ -248,7 +248,7 @@ def query(
             narrowed = [f"--{name}" for name in narrowing]
             answer = library.marked(answer)
             remember_answer(answer, library.folders, opening)
-            print_answer(answer, roots, full, explain, narrowed, library.models_ready)
+            print_answer(answer, roots, full, explain, narrowed, library.models_ready, opening.command("index"))
     return FOUND if answer.answerable else NOT_FOUND
 
 

@@ -146,7 +146,7 @@ def related(
     for title, names in related_groups(found, limit):
         unknown = title == SIMILAR and not has_vectors
         print_line(title)
-        for name in names or ["none yet: run `thumbindex index` first" if unknown else "none"]:
+        for name in names or [f"none yet: run `{opening.command('index')}` first" if unknown else "none"]:
             print_line(f"  {name}")
     return FOUND
 

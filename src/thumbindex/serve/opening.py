@@ -6,6 +6,7 @@ import functools
 import io
 import os
 import re
+import shlex
 import stat
 import sys
 import traceback
@@ -48,6 +49,11 @@ class Opening:
         given += [("--index", str(self.index))] if self.index else []
         given += [("--config", str(self.config))] if self.config else []
         return [f"{name}={value}" for name, value in given]
+
+    def command(self, name: str) -> str:
+        """Return how a command over the same is typed where this was."""
+        written = (each.partition("=") for each in self.arguments())
+        return " ".join([f"thumbindex {name}", *(f"{option} {shlex.quote(value)}" for option, _, value in written)])
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> Opening:

@@ -167,10 +167,10 @@ def stood_on(state: IndexState) -> str:
     return f"index: {plural(state.documents, 'document')}; vectors: {vectors}{rest}"
 
 
-def without_vectors(state: IndexState) -> str:
-    """Say, where no server is asked, what makes vectors; empty where none is missing."""
+def without_vectors(state: IndexState, command: str = "thumbindex index") -> str:
+    """Say, where no server is asked, which command makes vectors; empty where none is missing."""
     missing = f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
-    return f"To find {missing} by meaning, too, run `thumbindex index`." if state.pending else ""
+    return f"To find {missing} by meaning, too, run `{command}`." if state.pending else ""
 
 
 ModelState = Literal["loading", "none", "loaded"]
