@@ -263,6 +263,8 @@ def test_a_folder_without_markdown_is_said_to_be_one(tmp_path: Path, open_fake: 
     given = ["index", "--folder", str(tmp_path / "empty"), "--index", str(tmp_path / "other")]
     told = CliRunner().invoke(app, given, obj=open_fake)
     assert (told.exit_code, "no Markdown was found" in told.stdout) == (0, True)
+    asked = CliRunner().invoke(app, ["query", "tea", *given[1:]], obj=open_fake)
+    assert asked.stdout.startswith("Nothing found: no note is indexed here.\nno Markdown was found: are these the folders that were meant")
 
 
 def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_path: Path) -> None:

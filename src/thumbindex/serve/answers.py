@@ -15,6 +15,7 @@ from thumbindex.serve.budget import best_line, is_idle, matched_lines, words_by_
 from thumbindex.serve.opening import say_error
 from thumbindex.serve.terminal import WARNING, output, path_here, place_text, plain, print_line, print_row, table
 from thumbindex.serve.wording import (
+    NO_MARKDOWN,
     ModelState,
     beside,
     confidence_words,
@@ -120,6 +121,8 @@ def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
     print_line(confidence_words(answer, narrowed), SURE if answer.confidence_level == "high" else DOUBT)
     for line in filter_lines(answer.filters, answer.unmet, answer.undated):
         print_line(line, WARNING if answer.unmet or answer.undated else "")
+    if not answer.index.documents:
+        print_line(NO_MARKDOWN, WARNING)
     print_line("")
 
 

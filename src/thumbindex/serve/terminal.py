@@ -28,6 +28,7 @@ from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteLis
 from thumbindex.process import caller, current_folder
 from thumbindex.serve.opening import is_here, library_class
 from thumbindex.serve.wording import (
+    NO_MARKDOWN,
     database_in_words,
     doing,
     fate,
@@ -129,7 +130,7 @@ def print_report(report: IndexReport) -> None:
         are = "chunk is" if report.truncated == 1 else "chunks are"
         print_line(f"{report.truncated:,} {are} longer than the model reads: by meaning, only the beginning is found")
     if not report.chunks and not report.skipped:
-        print_line("no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?", WARNING)
+        print_line(NO_MARKDOWN, WARNING)
     _print_problems(report.skipped)
     print_line(f"{report.seconds:.1f} s", "dim")
 

@@ -91,6 +91,8 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         match = "matches" if answer.listed == 1 else "match"
         shown = f", the newest first; shown: {len(answer.passages)}" if answer.listed > 1 else ""
         return f"{plural(answer.listed, 'note')} {match} {' and '.join(narrowed)}{shown}"
+    if not answer.index.documents:
+        return "Nothing found: no note is indexed here."
     if not answer.answerable:
         less = f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
         return f"Nothing found: no passage is close enough to this query.{less}"
@@ -165,6 +167,9 @@ def stood_on(state: IndexState) -> str:
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')}"
     rest = "" if not state.pending else ", the rest by keywords only" if state.vectors else ", keywords only until they are there"
     return f"index: {plural(state.documents, 'document')}; vectors: {vectors}{rest}"
+
+
+NO_MARKDOWN = "no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?"
 
 
 def without_vectors(state: IndexState, command: str = "thumbindex index") -> str:
