@@ -330,9 +330,20 @@ def _unknown(path: str, readers: Sequence[Reader]) -> UnknownPathError:
     if next(_below(path, readers), None):
         return UnknownPathError(f"{path!r} is a directory: `outline` lists the documents in it.")
     file = split_citation(_unadorned(path))[0].partition("#")[0] or path
+    if left_out := next(_left_out(file, readers), None):
+        return UnknownPathError(one_line(f"{left_out.path} is not in the index: {left_out.reason}."))
     close = _nearest(file, list(_every_document(readers)), readers)
     hint = f"Nearest: {', '.join(map(one_line, close))}." if close else "`outline` without a path lists all documents."
     return UnknownPathError(f"No document {path!r} in the index. {hint}")
+
+
+def _left_out(path: str, readers: Sequence[Reader]) -> Iterator[Problem]:
+    """Yield what was reported about files of a name that are no documents, and not private: too large, or not to be read."""
+    end = f"/{_typed(path).casefold()}"
+    for reader in readers:
+        for each in reader.store.problems() if reader.indexed else ():
+            if _is_name(end, each.path) and reader.snapshot().catalog.at(each.path) is None:
+                yield from () if not reader.is_published and is_private_now(reader.folder, each.path) else (each,)
 
 
 def _below(path: str, readers: Sequence[Reader]) -> Iterator[Document]:
