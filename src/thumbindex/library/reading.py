@@ -124,7 +124,7 @@ def _headings_on(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
 _COMMENTS_FLAGGED = 5
 """Comments of an excerpt that are flagged one by one; the rest is counted."""
 
-_BELOW = " > "
+BELOW = " > "
 """What answers write between a heading and the one below it."""
 
 _PARTS = 3
@@ -277,11 +277,11 @@ def _called(path: str, readers: Sequence[Reader]) -> Found | None:
 
 def _above_headings(path: str, readers: Sequence[Reader]) -> Found | None:
     """Return the document before the headings of `Title > Heading > Heading below`: its path or its name."""
-    parts = path.split(_BELOW)
+    parts = path.split(BELOW)
     for count in range(min(len(parts) - 1, _PARTS), 0, -1):
-        name, headings = _BELOW.join(parts[:count]), _BELOW.join(parts[count:])
+        name, headings = BELOW.join(parts[:count]), BELOW.join(parts[count:])
         if found := _at_path(name, readers) or _of_name(name, readers) or _called(name, readers):
-            return replace(found, fragment=_BELOW.join(filter(None, (found.fragment, headings))))
+            return replace(found, fragment=BELOW.join(filter(None, (found.fragment, headings))))
     return None
 
 
@@ -687,7 +687,7 @@ def _lines_under(heading: str, path: str, text: str, total: int) -> tuple[int, i
     above = _headings_above(headings)
     wanted = one_line(heading).lstrip("#").strip()
     for form in (str.casefold, bare_name):
-        for parts in ([wanted], *(wanted.split(mark) for mark in (_BELOW, "#") if mark in wanted)):
+        for parts in ([wanted], *(wanted.split(mark) for mark in (BELOW, "#") if mark in wanted)):
             *higher, own = (form(part.strip()) for part in parts)
             for n, (level, name, line) in enumerate(headings):
                 # The first part may be the note's title, which need not be a heading of it.

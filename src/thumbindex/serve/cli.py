@@ -83,7 +83,7 @@ def token(
 def why_note(
     ctx: typer.Context,
     opening: Opening,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A note, as for `read`, or path#heading.")],
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question that it should answer, in quotes or not.")],
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100.")] = None,
     also: AlsoOption = None,
