@@ -153,6 +153,9 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
                 f"  the folder is not there now: `thumbindex forget --folder {shlex.quote(each.root)}` deletes its index, if it is gone for good",
                 WARNING,
             )
+        if each.unfinished:
+            again = f"thumbindex index --folder {shlex.quote(each.root)}"
+            print_line(f"  the last run of indexing was cut off, and files are missing: `{again}` goes on from there", WARNING)
         _print_ingestion(each.ingestion)
         if said := tuned(each):
             print_line(said, "dim")
@@ -250,7 +253,7 @@ def _condition(status: FolderStatus) -> str:
         return "no index yet"
     if status.away and not status.failure:
         return "folder not there"
-    return status.failure or pending or "ready"
+    return status.failure or ("files missing" if status.unfinished else pending) or "ready"
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
