@@ -377,6 +377,20 @@ def test_only_paths_in_the_index_are_read(library, path):
         library.read(path)
 
 
+def test_a_note_that_was_left_out_is_told_to_be_and_why_unless_it_is_private(vault, tmp_path):
+    write(vault / "huge.md", "Words and more of them. " * 20)
+    with open_library(vault, tmp_path / "index", "corpus.max_file_bytes=400") as library:
+        library.index()
+        for written in ("huge.md", "huge", "## 1. huge.md#Words (lines 3-4)"):
+            with pytest.raises(
+                UnknownPathError, match=r"^huge\.md is not in the index: 480 bytes, more than corpus\.max_file_bytes \(400\): left out\."
+            ):
+                library.read(written)
+        write(vault / "huge.md", "---\nprivate: true\n---\n")
+        with pytest.raises(UnknownPathError, match=r"^No document 'huge\.md' in the index\."):
+            library.read("huge.md")
+
+
 def test_an_unknown_path_is_answered_with_the_nearest_names(library):
     library.index()
     for path in ("fruit/Pear.md", "paers", "paers.md"):

@@ -113,6 +113,24 @@ def test_a_path_that_is_nowhere_names_the_nearest(library: Library) -> None:
         library.why("fruit/peers.md", "pears")
 
 
+@pytest.mark.parametrize("name", ["pears", "Pears", "[[pears]]", "fruit/pears", "1. fruit/pears.md (lines 5-6)"])
+def test_a_note_is_named_as_it_is_to_be_read(library: Library, name: str) -> None:
+    assert library.why(name, "pears ripen") == library.why("fruit/pears.md", "pears ripen")
+    assert library.read(name).path == "fruit/pears.md"
+
+
+def test_a_heading_is_named_as_it_is_to_be_read(library: Library) -> None:
+    found = library.why("Apples > Storing", "cool cellar")
+    assert (found.path, found.chunks, found.fate) == ("fruit/apples.md", 1, "shown")
+
+
+def test_a_file_at_a_path_goes_before_a_note_of_that_name_and_a_folder_behind_it(library: Library, vault: Path) -> None:
+    (vault / "fruit/list.txt.md").write_text("# List\n\nPlums.\n", encoding="utf-8")
+    (vault / "fruit/drafts.md").write_text("# Drafts\n\nPlums.\n", encoding="utf-8")
+    library.index()
+    assert [library.why(each, "plums").path for each in ("list.txt", "drafts")] == ["list.txt", "fruit/drafts.md"]
+
+
 def test_a_whole_path_is_the_same_as_one_in_its_folder(library: Library, vault: Path) -> None:
     assert library.why(str(vault / "fruit/pears.md"), "pears") == library.why("fruit/pears.md", "pears")
 

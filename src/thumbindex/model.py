@@ -897,6 +897,7 @@ class FolderStatus:
     flagged_count: int = 0  # of all of these notes
     away: bool = False  # the folder is not there now
     database: DatabaseStatus | None = None  # that it lies in; None where its index lies on a disk
+    unfinished: bool = False  # the last run of indexing was cut off before it had read all files, and none goes on from there now
 
 
 @dataclass(frozen=True, slots=True)

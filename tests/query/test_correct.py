@@ -102,6 +102,11 @@ def test_a_mistake_that_stemming_forgives_is_corrected_all_the_same() -> None:
     assert (correction("independeent", tools), correction("app", tools)) == ("independent", None)
 
 
+def test_a_part_of_one_identifier_alone_is_corrected_to_what_people_write() -> None:
+    tools = Tools(memory_snapshot([document("a.md", "We move to PostgreSQL."), document("b.md", "`getUser` and `userName`")]))
+    assert [correction(word, tools) for word in ("postgres", "postgrs", "usser")] == ["postgresql", "postgresql", "user"]
+
+
 def test_a_hundred_thousand_words_are_searched_in_a_blink() -> None:
     lexicon = {
         f"{a}{b}{c}{d}{e}": 1 for a in "bcdfghklmn" for b in "aeiouaeiou" for c in "stvwxzprlm" for d in "aeiou" for e in ("n", "nd", "nde", "nder")

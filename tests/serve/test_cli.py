@@ -22,8 +22,11 @@ from thumbindex.errors import ModelError, StorageError
 from thumbindex.index.locks import at_work
 from thumbindex.index.writer import Writer
 from thumbindex.library import Library
+from thumbindex.library.indexing import Run as IndexingRun
+from thumbindex.library.indexing import index_words
 from thumbindex.model import FolderStatus
 from thumbindex.serve.cli import app
+from thumbindex.serve.clients.doctor import check_index
 from thumbindex.serve.opening import Opening
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
@@ -237,9 +240,9 @@ def test_a_folder_that_is_gone_is_not_called_ready(tmp_path: Path, open_fake: Ca
     assert f"`thumbindex forget --folder {tmp_path / 'vault'}` deletes its index" in shown
 
 
-def test_an_answer_without_vectors_says_what_makes_them_and_what_a_score_is_worth(run: Run, tmp_path: Path) -> None:
+def test_an_answer_without_vectors_says_what_makes_them_of_the_folders_asked_and_what_a_score_is_worth(run: Run, vault: Path, tmp_path: Path) -> None:
     shown = run("query", "the green whiteboard of nowhere", "--index", str(tmp_path / "index")).stdout
-    assert "To find these notes by meaning, too, run `thumbindex index`." in shown
+    assert f"To find these notes by meaning, too, run `thumbindex index --folder {vault} --index {tmp_path / 'index'}`." in shown
     whole = run("query", "the green whiteboard of nowhere", "--index", str(tmp_path / "index"), "--full").stdout
     assert ("confidence low" in whole) == ("A score compares the passages of one answer with each other" in whole)
     assert "by meaning, too" not in run("query", "press the green button").stdout
@@ -263,6 +266,8 @@ def test_a_folder_without_markdown_is_said_to_be_one(tmp_path: Path, open_fake: 
     given = ["index", "--folder", str(tmp_path / "empty"), "--index", str(tmp_path / "other")]
     told = CliRunner().invoke(app, given, obj=open_fake)
     assert (told.exit_code, "no Markdown was found" in told.stdout) == (0, True)
+    asked = CliRunner().invoke(app, ["query", "tea", *given[1:]], obj=open_fake)
+    assert asked.stdout.startswith("Nothing found: no note is indexed here.\nno Markdown was found: are these the folders that were meant")
 
 
 def test_a_first_query_builds_the_words_and_only_wait_the_vectors(run: Run, tmp_path: Path) -> None:
@@ -445,6 +450,22 @@ def test_status_says_how_far_another_process_is(run: Run, library: Library) -> N
             "total": 9800,
         }
         assert f"process {os.getpid()} is indexing: embedded 1,240 of 9,800 texts" in run("status").stdout
+
+
+def test_where_the_last_run_was_cut_off_status_and_doctor_say_that_files_are_missing(
+    vault: Path, tmp_path: Path, open_fake: Callable[[Opening], Library]
+) -> None:
+    place = ["--folder", str(vault), "--index", str(tmp_path / "index")]
+    with open_fake(Opening((str(vault),), tmp_path / "index")) as library:
+        index_words(library.opened[0], IndexingRun(first_bytes=1, interrupted=lambda: True))
+        cut_off = check_index(library.status()[0], lambda: True, 4)
+        shown, whole = (CliRunner().invoke(app, ["status", *place, *more], obj=open_fake) for more in ((), ("--json",)))
+        assert f"and files are missing: `thumbindex index --folder {vault}` goes on from there" in shown.stdout
+        assert checked(whole, "status")["folders"][0]["unfinished"] is True
+        assert (cut_off.state, "files are missing" in cut_off.found) == ("warn", True)
+        library.index()
+        assert library.status()[0].unfinished is False
+    assert "files are missing" not in CliRunner().invoke(app, ["status", *place], obj=open_fake).stdout
 
 
 def test_status_calls_a_damaged_index_damaged_in_one_sentence(vault: Path, tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:

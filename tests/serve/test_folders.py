@@ -135,6 +135,17 @@ def test_inside_a_configured_folder_that_one_is_meant_and_outside_all_of_them(
     assert [{each["folder"] for each in json.loads(found.stdout)["results"]} for found in (inside, outside)] == [{"two"}, {"one", "two"}]
 
 
+def test_where_the_current_folder_cannot_be_meant_it_is_said_first_that_none_is_named(
+    run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text("", encoding="utf-8")
+    monkeypatch.chdir(home)
+    for command in (("query", "project"), ("list",), ("why", "one.md", "project")):
+        said = run(*command).stderr
+        assert said.startswith("No folder is named, by --folder DIR or `thumbindex add DIR`, so the current one is meant. The index directory")
+    assert run("list", "--folder", ".").stderr.startswith("The index directory")
+
+
 def test_a_folder_that_is_named_is_taken_wherever_one_is(run: Run, home: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config.write_text("", encoding="utf-8")
     run("index", "--folder", str(home / "one/docs"))

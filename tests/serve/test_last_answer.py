@@ -131,9 +131,12 @@ def test_without_an_editor_a_note_of_a_vault_opens_in_obsidian_and_any_other_wit
     assert f"There is no `{opener}` to open it with: set $EDITOR" in run("open").stderr
 
 
-def test_what_would_be_opened_can_be_printed(query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_be_opened_can_be_printed_with_its_line_whether_an_editor_is_set_or_not(
+    query: Run, run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query("keep tea leaves dry")
-    assert run("open", "2", "--print").stdout == f"{kitchen / 'dark.md'}\n"
+    for given in ((), ("--with", "editor")):
+        assert run("open", "2", "--print", *given).stdout == f"{kitchen / 'dark.md'}:3\n"
     assert run("open", "2", "--print", "--with", "vscode").stdout == f"vscode://file{str(kitchen).replace(' ', '%20')}/dark.md:3\n"
     monkeypatch.setenv("EDITOR", "vim")
     assert run("open", "2", "--print").stdout == f"{kitchen / 'dark.md'}:3\n"
@@ -204,6 +207,16 @@ def test_an_answer_for_a_program_is_not_remembered(query: Run, state: Path) -> N
     assert not state.exists()
 
 
+def test_of_an_answer_that_lists_files_the_nth_path_is_what_open_n_opens(query: Run, run: Run, kitchen: Path) -> None:
+    more = "".join(f"## Kind {n}\n\nKeep tea leaves of kind {n} dry. {'Some more of it. ' * 90}\n\n" for n in range(3))
+    (kitchen / "tea & milk; (1).md").write_text(f"{TEA}\n{more}", encoding="utf-8")
+    assert query("keep tea leaves dry").stdout.count("tea & milk; (1).md:") > 1
+    paths = query("keep tea leaves dry", "--files").stdout.splitlines()
+    opened = [run("open", str(number), "--print").stdout for number in (1, 2)]
+    assert [each.rpartition(":")[0] for each in opened] == paths
+    assert "the last answer has 2 results" in run("open", "3").stderr
+
+
 def test_where_nothing_can_be_written_a_question_is_answered_all_the_same(query: Run, state: Path) -> None:
     state.parents[2].write_text("a file where the folder should be", encoding="utf-8")
     result = query("keep tea leaves dry")
@@ -240,7 +253,7 @@ def test_the_options_of_the_question_hold_when_its_result_is_opened(
     (tmp_path / "own.toml").write_text("[query]\nlimit = 3\n", encoding="utf-8")
     assert run("query", "--config", "../own.toml", "--index", "../index", "keep tea leaves dry").exit_code == 0
     monkeypatch.chdir(tmp_path)
-    assert run("open", "--print").stdout == f"{kitchen / 'tea & milk; (1).md'}\n"
+    assert run("open", "--print").stdout == f"{kitchen / 'tea & milk; (1).md'}:7\n"
 
 
 @pytest.mark.anyio

@@ -195,9 +195,10 @@ def test_an_outline_is_of_a_note_a_directory_or_everything(run: Run) -> None:
     assert [each["path"] for each in checked(run("outline", "--json"), "outline")["entries"]] == sorted(NOTES)
 
 
-def test_related_lists_links_backlinks_and_what_is_alike(run: Run) -> None:
+def test_related_lists_links_backlinks_and_what_is_alike(run: Run, kitchen: Path, tmp_path: Path) -> None:
     lines = ["tea.md", "Links to", "  how/brewing.md", "Linked from", "  how/brewing.md", "Links that lead nowhere", "  milk", "Most similar"]
-    assert run("related", "tea.md").stdout.splitlines() == [*lines, "  none yet: run `thumbindex index` first"]
+    again = f"thumbindex index --folder {kitchen} --index {tmp_path / 'index'}"
+    assert run("related", "tea.md").stdout.splitlines() == [*lines, f"  none yet: run `{again}` first"]
     run("index")
     similar = checked(run("related", "tea.md", "--json"), "related")["similar"]
     assert {each["path"] for each in similar} == NOTES.keys() - {"tea.md"}

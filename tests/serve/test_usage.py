@@ -80,6 +80,7 @@ def test_the_program_is_called_by_its_name_however_it_is_started() -> None:
         ("index --foldr x", "No such option: --foldr. Did you mean --folder? `thumbindex index --help` lists them."),
         ("index --folder", "--folder lacks its value: `thumbindex index --help` says what it takes."),
         ("serve --port x", "--port has to be a valid integer: `thumbindex serve --help` says more."),
+        ("open --with nano", "--with has to be one of 'editor', 'obsidian', 'vscode': `thumbindex open --help` says more."),
         ("query", 'QUERY is missing: write it as in `thumbindex query "how do I sync two devices?" --folder notes`.'),
     ],
 )

@@ -101,6 +101,14 @@ def test_the_command_takes_a_text_a_file_or_standard_input(run: Run, tmp_path: P
         assert (found.exit_code, found.stdout) == (0, expected)
 
 
+def test_the_path_of_a_file_in_place_of_a_text_is_answered_with_how_the_file_is_checked(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "my answer.txt").write_text(HOLDS, encoding="utf-8")
+    said = run(str(tmp_path / "my answer.txt"))
+    assert (said.exit_code, said.stdout) == (1, "No citation of a note was found.\n")
+    assert f"`thumbindex verify --file '{tmp_path / 'my answer.txt'}'` checks the text in it." in said.stderr
+    assert ["--file" in run(text).stderr for text in (HOLDS, "a" * 5000, "~5 euros", str(tmp_path / "none.txt"))] == [False] * 4
+
+
 def test_the_command_fails_where_a_citation_does_not_hold_and_says_in_what(run: Run) -> None:
     found = run(CHANGED)
     assert found.exit_code == 1

@@ -124,7 +124,7 @@ def _headings_on(paths: Sequence[Sequence[str]]) -> tuple[str, ...]:
 _COMMENTS_FLAGGED = 5
 """Comments of an excerpt that are flagged one by one; the rest is counted."""
 
-_BELOW = " > "
+BELOW = " > "
 """What answers write between a heading and the one below it."""
 
 _PARTS = 3
@@ -277,11 +277,11 @@ def _called(path: str, readers: Sequence[Reader]) -> Found | None:
 
 def _above_headings(path: str, readers: Sequence[Reader]) -> Found | None:
     """Return the document before the headings of `Title > Heading > Heading below`: its path or its name."""
-    parts = path.split(_BELOW)
+    parts = path.split(BELOW)
     for count in range(min(len(parts) - 1, _PARTS), 0, -1):
-        name, headings = _BELOW.join(parts[:count]), _BELOW.join(parts[count:])
+        name, headings = BELOW.join(parts[:count]), BELOW.join(parts[count:])
         if found := _at_path(name, readers) or _of_name(name, readers) or _called(name, readers):
-            return replace(found, fragment=_BELOW.join(filter(None, (found.fragment, headings))))
+            return replace(found, fragment=BELOW.join(filter(None, (found.fragment, headings))))
     return None
 
 
@@ -330,9 +330,20 @@ def _unknown(path: str, readers: Sequence[Reader]) -> UnknownPathError:
     if next(_below(path, readers), None):
         return UnknownPathError(f"{path!r} is a directory: `outline` lists the documents in it.")
     file = split_citation(_unadorned(path))[0].partition("#")[0] or path
+    if left_out := next(_left_out(file, readers), None):
+        return UnknownPathError(one_line(f"{left_out.path} is not in the index: {left_out.reason}."))
     close = _nearest(file, list(_every_document(readers)), readers)
     hint = f"Nearest: {', '.join(map(one_line, close))}." if close else "`outline` without a path lists all documents."
     return UnknownPathError(f"No document {path!r} in the index. {hint}")
+
+
+def _left_out(path: str, readers: Sequence[Reader]) -> Iterator[Problem]:
+    """Yield what was reported about files of a name that are no documents, and not private: too large, or not to be read."""
+    end = f"/{_typed(path).casefold()}"
+    for reader in readers:
+        for each in reader.store.problems() if reader.indexed else ():
+            if _is_name(end, each.path) and reader.snapshot().catalog.at(each.path) is None:
+                yield from () if not reader.is_published and is_private_now(reader.folder, each.path) else (each,)
 
 
 def _below(path: str, readers: Sequence[Reader]) -> Iterator[Document]:
@@ -676,7 +687,7 @@ def _lines_under(heading: str, path: str, text: str, total: int) -> tuple[int, i
     above = _headings_above(headings)
     wanted = one_line(heading).lstrip("#").strip()
     for form in (str.casefold, bare_name):
-        for parts in ([wanted], *(wanted.split(mark) for mark in (_BELOW, "#") if mark in wanted)):
+        for parts in ([wanted], *(wanted.split(mark) for mark in (BELOW, "#") if mark in wanted)):
             *higher, own = (form(part.strip()) for part in parts)
             for n, (level, name, line) in enumerate(headings):
                 # The first part may be the note's title, which need not be a heading of it.

@@ -119,12 +119,13 @@ def status_of(reader: Reader) -> FolderStatus:
     state, problems, links, failure, size, updated = _NOTHING, folder.problems, (0, 0), "", 0, ""
     ingestion: tuple[IngestionCounts, ...] = ()
     flagged: tuple[Problem, ...] = ()
+    is_stale = False
     if reader.indexed:
         size = size_of(places.folder)
         with suppress(ValueError):  # gone meanwhile
             updated = datetime.fromtimestamp(max(_written(places.store))).astimezone().isoformat(timespec="seconds")
         try:
-            links = reader.store.link_counts()
+            links, is_stale = reader.store.link_counts(), reader.store.meta("links") == "stale"  # until a run has read its last file
             state, problems = folder_state(reader), (*folder.problems, *reader.store.problems())
             if said := problem_of_dates(folder, reader.store):
                 problems += (Problem(".git", None, said),)
@@ -143,6 +144,21 @@ def status_of(reader: Reader) -> FolderStatus:
     writing = progress is not None or is_writing(places.lock)
     count = len({each.path for each in flagged})
     flagged = flagged[:MOST_FLAGGED]
+    away = not folder.root.is_dir()
     return FolderStatus(
-        *names, size, state, problems, *links, writing, updated, failure, progress, ingestion, tuned, flagged, count, not folder.root.is_dir()
+        *names,
+        size,
+        state,
+        problems,
+        *links,
+        writing,
+        updated,
+        failure,
+        progress,
+        ingestion,
+        tuned,
+        flagged,
+        count,
+        away,
+        unfinished=is_stale and not writing,
     )

@@ -15,7 +15,7 @@ from thumbindex.errors import UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.library.answering import tools_over, without_folder, without_hidden
 from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import Reader
-from thumbindex.library.reading import Found, find_document
+from thumbindex.library.reading import BELOW, Found, find_cited, find_document
 from thumbindex.model import ChunkId, DocumentId, Problem, Query, Why
 from thumbindex.ports import DOCUMENT_BITS, Embedder, Reranker
 from thumbindex.query.explain import fate_of
@@ -30,7 +30,8 @@ Sought = tuple[Reader, str]
 def why(path: str, query: Query, readers: Sequence[Reader], settings: QuerySettings, embedder: Embedder | None, reranker: Reranker | None) -> Why:
     """Tell what became of a note when a question was asked, or why it is not in the index; the folders that the query names come first.
 
-    Raises UnknownPathError where there is no such file, UsageError where several folders have one or it has no such heading.
+    A path goes before what is the name of a note, as `read` takes it. Raises UnknownPathError where there is no such file and no note of that
+    name, UsageError where several are meant or it has no such heading.
     """
     sought = places_of(path, readers)
     if not sought:
@@ -40,12 +41,16 @@ def why(path: str, query: Query, readers: Sequence[Reader], settings: QuerySetti
     found = _indexed(named) or _indexed(sought)
     if found is not None:
         return _in_index(found, query, readers, settings, embedder, reranker)
-    for reader, wanted in (*named, *sought):
-        for own in (wanted, wanted.partition("#")[0]):
-            if own and _is_there(reader, own):
-                return _unindexed(query, reader.folder.name, own, reason_of(reader, own))
-    find_document(path, readers)  # it is not there, and says what comes near
-    raise UnknownPathError(f"No document {path!r} in the index.")
+    owned = ((reader, own) for reader, wanted in (*named, *sought) for own in (wanted, wanted.partition("#")[0]))
+    there = [(reader, own) for reader, own in owned if own and _is_there(reader, own)]
+    if not any((reader.folder.root / own).is_file() for reader, own in there):
+        try:
+            return _in_index(find_cited(path, readers), query, readers, settings, embedder, reranker)
+        except UnknownPathError:
+            if not there:
+                raise
+    reader, own = there[0]
+    return _unindexed(query, reader.folder.name, own, reason_of(reader, own))
 
 
 def _is_there(reader: Reader, path: str) -> bool:
@@ -141,7 +146,8 @@ def chunks_under(heading: str | None, document: DocumentId, tools: Tools) -> lis
     if heading is None:
         return ids
     chunks, wanted = tools.snapshot.catalog.chunks(ids), heading.lstrip("#").strip().casefold()
-    found = [n for n in ids if n in chunks and any(each.casefold() == wanted for each in chunks[n].heading_path)]
+    forms = (wanted, wanted.rpartition(BELOW)[2])  # it may be written below others
+    found = next((own for form in forms if (own := [n for n in ids if n in chunks and form in map(str.casefold, chunks[n].heading_path)])), [])
     if not found:
         headings = list(dict.fromkeys(name for chunk in chunks.values() for name in chunk.heading_path))
         near = get_close_matches(heading, headings, n=3, cutoff=0.4) or headings[:3]

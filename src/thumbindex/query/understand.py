@@ -205,6 +205,9 @@ _COMPARED = 3
 _MOST_CORRECTED = 20
 """The unknown words that are corrected: each is compared with the whole lexicon, and a text of many is no question."""
 
+_LONGEST_REST = 30
+"""The letters that an identifier has at most beside a part of it that was found."""
+
 _FREQUENT = 5
 """The fewest chunks that hold each half of a word that is taken apart: two rare halves are a coincidence."""
 
@@ -264,11 +267,21 @@ def correction(word: str, tools: Tools) -> str | None:
     if keyword.frequency(word):
         return None
     found = closest(word, keyword.words, keyword.frequency)
+    found = found and _whole_of(found, keyword)
     if found is None or not _found_by(word, _ANYWHERE, tools):
         return found
     # stemming forgives some mistakes (independeent), an embedding model does not; another ending is none
     hits = _found_by(word, _BODY, tools)
     return found if hits and found[-1] == word[-1] and hits == _found_by(found, _BODY, tools) else None
+
+
+def _whole_of(part: str, keyword: KeywordIndex) -> str:
+    """Return the one identifier of which a word is but a part, where all that hold the part hold it: who writes PostgreSQL writes no `postgre`."""
+    if keyword.holding(part, KEYWORD_FIELDS):
+        return part
+    longer = (each for each in keyword.words(range(len(part) + 1, len(part) + _LONGEST_REST + 1)) if part in each)
+    whole = [each for each in longer if keyword.frequency(each) == keyword.frequency(part)]
+    return whole[0] if len(whole) == 1 else part
 
 
 def closest(word: str, lexicon: Callable[[range], Collection[str]], frequency: Frequency) -> str | None:

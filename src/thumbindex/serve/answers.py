@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +15,7 @@ from thumbindex.serve.budget import best_line, is_idle, matched_lines, words_by_
 from thumbindex.serve.opening import say_error
 from thumbindex.serve.terminal import WARNING, output, path_here, place_text, plain, print_line, print_row, table
 from thumbindex.serve.wording import (
+    NO_MARKDOWN,
     ModelState,
     beside,
     confidence_words,
@@ -66,8 +67,12 @@ def print_answer(
     explain: bool = False,
     narrowed: Sequence[str] = (),
     has_model: bool = True,
+    indexing: str = "thumbindex index",
 ) -> None:
-    """Print the passages, best first: the lines that match, or with `full` the whole sections. `roots` has each folder's path by its name."""
+    """Print the passages, best first: the lines that match, or with `full` the whole sections.
+
+    `roots` has each folder's path by its name, `indexing` is the command that makes vectors of these folders.
+    """
     console, several = output(), len(roots) > 1
     width = min(console.width, _WIDEST) if console.is_terminal else _PIPED_WIDTH
     _print_head(answer, narrowed)
@@ -89,13 +94,19 @@ def print_answer(
             _print_explanation(passage.explanation)
     if explain:
         print_trace(answer.trace)
-    _print_foot(answer, several, has_model, full or explain)
+    _print_foot(answer, several, has_model, full or explain, indexing)
+
+
+def first_of_notes(answer: Answer) -> Answer:
+    """Return an answer with the best passage of each note alone."""
+    best = {(each.folder, each.path): each for each in reversed(answer.passages)}
+    return replace(answer, passages=tuple(each for each in answer.passages if best[each.folder, each.path] is each))
 
 
 def print_files(answer: Answer, roots: Mapping[str, Path]) -> None:
-    """Print the path of each note with a passage, best first, as a program takes it; how far to trust them goes to standard error."""
+    """Print the path of each passage's note, best first, as a program takes it; how far to trust them goes to standard error."""
     console = output()
-    for path in dict.fromkeys(path_here(roots[each.folder] / each.path) for each in answer.passages):
+    for path in (path_here(roots[each.folder] / each.path) for each in answer.passages):
         console.print(Text(plain(path) if console.is_terminal else path), soft_wrap=True)
     if answer.confidence_level == "low" or not answer.answerable:
         say_error(confidence_words(answer))
@@ -110,10 +121,12 @@ def _print_head(answer: Answer, narrowed: Sequence[str]) -> None:
     print_line(confidence_words(answer, narrowed), SURE if answer.confidence_level == "high" else DOUBT)
     for line in filter_lines(answer.filters, answer.unmet, answer.undated):
         print_line(line, WARNING if answer.unmet or answer.undated else "")
+    if not answer.index.documents:
+        print_line(NO_MARKDOWN, WARNING)
     print_line("")
 
 
-def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool) -> None:
+def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool, indexing: str) -> None:
     """Say what the answer stood on, where that was asked for; what it lacks in any case."""
     if whole and answer.answerable and answer.confidence_level == "low":
         print_line("A score compares the passages of one answer with each other; how far to trust them is what confidence says.")
@@ -122,7 +135,7 @@ def _print_foot(answer: Answer, several: bool, has_model: bool, whole: bool) -> 
     model: ModelState = "loaded" if has_model else "none"
     if whole or answer.freshness or without_model(answer, model):
         print_line(foot(answer, model=model), "dim")
-    if lacking := without_vectors(answer.index):
+    if lacking := without_vectors(answer.index, indexing):
         print_line(lacking, WARNING)
 
 

@@ -235,6 +235,7 @@ def _folder(status: FolderStatus) -> dict[str, Any]:
         "skipped": as_json(status.problems),
         "failure": status.failure,
         "writing": status.writing,
+        "unfinished": status.unfinished,
         "progress": as_json(status.progress) if status.progress else None,
         "updated": status.updated,
         "ingestion": as_json(status.ingestion),

@@ -15,7 +15,7 @@ import typer
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
-from thumbindex.serve.answers import print_answer, print_files
+from thumbindex.serve.answers import first_of_notes, print_answer, print_files
 from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
 from thumbindex.serve.clients.doctor import doctor
 from thumbindex.serve.clients.install import install
@@ -83,7 +83,7 @@ def token(
 def why_note(
     ctx: typer.Context,
     opening: Opening,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The note, or path#heading.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A note, as for `read`, or path#heading.")],
     words: Annotated[list[str], typer.Argument(metavar="QUERY", help="The question that it should answer, in quotes or not.")],
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Passages that were asked for, 1 to 100.")] = None,
     also: AlsoOption = None,
@@ -241,12 +241,14 @@ def query(
         if as_json:
             print_json(answer_payload(answer, explain))
         elif files:
+            answer = first_of_notes(library.marked(answer))  # the Nth path is what `open N` opens
+            remember_answer(answer, library.folders, opening)
             print_files(answer, roots)
         else:
             narrowed = [f"--{name}" for name in narrowing]
             answer = library.marked(answer)
             remember_answer(answer, library.folders, opening)
-            print_answer(answer, roots, full, explain, narrowed, library.models_ready)
+            print_answer(answer, roots, full, explain, narrowed, library.models_ready, opening.command("index"))
     return FOUND if answer.answerable else NOT_FOUND
 
 

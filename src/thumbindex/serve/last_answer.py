@@ -110,15 +110,15 @@ _WITH = (
 def open_result(
     ctx: typer.Context,
     number: Annotated[int, typer.Argument(metavar="N", help="Which result, as the last answer numbers them; the first without it.")] = 1,
-    program: Annotated[With | None, typer.Option("--with", metavar="PROGRAM", help=_WITH)] = None,
+    program: Annotated[With | None, typer.Option("--with", metavar="|".join(With), help=_WITH)] = None,
     only_print: Annotated[bool, typer.Option("--print", help="Print what would be opened: path:line, or an address.")] = False,
 ) -> int:
-    """Open a result of your last `query` at its line; a query with --json is not remembered."""
+    """Open a result of your last `query` at its line; a query with --json is not remembered, of one with --files its Nth path is."""
     path, line = _open_place(ctx, number)
     set_editor = _editor(environment())
     if program is None:
         program = With.OBSIDIAN if not set_editor and vault_of(path) else With.EDITOR
-    if program is With.EDITOR and set_editor:
+    if program is With.EDITOR and (only_print or set_editor):
         return _print(f"{path}:{line}") if only_print else _edit(set_editor, path, line)
     address = str(path)
     if program is With.OBSIDIAN:

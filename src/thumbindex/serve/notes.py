@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -146,7 +148,7 @@ def related(
     for title, names in related_groups(found, limit):
         unknown = title == SIMILAR and not has_vectors
         print_line(title)
-        for name in names or ["none yet: run `thumbindex index` first" if unknown else "none"]:
+        for name in names or [f"none yet: run `{opening.command('index')}` first" if unknown else "none"]:
             print_line(f"  {name}")
     return FOUND
 
@@ -175,11 +177,20 @@ def verify(
             print_line(check_line(check, several), WARNING if check.state in _LOST else "")
         if found.left_out:
             print_line(f"{plural(found.left_out, 'citation')} left out: verify a part of the text at a time", "dim")
+        if text is not None and not found.checks and _is_file(text):
+            say_error(f"That is the path of a file: `thumbindex verify --file {shlex.quote(text)}` checks the text in it.")
     return FOUND if found.checks and not any(each.state in _LOST for each in found.checks) else NOT_FOUND
 
 
 _LOST = {"changed", "gone", "never_there"}
 """What a citation must not be in an answer that is sent."""
+
+
+def _is_file(text: str) -> bool:
+    """Tell whether a text is, whole, the path of a file."""
+    with suppress(OSError, RuntimeError):  # it is too long for one, or begins with `~` and what is nobody's name
+        return absolute(text).is_file()
+    return False
 
 
 def _draft(text: str | None, file: Path | None) -> str:

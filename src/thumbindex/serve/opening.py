@@ -6,6 +6,7 @@ import functools
 import io
 import os
 import re
+import shlex
 import stat
 import sys
 import traceback
@@ -48,6 +49,11 @@ class Opening:
         given += [("--index", str(self.index))] if self.index else []
         given += [("--config", str(self.config))] if self.config else []
         return [f"{name}={value}" for name, value in given]
+
+    def command(self, name: str) -> str:
+        """Return how a command over the same is typed where this was."""
+        written = (each.partition("=") for each in self.arguments())
+        return " ".join([f"thumbindex {name}", *(f"{option} {shlex.quote(value)}" for option, _, value in written)])
 
     @classmethod
     def from_arguments(cls, arguments: Sequence[str]) -> Opening:
@@ -102,21 +108,27 @@ def open_library(opening: Opening) -> Library:
 def enclosing(opening: Opening) -> tuple[Opening, str]:
     """Return the opening of the folder around the current directory, the nearest that is configured or indexed, and a sentence that says so.
 
-    Where folders are named, or there is none around, it is the same opening, and nothing is said.
+    Where folders are named, or there is none around, it is the same opening, and nothing is said. Raises UsageError where none is named or
+    configured and the current directory cannot be meant, as a home directory cannot: the index directory lies in it.
     """
     if opening.folder:
         return opening, ""
     config = opening.load()
     if opening.database_in(config):
         return opening, ""
-    library, current = library_class(), real_folder(".")
+    library, current, directory = library_class(), real_folder("."), str(opening.index or config.index.directory)
     configured = configured_roots(config)
     for root in (current, *current.parents):
         with suppress(UsageError):  # an index on a network drive is nobody's
-            if root in configured.values() or library.place_of(str(opening.index or config.index.directory), root).store.exists():
+            if root in configured.values() or library.place_of(directory, root).store.exists():
                 name = next((name for name, each in configured.items() if each == root), root.name or "root")
                 said = f"Using the index of {one_line(name)} ({root}): the current directory is part of it; --folder names another one."
                 return replace(opening, folder=(str(root),)), said if root != current or configured else ""
+    try:
+        if not configured:
+            library.place_of(directory, current)
+    except UsageError as error:
+        raise UsageError(f"No folder is named, by --folder DIR or `thumbindex add DIR`, so the current one is meant. {error}") from error
     return opening, ""
 
 

@@ -28,6 +28,7 @@ from thumbindex.model import FolderStatus, IndexReport, IngestionCounts, NoteLis
 from thumbindex.process import caller, current_folder
 from thumbindex.serve.opening import is_here, library_class
 from thumbindex.serve.wording import (
+    NO_MARKDOWN,
     database_in_words,
     doing,
     fate,
@@ -129,7 +130,7 @@ def print_report(report: IndexReport) -> None:
         are = "chunk is" if report.truncated == 1 else "chunks are"
         print_line(f"{report.truncated:,} {are} longer than the model reads: by meaning, only the beginning is found")
     if not report.chunks and not report.skipped:
-        print_line("no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?", WARNING)
+        print_line(NO_MARKDOWN, WARNING)
     _print_problems(report.skipped)
     print_line(f"{report.seconds:.1f} s", "dim")
 
@@ -152,6 +153,9 @@ def print_status(folders: Sequence[FolderStatus]) -> None:
                 f"  the folder is not there now: `thumbindex forget --folder {shlex.quote(each.root)}` deletes its index, if it is gone for good",
                 WARNING,
             )
+        if each.unfinished:
+            again = f"thumbindex index --folder {shlex.quote(each.root)}"
+            print_line(f"  the last run of indexing was cut off, and files are missing: `{again}` goes on from there", WARNING)
         _print_ingestion(each.ingestion)
         if said := tuned(each):
             print_line(said, "dim")
@@ -249,7 +253,7 @@ def _condition(status: FolderStatus) -> str:
         return "no index yet"
     if status.away and not status.failure:
         return "folder not there"
-    return status.failure or pending or "ready"
+    return status.failure or ("files missing" if status.unfinished else pending) or "ready"
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:

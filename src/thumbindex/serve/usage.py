@@ -21,6 +21,8 @@ _USAGE_ERROR: type[Any] = typer.BadParameter.__mro__[1]
 
 _EXTRA = re.compile(r"unexpected extra argument\S* \((.+)\)")
 
+_CHOICES = re.compile(r"is not one of (.+?)\.?$")
+
 _RANGES = ((re.compile(r"\b(\d+)<=x<=(\d+)"), r"\1 to \2"), (re.compile(r"\bx>=(\d+)"), r"\1 or more"))
 """How typer writes bounds, and what a reader is told."""
 
@@ -153,6 +155,8 @@ def wrong_use(error: Any) -> str:
             return f"{error.param.metavar or error.param.opts[0]} is missing: write it as in `{shown}`."
         case "BadParameter" if error.param is not None:
             name = error.param.opts[0] if error.param.param_type_name == "option" else error.param.metavar
+            if choices := _CHOICES.search(error.message):
+                return f"{name} has to be one of {choices[1]}: `{path} --help` says more."
             said = error.message.removeprefix("Input should be ").partition(",")[0].rstrip(".")
             return f"{name} has to be {said}: `{path} --help` says more." if said != error.message else f"{name}: {said}"
         case "BadOptionUsage":

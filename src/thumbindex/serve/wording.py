@@ -91,6 +91,8 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         match = "matches" if answer.listed == 1 else "match"
         shown = f", the newest first; shown: {len(answer.passages)}" if answer.listed > 1 else ""
         return f"{plural(answer.listed, 'note')} {match} {' and '.join(narrowed)}{shown}"
+    if not answer.index.documents:
+        return "Nothing found: no note is indexed here."
     if not answer.answerable:
         less = f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
         return f"Nothing found: no passage is close enough to this query.{less}"
@@ -167,10 +169,13 @@ def stood_on(state: IndexState) -> str:
     return f"index: {plural(state.documents, 'document')}; vectors: {vectors}{rest}"
 
 
-def without_vectors(state: IndexState) -> str:
-    """Say, where no server is asked, what makes vectors; empty where none is missing."""
+NO_MARKDOWN = "no Markdown was found: are these the folders that were meant, and do globs and ignore files let their notes through?"
+
+
+def without_vectors(state: IndexState, command: str = "thumbindex index") -> str:
+    """Say, where no server is asked, which command makes vectors; empty where none is missing."""
     missing = f"{state.pending:,} of {plural(state.chunks, 'chunk')}" if state.vectors else "these notes"
-    return f"To find {missing} by meaning, too, run `thumbindex index`." if state.pending else ""
+    return f"To find {missing} by meaning, too, run `{command}`." if state.pending else ""
 
 
 ModelState = Literal["loading", "none", "loaded"]

@@ -126,6 +126,10 @@ def check_index(status: FolderStatus, whole: Callable[[], bool], schema: int) ->
         return Check(subject, "fail", str(error), f"Run `{again} --verify`.")
     vectors = f"{state.vectors:,} of {plural(state.chunks, 'chunk')} with vectors"
     found = f"{plural(state.documents, 'document')}, {vectors}, schema {schema}, whole ({status.location})"
+    if status.unfinished:
+        return Check(
+            subject, "warn", f"{found}; files are missing: the last run of indexing was cut off", f"Run `{again}`, or leave it to the server."
+        )
     if status.problems:
         return Check(
             subject, "warn", f"{found}; {plural(len(status.problems), 'problem')}", f"`thumbindex status --folder {status.root}` lists them."
