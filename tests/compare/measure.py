@@ -32,6 +32,9 @@ DEPTH = 20
 RRF_K = 60
 """Of reciprocal rank fusion (Cormack 2009), where a tool takes one text and the rewordings are asked one by one."""
 
+HOSTILE_SECONDS = 600.0
+"""The same of thirteen small notes, some of which hang: twice what answers of a minute each and an index may need."""
+
 INDEX_SECONDS = 1200.0
 """The longest an index may take, and a tool's questions of one folder, each: longer than a call's limit for each hostile note."""
 
@@ -81,8 +84,8 @@ def measure_hostile(tool: Tool, place: Place) -> dict[str, str]:
         return found
 
     try:
-        make_index(tool, place, INDEX_SECONDS)
-        asyncio.run(_in_time(ask(), INDEX_SECONDS))
+        make_index(tool, place, HOSTILE_SECONDS)
+        asyncio.run(_in_time(ask(), HOSTILE_SECONDS))
     except GivenUpError as reason:
         found["given up"] = without_places(str(reason), place)
     end_what_was_left()
