@@ -32,11 +32,11 @@ DEPTH = 20
 RRF_K = 60
 """Of reciprocal rank fusion (Cormack 2009), where a tool takes one text and the rewordings are asked one by one."""
 
-HOSTILE_SECONDS = 600.0
-"""The same of thirteen small notes, some of which hang: twice what answers of a minute each and an index may need."""
-
 INDEX_SECONDS = 1200.0
 """The longest an index may take, and a tool's questions of one folder, each: longer than a call's limit for each hostile note."""
+
+HOSTILE_SECONDS = 600.0
+"""The same of the hostile notes, of which some hang a tool: a call may take a minute, and there are thirteen."""
 
 
 @dataclass(frozen=True, slots=True)
