@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 ALLOWED = re.compile(
-    r"\b(MIT|BSD|Apache|ISC|ISCL|PSF|Python Software Foundation|CNRI-Python|Academic Free|HPND|Historical Permission Notice|Unlicense|Zlib|0BSD|CC0|"
-    r"Public Domain|MPL[- ]?2|Mozilla Public License 2|LGPL(v\d)?|GNU (Library or )?Lesser General Public)(?![a-z])",
+    r"\b(MIT|BSD|BSL-1|Apache|ISC|ISCL|PSF|Python Software Foundation|CNRI-Python|Academic Free|HPND|Historical Permission Notice|Unlicense|Zlib|"
+    r"0BSD|CC0|Public Domain|MPL[- ]?2|Mozilla Public License 2|LGPL(v\d)?|GNU (Library or )?Lesser General Public)(?![a-z])",
     re.I,
 )
 """What a program under MIT may need. Weak copyleft is of libraries that are not changed."""

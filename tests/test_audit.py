@@ -38,7 +38,7 @@ def test_where_all_was_looked_up_and_nothing_found_it_passes():
 
 
 @pytest.mark.parametrize(
-    "license_", ["MIT", "BSD-3-Clause AND MIT", "GPL-2.0 OR Apache-2.0", "PSF-2.0", "MPL-2.0; MIT", "MIT License\n\nNo warranty"]
+    "license_", ["MIT", "BSD-3-Clause AND MIT", "GPL-2.0 OR Apache-2.0", "PSF-2.0", "MPL-2.0; MIT", "MIT AND BSL-1.0", "MIT License\n\nNo warranty"]
 )
 def test_a_license_is_allowed_where_all_of_it_is_or_one_that_may_be_chosen(license_):
     assert is_allowed(license_)
