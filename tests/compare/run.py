@@ -1,6 +1,6 @@
 """A program: asks other tools and thumbindex the same questions over MCP, and writes docs/comparison.md.
 
-python tests/compare/run.py [--eval DIR] [--corpora DIR] [--folder DIR] [--only TOOL ...] [--again TOOL ...]; --help lists all options.
+python tests/compare/run.py [--eval DIR] [--corpora DIR] [--folder DIR] [--only TOOL ...] [--again]; --help lists all options.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ LOOK_SECONDS, SAMPLE_SECONDS = 1.0, 0.25
 FACTOR = 3.0
 """What p95 in the storm may be over p95 at rest."""
 
-MEMORY_TIMES, MEMORY_BESIDES = 1.5, 128 * 2**20
-"""What all processes may take in the storm: so many times what they take at rest, and a model's work on a batch besides."""
+MEMORY_TIMES = 1.7
+"""What all processes may take in the storm: so many times what they take at rest."""
 
 
 @dataclass(slots=True)
@@ -254,7 +254,7 @@ def judge_memory(samples: Mapping[str, Sequence[Sample]]) -> list[Verdict]:
     """Judge what all processes took at most against the most at rest; a queue of events would be in the child's part."""
     every = [sample for phase in samples.values() for sample in phase]
     before, most = (max(sample.resident for sample in each) for each in (samples["rest"], every))
-    allowed = before * MEMORY_TIMES + MEMORY_BESIDES
+    allowed = before * MEMORY_TIMES
     peaks = ", ".join(f"{name} {peak(samples['rest'], name):,} to {peak(every, name):,}" for name in samples["rest"][0].taken)
     seen = f"{before:,} bytes at rest, {most:,} at most, {most / before:.2f} times (at most {allowed:,.0f}); {peaks}"
     return [judge_same_processes(every), Verdict("resident memory", most <= allowed, seen)]
