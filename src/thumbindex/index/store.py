@@ -72,7 +72,6 @@ class Store(Database):
 
     def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
-        self.duplicates = DuplicateTables(self)
         self.decisions_file = path.parent.with_name(DECISIONS)
         self._read_only = read_only
         self._vectors: VectorStore | None = None
@@ -84,6 +83,11 @@ class Store(Database):
         super().close()
         if self._vectors is not None:
             self._vectors.close()
+
+    @property
+    def duplicates(self) -> DuplicateTables:
+        """The tables of duplicates. They are not kept: each would hold the other, and a store that nobody holds stayed open."""
+        return DuplicateTables(self)
 
     def decisions(self) -> tuple[Decision, ...]:
         """Return what the owner decided about duplicates, by the texts' digests; raise StorageError where the file cannot be read."""
