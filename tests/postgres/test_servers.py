@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import threading
@@ -36,7 +35,6 @@ def disk(tmp_path: Path) -> Iterator[Library]:
     shed = tmp_path / "shed"
     shed.mkdir()
     (shed / "tools.md").write_text(f"# Tools\n\nA spade for the garden, apples in the cellar, {SECRET}.\n", encoding="utf-8")
-    os.utime(shed / "tools.md", (1.7e9, 1.7e9))  # what was saved just now is looked at again, and that is a generation
     with on_disk(tmp_path, make_vault(tmp_path / "garden"), shed) as library:
         library.index()
         yield library
@@ -166,8 +164,10 @@ def test_a_second_builder_of_a_folder_is_told_to_wait(disk: Library, builder: Pu
     with builder.engine.change(lock_of("garden")), publishing(disk, builder.engine.url) as other:
         (tmp_path / "garden" / "new.md").write_text("# New\n", encoding="utf-8")
         disk.index()
-        with pytest.raises(IndexBusyError, match="Another builder"):
+        with suppress(IndexBusyError):  # the shed, whose file was saved just now and is looked at again, may have been published
             other.look()
+        assert isinstance(other.failure, IndexBusyError)
+        assert "Another builder" in str(other.failure)
     assert [each.added for each in builder.look() if each.name == "garden"] == [1]
 
 
