@@ -1,5 +1,6 @@
 """Feeds hostile input for some minutes, or one seed again: `python tests/fuzz/run.py [SECONDS | TARGET SEED]`."""
 
+import argparse
 import sys
 import tempfile
 import time
@@ -28,11 +29,15 @@ def open_library(place: Path, model: str = "") -> Library:
 
 def main() -> int:
     """Run until the time is up; the first failure says by which seed it comes again."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", default="600", metavar="SECONDS|TARGET", help=f"how long, or one of: {', '.join(TARGETS)}")
+    parser.add_argument("seed", nargs="?", type=int)
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place, open_library(Path(place)) as library:
-        if len(sys.argv) == 3:
-            feed(TARGETS[sys.argv[1]], int(sys.argv[2]), library)
+        if given.seed is not None:
+            feed(TARGETS[given.what], given.seed, library)
             return 0
-        until, seed = time.monotonic() + float(sys.argv[1] if len(sys.argv) > 1 else 600), time.time_ns() % 10**12
+        until, seed = time.monotonic() + float(given.what), time.time_ns() % 10**12
         first = seed
         while time.monotonic() < until:
             for name, target in TARGETS.items():

@@ -197,7 +197,7 @@ class Reader:
     def _newest(self, patience: float | None) -> Opened:
         """Return the present snapshot, the one there is where that takes longer than `patience`."""
         until = None if patience is None else time.monotonic() + patience
-        newest = None
+        is_second = False
         while True:
             edition = self.folder.places.present
             try:
@@ -207,13 +207,14 @@ class Reader:
                 wait([found.opened], None if until is None or found.last is None else max(until - time.monotonic(), 0.0))
                 if found.last is not None and not found.opened.done():
                     return found.last
-                before, newest = newest, found.opened.result()
+                newest = found.opened.result()
             except StorageError:
                 if self.folder.places.present == edition:
                     raise
                 continue  # an edition that was built anew took the place of this one, which was deleted while it was opened
-            if before is not None:  # the first opening may have been under way, and have missed what is there now
+            if is_second:
                 return newest
+            is_second = True  # the first opening may have been under way, and have missed what is there now
 
     def _present(self) -> Opened | PendingSnapshot:
         """Return the snapshot there is, or what opens a newer one where there is one to open."""

@@ -342,8 +342,10 @@ def _left_out(path: str, readers: Sequence[Reader]) -> Iterator[Problem]:
     end = f"/{_typed(path).casefold()}"
     for reader in readers:
         for each in reader.store.problems() if reader.indexed else ():
-            if _is_name(end, each.path) and reader.snapshot().catalog.at(each.path) is None:
-                yield from () if not reader.is_published and is_private_now(reader.folder, each.path) else (each,)
+            if not _is_name(end, each.path) or reader.snapshot().catalog.at(each.path) is not None:
+                continue
+            if reader.is_published or not is_private_now(reader.folder, each.path):
+                yield each
 
 
 def _below(path: str, readers: Sequence[Reader]) -> Iterator[Document]:

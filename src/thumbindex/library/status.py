@@ -140,13 +140,12 @@ def status_of(reader: Reader) -> FolderStatus:
     except ConfigError as error:
         problems += (Problem(str(places.tuned), None, f"{error} The defaults are used: tune it anew."),)
     progress = progress_of(folder)
-    names = (folder.name, str(folder.root), str(places.folder), reader.indexed)
     writing = progress is not None or is_writing(places.lock)
-    count = len({each.path for each in flagged})
-    flagged = flagged[:MOST_FLAGGED]
-    away = not folder.root.is_dir()
     return FolderStatus(
-        *names,
+        folder.name,
+        str(folder.root),
+        str(places.folder),
+        reader.indexed,
         size,
         state,
         problems,
@@ -157,8 +156,8 @@ def status_of(reader: Reader) -> FolderStatus:
         progress,
         ingestion,
         tuned,
-        flagged,
-        count,
-        away,
+        flagged=flagged[:MOST_FLAGGED],
+        flagged_count=len({each.path for each in flagged}),
+        away=not folder.root.is_dir(),
         unfinished=is_stale and not writing,
     )
