@@ -247,3 +247,29 @@ def test_a_segment_of_which_little_is_left_is_written_anew_at_leisure(build, not
     segments = whoosh_index.open_dir(str(places.keyword))._segments()
     assert [segment.deleted_count() for segment in segments] == [0] * len(segments)
     assert (found(store, places, "apples"), len(found(store, places, "pears"))) == (["apples 5"], 5)
+
+
+def test_a_search_that_began_before_a_commit_of_a_run_that_goes_on_loads_the_texts_that_were_replaced(build, note, tmp_path):
+    store, places = build(note("a.md", "apples", "pears"), note("b.md", "plums"))
+    catalog = open_snapshot(store, places, "notes").catalog
+    ids = [ChunkId(n) for n in range(3)]
+    before = catalog.chunks(ids), catalog.sections(ids), catalog.headings(ids)
+    with Writer.open(tmp_path / "index") as writer:
+        writer.apply(Batch([note("a.md", "quinces"), note("b.md", "figs")], last=False), nowhere)
+        assert (catalog.chunks(ids), catalog.sections(ids), catalog.headings(ids), catalog.lost) == (*before, frozenset())
+        assert found(store, places, "apples") == []
+        writer.apply(Batch([note("b.md", "dates")], last=False), nowhere)
+        assert [text.text for text in catalog.chunks(ids).values()] == []  # what the search would have been asked again for
+        assert catalog.lost == set(ids)
+        writer.apply(Batch([note("c.md", "nuts")]), nowhere)
+    assert [store.fetch(f"SELECT count(*) FROM replaced_{table}") for table in ("chunks", "sections")] == [[(0,)], [(0,)]]
+
+
+def test_a_note_that_becomes_private_leaves_nothing_of_what_it_said_before(build, note, tmp_path):
+    _, places = build(note("a.md", "first secret"), note("b.md", "plums"))
+    with Writer.open(tmp_path / "index") as writer:
+        writer.apply(Batch([note("a.md", "second secret")], last=False), nowhere)
+        assert b"first secret" in b"".join(each.read_bytes() for each in places.store.parent.glob("index.sqlite3*"))
+        writer.apply(Batch(removed=["a.md"], private=frozenset({"a.md"}), last=False), nowhere)
+        assert writer.wipe()
+        assert b"secret" not in b"".join(each.read_bytes() for each in places.store.parent.glob("index.sqlite3*"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,14 @@ KEY = np.dtype("V16")
 LOOKS = 3
 """How often the rows of a note that is read again and again are looked for."""
 
-_Record = TypeVar("_Record", Chunk, Section)
+_Record = TypeVar("_Record", covariant=True)
+
+
+class _Load(Protocol[_Record]):
+    """Loads what a store holds of chunks, by their row ids."""
+
+    def __call__(self, rows: Sequence[int], *, replaced: bool = False) -> Mapping[int, _Record]:
+        """Return what there is; with `replaced`, of the texts that a commit took the place of a moment ago."""
 
 
 class StoreCatalog:
@@ -115,20 +122,20 @@ class StoreCatalog:
 
     def headings(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, tuple[str, ...]]:
         """Load the title and the headings above each chunk; of what is gone nothing is told, as nothing is shown for it."""
-        found = self.store.headings([int(self.chunk_rows[n]) for n in ids])
+        found = _held(self.store.headings, [int(self.chunk_rows[n]) for n in ids])
         return {n: found[row] for n in ids if (row := int(self.chunk_rows[n])) in found}
 
     def sections(self, ids: Sequence[ChunkId]) -> Mapping[ChunkId, Section]:
         """Load the parent of each chunk; those that are gone are missing."""
         return self._loaded(ids, self.store.sections)
 
-    def _loaded(self, ids: Sequence[ChunkId], load: Callable[[Sequence[int]], Mapping[int, _Record]]) -> dict[ChunkId, _Record]:
+    def _loaded(self, ids: Sequence[ChunkId], load: _Load[_Record]) -> dict[ChunkId, _Record]:
         if not ids:
             return {}
         rows, found = {n: int(self.chunk_rows[n]) for n in ids}, dict[ChunkId, _Record]()
         gone: list[ChunkId] = []
         for _ in range(1 + LOOKS):
-            held = load(list(rows.values()))
+            held = _held(load, list(rows.values()))
             found.update({n: held[row] for n, row in rows.items() if row in held})
             gone = [n for n in ids if n not in found]
             if all(n in found for n in rows):  # else they were read again meanwhile
@@ -272,6 +279,13 @@ def _documents(folder: str, now: Store, last: StoreCatalog | None) -> list[tuple
         new = now.documents(sorted(times.keys() - set(before)))
     read = [(row, document_from_row(path, title, known, rest, folder)) for row, path, title, known, rest in new]
     return sorted(kept + read, key=lambda each: each[1].path)
+
+
+def _held(load: _Load[_Record], rows: Sequence[int]) -> Mapping[int, _Record]:
+    """Load what there is of chunks, and what is kept of those that were replaced a moment ago."""
+    found = load(rows)
+    gone = [row for row in rows if row not in found]
+    return {**found, **load(gone, replaced=True)} if gone else found
 
 
 def _dated(document: Document, times: tuple[Any, ...]) -> Document:

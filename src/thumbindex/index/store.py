@@ -46,9 +46,12 @@ _FACTS = tuple(f.name for f in fields(Document) if f.name not in {"path", "title
 _CHUNK = (
     "SELECT c.id, c.document, c.ordinal, c.section, c.kind, coalesce(c.heading_path, s.heading_path), c.start_line, c.end_line,"
     " coalesce(c.text, substr(s.text, c.at + 1, c.size)), c.salience, c.language, c.key, c.sum"
-    " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section"
 )
 """Chunks as they were before their texts were left to their sections."""
+
+_PRESENT = " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({})"
+_REPLACED = _PRESENT.replace(" chunks ", " replaced_chunks ").replace(" sections ", " replaced_sections ")
+"""Where chunks and their sections lie, and where those do that a commit took the place of a moment ago."""
 
 
 _SCAN_FACTOR = 2
@@ -68,7 +71,7 @@ class Store(Database):
     """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which lie in a store for all folders."""
 
     schema = "schema.sql"
-    version = 10
+    version = 11
 
     def __init__(self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
@@ -128,6 +131,16 @@ class Store(Database):
                 self.duplicates.forget_document(row)
                 self.execute("DELETE FROM documents WHERE id = ?", (row,))
             self.execute("DELETE FROM problems WHERE path = ?", (path,))
+
+    def keep_replaced(self, paths: Iterable[str]) -> None:
+        """Keep the texts of documents that are about to be replaced beside the others, in place of those that were kept before.
+
+        Searches that began before the commit find them; the next commit empties both tables.
+        """
+        rows = [(row,) for row in self._ids(paths)]
+        for table in ("chunks", "sections"):
+            self.execute(f"DELETE FROM replaced_{table}")
+            self.execute_many(f"INSERT INTO replaced_{table} SELECT * FROM {table} WHERE document = ?", rows)
 
     def add_document(self, state: FileState, parsed: ParsedDocument) -> None:
         """Put a document in place of the one at its path."""
@@ -196,10 +209,10 @@ class Store(Database):
 
     # -------------------------------------------------------------- chunks and sections
 
-    def chunks(self, rows: Sequence[int]) -> dict[int, Chunk]:
-        """Load chunks by row id; those that are gone are missing."""
+    def chunks(self, rows: Sequence[int], *, replaced: bool = False) -> dict[int, Chunk]:
+        """Load chunks by row id, of those that are kept as `replaced`, where that is asked; those that are gone are missing."""
         found = {}
-        for row in self.fetch_in(f"{_CHUNK} WHERE c.id IN ({{}})", rows):
+        for row in self.fetch_in(_CHUNK + (_REPLACED if replaced else _PRESENT), rows):
             try:
                 found[row[0]] = _chunk(row[2:-2])
                 is_whole = _chunk_sum(row) == row[-1]
@@ -209,12 +222,9 @@ class Store(Database):
                 raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return found
 
-    def headings(self, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """Load the title and the headings above chunks by row id; those that are gone are missing."""
-        sql = (
-            "SELECT c.id, coalesce(c.heading_path, s.heading_path) FROM chunks c"
-            " LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({})"
-        )
+    def headings(self, rows: Sequence[int], *, replaced: bool = False) -> dict[int, tuple[str, ...]]:
+        """Load the title and the headings above chunks, in the same way."""
+        sql = "SELECT c.id, coalesce(c.heading_path, s.heading_path)" + (_REPLACED if replaced else _PRESENT)
         return {row: tuple(json.loads(path)) for row, path in self.fetch_in(sql, rows)}
 
     def languages(self, rows: Sequence[int]) -> dict[int, str]:
@@ -223,13 +233,10 @@ class Store(Database):
         languages = {row: json.loads(facts).get("language", "") for row, _, _, _, facts in self.documents(sorted(set(documents.values())))}
         return {row: languages.get(document, "") for row, document in documents.items()}
 
-    def sections(self, rows: Sequence[int]) -> dict[int, Section]:
-        """Load the section of each chunk, by the chunk's row id."""
-        sql = (
-            "SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum FROM chunks c"
-            " JOIN sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({})"
-        )
-        found = self.fetch_in(sql, rows)
+    def sections(self, rows: Sequence[int], *, replaced: bool = False) -> dict[int, Section]:
+        """Load the section of each chunk, by the chunk's row id, in the same way."""
+        sql = "SELECT c.id, s.ordinal, s.start_line, s.end_line, s.text, s.sum" + (_REPLACED if replaced else _PRESENT)
+        found = [row for row in self.fetch_in(sql, rows) if row[1] is not None]
         if any(not isinstance(row[4], str) or _sum(row[4]) != row[5] for row in found):
             raise IndexDamagedError(damaged(self.path, "a text is not what was written"))
         return {row[0]: Section(*row[1:5]) for row in found}

@@ -190,6 +190,7 @@ class Writer:
             batch = _as_seen(batch, self.store)
             paths = [*batch.removed, *(state.path for state, _ in batch.documents)]
             before = _Before(_names(self.store, paths), self.store.rows(paths), _leads(self.store, paths))
+            self.store.keep_replaced([] if batch.last else [state.path for state, _ in batch.documents])
             self._write(batch)
             stale = self.store.meta("links") == "stale" or before.names != _names(self.store, paths)
             if batch.last:
