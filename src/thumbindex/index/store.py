@@ -49,8 +49,10 @@ _CHUNK = (
 )
 """Chunks as they were before their texts were left to their sections."""
 
-_PRESENT = " FROM chunks c LEFT JOIN sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({})"
-_REPLACED = _PRESENT.replace(" chunks ", " replaced_chunks ").replace(" sections ", " replaced_sections ")
+_PRESENT, _REPLACED = (
+    f" FROM {kept}chunks c LEFT JOIN {kept}sections s ON s.document = c.document AND s.ordinal = c.section WHERE c.id IN ({{}})"
+    for kept in ("", "replaced_")
+)
 """Where chunks and their sections lie, and where those do that a commit took the place of a moment ago."""
 
 
@@ -135,7 +137,7 @@ class Store(Database):
     def keep_replaced(self, paths: Iterable[str]) -> None:
         """Keep the texts of documents that are about to be replaced beside the others, in place of those that were kept before.
 
-        Searches that began before the commit find them; the next commit empties both tables.
+        Searches that began before the commit find them; the next batch empties both tables.
         """
         rows = [(row,) for row in self._ids(paths)]
         for table in ("chunks", "sections"):

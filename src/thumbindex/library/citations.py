@@ -161,9 +161,10 @@ class Names:
         """Return the notes of a path that begins above their folder, as a terminal shows it: `notes/a.md` is `a.md` in the folder `notes`."""
         found = list[Found]()
         for reader in self._readers:
-            roots = [f"/{reader.folder.name}", *([reader.folder.root.as_posix()] if self._is_near else [])]
+            written = [f"/{reader.folder.name}", *([reader.folder.root.as_posix()] if self._is_near else [])]
+            roots = [each.casefold() for each in written]
             for cut in (n for n, letter in enumerate(key) if letter == "/"):
-                if any(each.casefold().endswith(f"/{key[:cut]}") for each in roots):
+                if any(each.endswith(f"/{key[:cut]}") for each in roots):
                     found += (each for each in self._by_path.get(key[cut + 1 :], ()) if each.reader is reader)
         return found
 
