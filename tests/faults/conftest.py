@@ -138,8 +138,12 @@ def _asked(library: Library, query: str) -> tuple[Passage, ...] | str:
         found: Answer = library.query(query)
     except StorageError as error:
         return _with_advice(str(error))
-    undated = tuple(replace(each, created="", updated="", file_time="") for each in found.passages)
-    return undated if found.index.documents else "nothing is indexed"
+    return undated(found) if found.index.documents else "nothing is indexed"
+
+
+def undated(found: Answer) -> tuple[Passage, ...]:
+    """Return an answer's passages without their notes' days."""
+    return tuple(replace(each, created="", updated="", file_time="") for each in found.passages)
 
 
 def _with_advice(sentence: str) -> str:
@@ -259,15 +263,17 @@ def child_on_a_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]
 @pytest.fixture(scope="session")
 def faults() -> Any:
     """Return what the tests share, by name: they are no package."""
-    return Faults(write_notes, open_library, dump, answers, old_notes, new_notes, Child)
+    return Faults(QUERIES, write_notes, open_library, dump, answers, undated, old_notes, new_notes, Child)
 
 
 @dataclass(frozen=True)
 class Faults:
+    queries: Sequence[str]
     write_notes: Callable[[Path, dict[str, str]], None]
     open_library: Callable[..., Library]
     dump: Callable[[Library], dict[str, list[Any]]]
     answers: Callable[..., list[Any]]
+    undated: Callable[[Answer], tuple[Passage, ...]]
     old_notes: Callable[[], dict[str, str]]
     new_notes: Callable[[], dict[str, str]]
     child: Callable[..., Child]
