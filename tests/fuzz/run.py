@@ -33,6 +33,8 @@ def main() -> int:
     parser.add_argument("what", nargs="?", default="600", metavar="SECONDS|TARGET", help=f"how long, or one of: {', '.join(TARGETS)}")
     parser.add_argument("seed", nargs="?", type=int)
     given = parser.parse_args()
+    if (given.what in TARGETS) is (given.seed is None):
+        parser.error(f"either SECONDS alone, or one of {', '.join(TARGETS)} with its SEED")
     with tempfile.TemporaryDirectory() as place, open_library(Path(place)) as library:
         if given.seed is not None:
             feed(TARGETS[given.what], given.seed, library)
