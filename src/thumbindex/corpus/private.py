@@ -241,9 +241,8 @@ def is_private_text(path: str, text: str, settings: CorpusSettings) -> bool:
 def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> bool:
     """Tell whether a decoded file with this front matter says of itself that it is private, by its head or by a tag."""
     wanted = tuple(filter(None, map(_tag, settings.private.tags)))
-    lines = text.split("\n")
     read = front.lines if front.size and not front.problems else 0
-    block, rest = (_plain(_unescaped("\n".join(part))) for part in (lines[:read], lines[read:]))
+    block, rest = map(_plain, map(_unescaped, _cut_after(read, text)))
     if not any(word in part for word in ("private", *wanted) for part in (block, rest)):
         return False
     heads = [*_heads(rest, late=bool(read))]
@@ -255,8 +254,14 @@ def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> boo
     tags = (*front.tags, *listed, *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)))
     if any(_is_below(tag, wanted) for tag in tags):
         return True
-    body = "\n".join(lines[front.lines :])
+    _, body = _cut_after(front.lines, text)
     return _body_says(body, wanted) and _body_says(_without_code(body), wanted)  # code is looked for only where it matters
+
+
+def _cut_after(count: int, text: str) -> tuple[str, str]:
+    """Return the first lines of a text, and the others: to split ten million of them takes more memory than all else that is done with a note."""
+    first = text.split("\n", count)
+    return "\n".join(first[:count]), "".join(first[count:])
 
 
 def _prose_says(text: str) -> bool:
