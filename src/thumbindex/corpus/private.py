@@ -242,7 +242,7 @@ def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> boo
     """Tell whether a decoded file with this front matter says of itself that it is private, by its head or by a tag."""
     wanted = tuple(filter(None, map(_tag, settings.private.tags)))
     read = front.lines if front.size and not front.problems else 0
-    block, rest = map(_plain, map(_unescaped, _cut_after(read, text)))
+    block, rest = map(_plain, map(_unescaped, _cut_after(text, read)))
     if not any(word in part for word in ("private", *wanted) for part in (block, rest)):
         return False
     heads = [*_heads(rest, late=bool(read))]
@@ -254,11 +254,11 @@ def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> boo
     tags = (*front.tags, *listed, *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)))
     if any(_is_below(tag, wanted) for tag in tags):
         return True
-    _, body = _cut_after(front.lines, text)
+    _, body = _cut_after(text, front.lines)
     return _body_says(body, wanted) and _body_says(_without_code(body), wanted)  # code is looked for only where it matters
 
 
-def _cut_after(count: int, text: str) -> tuple[str, str]:
+def _cut_after(text: str, count: int) -> tuple[str, str]:
     """Return the first lines of a text, and the others: to split ten million of them takes more memory than all else that is done with a note."""
     first = text.split("\n", count)
     return "\n".join(first[:count]), "".join(first[count:])

@@ -268,6 +268,15 @@ def damaged(path: Path, what: str) -> str:
     return f"{path} is damaged ({what}): run `thumbindex index`, which builds it anew from the notes."
 
 
+@contextmanager
+def as_written(path: Path) -> Iterator[None]:
+    """Call a file damaged where what is made of its rows meets nothing, or no number, where one was written: a zeroed row has neither."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError) as error:
+        raise IndexDamagedError(damaged(path, "its rows are not what was written")) from error
+
+
 def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Path) -> StorageError:
     """Return what an error of SQLite means for who uses the index."""
     text, name = str(error), _name_of(error)

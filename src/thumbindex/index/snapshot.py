@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thumbindex.errors import IndexDamagedError
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.database import damaged
+from thumbindex.index.database import as_written
 from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
 from thumbindex.index.files import Places
 from thumbindex.index.graph import NetworkxLinkGraph
@@ -80,18 +79,15 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
 
 
 def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
-    try:
-        with now.reading():
-            words, whole, fingerprint = _words(now, places), shows_words(now, places), now.meta("fingerprint")
-            same = last is not None and last.words == words
-            catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)
-            graph = last.graph if last is not None and same else _graph(now, catalog, last)
-            vectors = _vectors(now, fingerprint, catalog, last)
-            duplicates = duplicates_of(catalog, now, None if last is None else last.duplicates)
-            vocabulary = _vocabulary(now) if expand else None
-            generation, model = now.generation, now.meta("model")
-    except (TypeError, ValueError) as error:  # a zeroed row has nothing where a number or a name was
-        raise IndexDamagedError(damaged(now.path, "its rows are not what was written")) from error
+    with now.reading(), as_written(now.path):
+        words, whole, fingerprint = _words(now, places), shows_words(now, places), now.meta("fingerprint")
+        same = last is not None and last.words == words
+        catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)
+        graph = last.graph if last is not None and same else _graph(now, catalog, last)
+        vectors = _vectors(now, fingerprint, catalog, last)
+        duplicates = duplicates_of(catalog, now, None if last is None else last.duplicates)
+        vocabulary = _vocabulary(now) if expand else None
+        generation, model = now.generation, now.meta("model")
     keyword = last.keyword if last is not None and same else WhooshKeywordIndex(places.keyword, catalog, None if last is None else last.keyword)
     snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, vocabulary, duplicates)
     return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, words, whole, fingerprint, model)

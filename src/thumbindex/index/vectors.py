@@ -187,7 +187,7 @@ class VectorView:
         """
         found: list[tuple[Any, Any, Any]] = []
         for ids, cosines in self._compared(queries):
-            at, to = np.nonzero(_highest(cosines, least, most))
+            at, to = np.nonzero(highest(cosines, least, most))
             found.append((at, ids[to], cosines[at, to]))
         if not found:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
@@ -220,7 +220,7 @@ class VectorView:
         return view
 
 
-def _highest(cosines: Any, least: float, most: int) -> Any:
+def highest(cosines: Any, least: float, most: int) -> Any:
     """Tell which are at least `least`, and among the highest `most` of their row or as high as the last of them."""
     chosen = cosines >= least
     crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > most)

@@ -23,12 +23,13 @@ from thumbindex.compare.tokens import reading
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import StorageError, UsageError
+from thumbindex.index.database import as_written
 from thumbindex.index.duplicate_tables import Alike, DuplicateFindings
 from thumbindex.index.duplicates import Clusters
 from thumbindex.index.files import Places
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.vectors import VectorView
+from thumbindex.index.vectors import VectorView, highest
 from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
@@ -114,7 +115,7 @@ def _repeats(order: Sequence[int], chunks: Mapping[int, Chunk], vectors: Mapping
             same = by_text[chunks[n].text, *_numbers(chunks[n])]
             keeper = next((kept[k] for k in same if cosines[k] >= similarity), None)
             if keeper is None:
-                near = np.flatnonzero(cosines >= max(similarity, _nth_highest(cosines, JUDGED)))
+                near = np.flatnonzero(highest(cosines[np.newaxis], similarity, JUDGED))
                 nearest = near[np.argsort(-cosines[near], kind="stable")][:JUDGED].tolist()
                 keeper = next((kept[k] for k in nearest if _says_the_same(chunks[kept[k]], chunks[n])), None)
             if keeper is None:
@@ -124,11 +125,6 @@ def _repeats(order: Sequence[int], chunks: Mapping[int, Chunk], vectors: Mapping
             else:
                 yield n, keeper, chunks[n].text == chunks[keeper].text
         earlier.append(matrix[stayed])
-
-
-def _nth_highest(cosines: Vector, n: int) -> float:
-    """Return the nth highest cosine, to sort only what is as high: where ten thousand are near, to sort them all takes most of the time."""
-    return float(np.partition(cosines, -n)[-n]) if len(cosines) > n else -1.0
 
 
 def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
@@ -423,7 +419,7 @@ class _Link:
 def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
     """Read a folder's clusters, those of one text first, by where they stand, its lapsed decisions, and how many chunks it has."""
     store, name = reader.store, reader.folder.name
-    with store.reading():
+    with store.reading(), as_written(store.path):
         alike, decisions = store.duplicates.alike(), {(each.first, each.second): each for each in store.decisions()}
         documents = {row: document for row, document, _ in store.chunk_rows()}
         chunks = store.chunks(sorted({row for pair in alike for row in pair[:2]}))
@@ -436,12 +432,12 @@ def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
         links = _links(alike, decisions, digests)
         standing = sorted({row for link in links for row in link.rows})
         facts = store.documents(sorted({documents[row] for row in standing}))
-    read = {row: document_from_row(path, title, times, rest, name) for row, path, title, times, rest in facts}
-    standings = {}
-    for row in standing:
-        chunk, document = chunks[row], read[documents[row]]
-        place = Place(name, document.path, chunk.start_line, chunk.end_line)
-        standings[row] = Standing(place, chunk.heading_path, chunk.text, digests[row], iso_day(day_of(document)), owner_of(document))
+        read = {row: document_from_row(path, title, times, rest, name) for row, path, title, times, rest in facts}
+        standings = {}
+        for row in standing:
+            chunk, document = chunks[row], read[documents[row]]
+            place = Place(name, document.path, chunk.start_line, chunk.end_line)
+            standings[row] = Standing(place, chunk.heading_path, chunk.text, digests[row], iso_day(day_of(document)), owner_of(document))
     gone = wanted - set(digests.values())
     clusters = [_cluster_of(each, standings, decisions, name) for each in _grouped(links)]
     order = sorted(clusters, key=lambda each: (each.zone != "same", each.standings[0].place.path, each.standings[0].place.start_line, each.id))
