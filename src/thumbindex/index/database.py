@@ -182,6 +182,14 @@ class Database:
             except UNREADABLE as error:
                 raise translated(error, self.path) from error
 
+    @contextmanager
+    def as_written(self) -> Iterator[None]:
+        """Call the file damaged where what is made of its rows meets nothing, or no number, where one was written: a zeroed row has neither."""
+        try:
+            yield
+        except (TypeError, ValueError, LookupError) as error:
+            raise IndexDamagedError(damaged(self.path, "its rows are not what was written")) from error
+
     def fetch(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query."""
         with self._lock:
@@ -266,15 +274,6 @@ def _name_of(error: BaseException) -> str:
 def damaged(path: Path, what: str) -> str:
     """Say in one sentence that a file is damaged, and what to do."""
     return f"{path} is damaged ({what}): run `thumbindex index`, which builds it anew from the notes."
-
-
-@contextmanager
-def as_written(path: Path) -> Iterator[None]:
-    """Call a file damaged where what is made of its rows meets nothing, or no number, where one was written: a zeroed row has neither."""
-    try:
-        yield
-    except (TypeError, ValueError, LookupError) as error:
-        raise IndexDamagedError(damaged(path, "its rows are not what was written")) from error
 
 
 def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Path) -> StorageError:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
-from thumbindex.index.database import as_written
 from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
 from thumbindex.index.files import Places
 from thumbindex.index.graph import NetworkxLinkGraph
@@ -79,7 +78,7 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
 
 
 def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
-    with now.reading(), as_written(now.path):
+    with now.reading(), now.as_written():
         words, whole, fingerprint = _words(now, places), shows_words(now, places), now.meta("fingerprint")
         same = last is not None and last.words == words
         catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)

@@ -23,7 +23,6 @@ from thumbindex.compare.tokens import reading
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import StorageError, UsageError
-from thumbindex.index.database import as_written
 from thumbindex.index.duplicate_tables import Alike, DuplicateFindings
 from thumbindex.index.duplicates import Clusters
 from thumbindex.index.files import Places
@@ -419,7 +418,7 @@ class _Link:
 def _read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
     """Read a folder's clusters, those of one text first, by where they stand, its lapsed decisions, and how many chunks it has."""
     store, name = reader.store, reader.folder.name
-    with store.reading(), as_written(store.path):
+    with store.reading(), store.as_written():
         alike, decisions = store.duplicates.alike(), {(each.first, each.second): each for each in store.decisions()}
         documents = {row: document for row, document, _ in store.chunk_rows()}
         chunks = store.chunks(sorted({row for pair in alike for row in pair[:2]}))
