@@ -21,9 +21,6 @@ SETTLED_SECONDS = 10.0
 """A text that was saved or replaced longer ago than this must, or must not, be in an answer: changes are gathered for two, and forty notes read and
 written in another two or three; a machine that is busy with two servers and their judge takes twice as long."""
 
-UNDER_WAY = 3
-"""Documents by which a count may miss: a note that is renamed while the folder is looked through is seen twice or not at all."""
-
 MEANINGS = (
     ("Water for tea reaches a rolling boil in the kettle after four minutes.", "how long does it take to heat up a hot drink"),
     ("The physician prescribed rest and plenty of fluids against the fever.", "what did the doctor advise for a high temperature"),
@@ -42,11 +39,12 @@ Answer = Mapping[str, Any]
 
 @dataclass(slots=True, eq=False)
 class Note:
-    """What stands on disk of one note: its path, the mark of its text, since when."""
+    """What stands on disk of one note: its path, the mark of its text, since when; and since when it stands at that path."""
 
     path: Path
     mark: str
     since: float
+    there: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +79,14 @@ def is_read(path: str, mark: str) -> Callable[[Answer], str]:
 
 
 def is_plausible(least: int, most: int, departed: Collection[str] = ()) -> Callable[[Answer], str]:
-    """Return the judge of a status: as many documents as there were a moment ago, no complaint but of notes that went while they were read."""
+    """Return the judge of a status: so many documents, no complaint but of notes that went while they were read."""
 
     def fault(answer: Answer) -> str:
         folder = answer["folders"][0]
         index = folder["index"]
         if answer["notes"] or any(each["path"] not in departed for each in folder["skipped"]):
             return f"complains: {answer['notes']} {folder['skipped']}"
-        if not least - UNDER_WAY <= index["documents"] <= most + UNDER_WAY:
+        if not least <= index["documents"] <= most:
             return f"{index['documents']} documents where {least} to {most} are on disk"
         whole = folder["indexed"] and 0 <= index["pending"] <= index["chunks"] and index["vectors"] + index["pending"] == index["chunks"]
         return "" if whole else f"does not add up: {folder}"
@@ -123,10 +121,9 @@ class Vault:
             (root / f"anchor{n}.md").write_text(f"# Anchor {n}\n\nThis is anchormark{n}, which holds.\n", encoding="utf-8")
         for n, (said, _) in enumerate(MEANINGS):
             (root / f"meaning{n}.md").write_text(f"# Remark {n}\n\n{said}\n", encoding="utf-8")
-        self.notes = [Note(note_path(root, n), "", 0.0) for n in range(notes)]
+        self.notes = [Note(note_path(root, n), "", 0.0, 0.0) for n in range(notes)]
         self.untouched = ANCHORS + len(MEANINGS) + 1  # and the note that shows that edits are followed
         self.departed = deque[tuple[str, float]](maxlen=2000)  # paths where there is no note any more, since when
-        self.counts = deque[tuple[float, int]]([(0.0, notes)], maxlen=2000)  # since when there are so many notes
 
     def edit(self) -> None:
         """Change, add, delete or rename one note."""
@@ -134,7 +131,6 @@ class Vault:
             self.edits += 1
             what = self.random.choices((self._change, self._add, self._delete, self._rename), (80, 7, 7, 6))[0]
             what(self.random.randrange(len(self.notes)))
-            self.counts.append((time.monotonic(), len(self.notes)))
 
     def _change(self, at: int) -> None:
         """Save another text."""
@@ -150,7 +146,7 @@ class Vault:
 
     def _add(self, at: int) -> None:
         """Save a new note."""
-        self.notes.append(Note(self.root / f"new {self.edits}.md", "", 0.0))
+        self.notes.append(Note(self.root / f"new {self.edits}.md", "", 0.0, time.monotonic()))
         self._change(len(self.notes) - 1)
 
     def _delete(self, at: int) -> None:
@@ -169,6 +165,7 @@ class Vault:
         note.path.rename(target)
         self._depart(note.path)
         note.path, note.since = target, time.monotonic()
+        note.there = note.since
 
     def _depart(self, path: Path) -> None:
         self.departed.append((path.relative_to(self.root).as_posix(), time.monotonic()))
@@ -214,23 +211,18 @@ class Vault:
         return Question("gone", "query", {"query": f'"{mark}"', "limit": 3}, is_nowhere(mark))
 
     def _of_status(self, now: float) -> Question:
-        least, most = self._counted(now)
-        departed = {path for path, since in self.departed if since > now - SETTLED_SECONDS}
-        return Question("status", "status", {}, lambda answer: is_plausible(*self._widened(least, most), departed | self._departed(now))(answer))
+        since = now - SETTLED_SECONDS
+        return Question("status", "status", {}, lambda answer: is_plausible(*self._counted(since), self._departed(since))(answer))
 
-    def _departed(self, now: float) -> set[str]:
+    def _departed(self, since: float) -> set[str]:
         """Return the paths that were left since."""
         with self.lock:
-            return {path for path, since in self.departed if since > now}
+            return {path for path, left in self.departed if left > since}
 
-    def _counted(self, now: float) -> tuple[int, int]:
-        """Return the fewest and the most notes that there were within the last seconds."""
-        recent = [count for since, count in self.counts if since > now - SETTLED_SECONDS]
-        before = [count for since, count in self.counts if since <= now - SETTLED_SECONDS][-1:]
-        return min(recent + before) + self.untouched, max(recent + before) + self.untouched
-
-    def _widened(self, least: int, most: int) -> tuple[int, int]:
-        """Return the same with what has come and gone until the answer was there."""
+    def _counted(self, since: float) -> tuple[int, int]:
+        """Return how many documents there are at least and at most, if the index knows all that happened before: what came since may be missing,
+        what went since may still be there."""
         with self.lock:
-            now_least, now_most = self._counted(time.monotonic())
-        return min(least, now_least), max(most, now_most)
+            standing = sum(note.there <= since for note in self.notes)
+            gone = sum(left > since for _, left in self.departed)
+            return standing + self.untouched, len(self.notes) + gone + self.untouched

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from edited import UNDER_WAY, Vault, is_among, is_first, is_nowhere, is_plausible, is_read, put
+from edited import SETTLED_SECONDS, Vault, is_among, is_first, is_nowhere, is_plausible, is_read, put
 from ending import differences, judge_differences, judge_size
 from heard import judge_queue
 from judge import LEVEL, Verdict, conclude, judge_level, judge_pace, judge_wrong, quantile, slope
@@ -234,7 +234,8 @@ def test_a_vault_of_a_marathon_stays_as_large_as_it_is(tmp_path):
         (is_nowhere("mark7"), found(("a.md", "Here stands mark71.")), found(("a.md", "Here stands mark7."))),
         (is_read("a.md", "mark7"), {"path": "a.md", "text": "Here stands mark7."}, {"path": "a.md", "text": "Here stands mark6."}),
         (is_plausible(5, 7, {"gone.md"}), status(5, skipped="gone.md"), status(5, skipped="here.md")),
-        (is_plausible(5, 7), status(7 + UNDER_WAY), status(8 + UNDER_WAY)),
+        (is_plausible(5, 7), status(7), status(8)),
+        (is_plausible(5, 7), status(5), status(4)),
         (is_plausible(5, 7), status(5), status(5, "Indexing stopped")),
         (is_plausible(5, 7), status(5), status(5, vectors=4)),
     ],
@@ -262,7 +263,8 @@ def vault(tmp_path):
     for _ in range(30):
         vault.edit()
     for note in vault.notes:
-        note.since -= 60
+        note.since = note.there = time.monotonic() - 60
+    vault.departed.clear()
     return vault
 
 
@@ -289,11 +291,24 @@ def test_a_question_that_an_edit_overtook_is_not_judged(vault, kind):
     assert put(question, Server(wrong)) == ""
 
 
-def test_a_status_is_compared_with_what_is_on_disk(vault):
-    vault.counts.append((time.monotonic(), 5))
-    question, most = vault.question("status"), max(count for _, count in vault.counts) + vault.untouched
-    assert put(question, Server(status(most))) == ""
-    assert "documents where" in put(question, Server(status(most + UNDER_WAY + 1)))
+@pytest.mark.parametrize(("edit", "fewer", "more"), [("_add", 0, 1), ("_delete", 1, 1), ("_rename", 1, 1)])
+def test_a_status_may_miss_what_came_just_now_and_show_what_has_just_gone(vault, edit, fewer, more):
+    before = len(vault.notes) + vault.untouched
+    getattr(vault, edit)(0)
+    least, most = before - fewer, before - (edit == "_delete") + more
+    question = vault.question("status")
+    assert [put(question, Server(status(n))) for n in range(least, most + 1)] == [""] * (most + 1 - least)
+    assert all("documents where" in put(question, Server(status(n))) for n in (least - 1, most + 1))
+
+
+def test_a_status_may_not_be_more_than_ten_seconds_behind(vault):
+    vault._add(0)
+    vault._delete(0)
+    vault.notes[-1].there -= SETTLED_SECONDS + 1
+    vault.departed[-1] = (vault.departed[-1][0], vault.departed[-1][1] - SETTLED_SECONDS - 1)
+    question, there = vault.question("status"), len(vault.notes) + vault.untouched
+    assert put(question, Server(status(there))) == ""
+    assert all("documents where" in put(question, Server(status(n))) for n in (there - 1, there + 1))
 
 
 def test_a_note_that_has_just_gone_may_be_said_to_be_unreadable_and_one_that_went_long_ago_may_not(vault):
