@@ -213,6 +213,11 @@ def test_broken_links_are_listed_with_their_lines(run: Run, kitchen: Path, monke
     assert [(each["path"], each["line"], each["target"]) for each in found] == [("how/brewing.md", 8, "lemon"), ("how/brewing.md", 8, "cups.md")]
 
 
+def test_a_run_that_found_broken_links_says_by_which_command_over_the_same_folder_they_are_listed(run: Run, kitchen: Path, tmp_path: Path) -> None:
+    over = f"--folder {kitchen} --index {tmp_path / 'index'}"
+    assert f"3 broken: `thumbindex broken {over}` names them" in " ".join(run("index").stdout.split())
+
+
 def test_on_a_terminal_the_place_of_a_broken_link_is_a_link(run: Run, kitchen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"FORCE_COLOR": "1", "TERM": "xterm-256color"}.items():
         monkeypatch.setenv(name, value)

@@ -171,7 +171,7 @@ def index(
     if as_json:
         print_json(report_payload(report))
     else:
-        print_report(report)
+        print_report(report, opening.command("broken"))
     return FOUND
 
 

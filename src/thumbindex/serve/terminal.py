@@ -115,10 +115,10 @@ def print_list(found: NoteList, limit: int | None, several: bool = False) -> Non
         print_line(f"{len(found.notes) - limit:,} more: a higher --limit shows them", "dim")
 
 
-def print_report(report: IndexReport) -> None:
-    """Print what a run of indexing did."""
+def print_report(report: IndexReport, broken: str) -> None:
+    """Print what a run of indexing did; `broken` is the command that lists the links that lead nowhere."""
     print_line(f"documents: {report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged")
-    named = ": `thumbindex broken` names them" if report.links_dangling else ""
+    named = f": `{broken}` names them" if report.links_dangling else ""
     print_line(f"links: {report.links_resolved:,} resolved, {report.links_dangling:,} broken{named}")
     made = (
         f"; vectors, to find them by meaning: {report.embedded:,} new, {report.reused:,} known from before"
