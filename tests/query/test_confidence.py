@@ -9,7 +9,7 @@ import pytest
 from thumbindex.language import telling_words
 from thumbindex.model import Query
 from thumbindex.ports import Mask, Vector
-from thumbindex.query.confidence import COMMON, OUTSTANDING, WORDS_ALONE, deviations, grounding, query_terms, ramp, sample_of
+from thumbindex.query.confidence import COMMON, OUTSTANDING, SAMPLE, WORDS_ALONE, deviations, grounding, query_terms, ramp, sample_of
 from thumbindex.query.pipeline import begin
 from thumbindex.query.stage import Tools
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -140,6 +140,14 @@ def test_a_page_that_stands_out_by_its_meaning_is_shown_beside_notes_that_are_al
     shown, _ = ask([*log, infant], "baby woken storm", embedder=embedder)
     refused, _ = ask([*log], "baby woken storm", embedder=embedder)
     assert ([each.path for each in shown.passages][:1], refused.answerable) == (["infant.md"], False)
+
+
+@pytest.mark.parametrize(("pending", "least", "most"), [(0, SAMPLE / 2, SAMPLE), (5, SAMPLE / 2, SAMPLE), (11, SAMPLE / 4, SAMPLE)])
+def test_the_sample_is_of_chunks_that_have_a_vector_however_few_these_are(pending, least, most):
+    """Of forty nobody can tell what stands out: one generation of a folder answered a question that the next one refused."""
+    notes = [document(f"{n}.md", "".join(f"# Log {n} {at}\n\nentry{at}\n\n" for at in range(400))) for n in range(12)]
+    snapshot = memory_snapshot(notes, FakeEmbedder(), pending=[f"{n}.md" for n in range(pending)])
+    assert least <= len(sample_of(None, Tools(snapshot, embedder=FakeEmbedder())).chunks) <= most
 
 
 @pytest.mark.parametrize("repeats", [(), (3, 7)])

@@ -42,6 +42,9 @@ PAGES = 5
 SAMPLE = 512
 """Chunks, spread evenly, that show how near any text is to a question."""
 
+DENSER = 8
+"""At most so many times as many are looked at where most have no vector yet: of thirty nobody can tell what stands out."""
+
 USUAL, USUAL_SPREAD = 4, 0.08
 """Of a handful of chunks mean and spread are a matter of luck: so many more are taken to be about 0, with the usual spread."""
 
@@ -154,14 +157,15 @@ class Way(NamedTuple):
 
 
 class Sample:
-    """Some chunks of a snapshot: how near any text is to a question, and how near they are to each other."""
+    """Some chunks of a snapshot, those that have a vector: how near any text is to a question, and how near they are to each other."""
 
     def __init__(self, within: Selection | None, tools: Tools) -> None:
-        catalog = tools.snapshot.catalog
-        count = len(catalog) if within is None else len(within)
-        self._chunks = catalog.every(1 + count // SAMPLE, within)
-        self._vectors = tools.snapshot.vector.vectors(self._chunks)
-        self._subject = subject_of(self._vectors[~np.isnan(self._vectors[:, 0])][:: 1 + len(self._chunks) // COMPARED])
+        count = len(tools.snapshot.catalog) if within is None else len(within)
+        step = 1 + count // SAMPLE
+        self.chunks, self._vectors, share = _drawn(step, within, tools)
+        if share < 1 / 2 and (denser := max(1, int(step * max(share, 1 / DENSER)))) < step:
+            self.chunks, self._vectors, _ = _drawn(denser, within, tools)
+        self._subject = subject_of(self._vectors[:: 1 + len(self.chunks) // COMPARED])
 
     def standing(self, query: Vector, cosine: float, page: Collection[ChunkId]) -> float:
         """Return how far a page stands out from all others, 0 to 1; a question that is on another subject than the notes is near to none.
@@ -169,12 +173,20 @@ class Sample:
         One that stands out very far is of the question's subject, whatever most notes are about and however alike they are.
         """
         own = set(page)
-        elsewhere = np.array([n not in own for n in self._chunks], dtype=np.bool_)
+        elsewhere = np.array([n not in own for n in self.chunks], dtype=np.bool_)
         others = np.round(inner_products(self._vectors, query), DIGITS)[elsewhere]
         far, near = self._subject
-        above = deviations(cosine, others[~np.isnan(others)])
+        above = deviations(cosine, others)
         familiar = max(ramp((cosine - far) / (near - far), STRANGE, FAMILIAR), ramp(above, OUTSTANDING, DISTINCT * OUTSTANDING))
         return ramp(above, COMMON, OUTSTANDING) * familiar
+
+
+def _drawn(step: int, within: Selection | None, tools: Tools) -> tuple[Sequence[ChunkId], Matrix, float]:
+    """Return every so manieth chunk, those that have a vector, with the vectors; and which share of all that is."""
+    chunks = tools.snapshot.catalog.every(step, within)
+    vectors = tools.snapshot.vector.vectors(chunks)
+    held = ~np.isnan(vectors[:, 0])
+    return [n for n, is_held in zip(chunks, held.tolist(), strict=True) if is_held], vectors[held], float(held.mean()) if len(chunks) else 1.0
 
 
 _SAMPLES: WeakKeyDictionary[VectorIndex, Sample] = WeakKeyDictionary()
