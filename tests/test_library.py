@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from dump import logical_dump
 from thumbindex.config import load_config
 from thumbindex.corpus.walk import FolderChanges
 from thumbindex.errors import IndexDamagedError, UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.index.files import VECTORS
+from thumbindex.index.vector_store import VectorStore
+from thumbindex.index.writer import FEW_VECTORS, ORPHAN_FACTOR
 from thumbindex.library import Library
 from thumbindex.library.embedding import PART
 from thumbindex.library.indexing import Listing, keep_unlisted
@@ -153,6 +157,20 @@ def test_vectors_stop_in_the_middle_of_a_batch_where_words_are_due_and_what_was_
     cut_short = library.status()[0].state
     library.embed()
     assert (cut_short.vectors, library.status()[0].state.pending) == (2 * PART, 0)
+
+
+def test_vectors_that_nobody_needs_are_swept_where_notes_change_faster_than_the_model_reads(library, vault, tmp_path):
+    counts = []
+    for edit in range(ORPHAN_FACTOR * FEW_VECTORS // (6 * PART) + 4):
+        write(vault / "long.md", "\n\n".join(f"# Part {n}\n\nThis is part number {n} of edit {edit}." for n in range(7 * PART)))
+        library.index(words_only=True)
+        answers = iter([*[False] * 5, True, True])
+        library.embed(interrupted=lambda answers=answers: next(answers))
+        (path,) = (tmp_path / "index" / VECTORS).glob("*.sqlite3")
+        with closing(VectorStore(path, read_only=True)) as vectors:
+            counts.append(vectors.count())
+    assert counts[0] == 6 * PART  # the run is cut off, as every one is
+    assert ORPHAN_FACTOR * FEW_VECTORS - 6 * PART < max(counts) <= ORPHAN_FACTOR * FEW_VECTORS
 
 
 def test_after_an_edit_each_chunk_has_one_vector(library, vault):

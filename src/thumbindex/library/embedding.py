@@ -140,6 +140,8 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
         done, truncated = done + taken, truncated + partly
         tell(Progress(folder.name, "vectors", done, len(task.pending)))
         if taken < len(group) or (done < len(task.pending) and interrupted()):
+            with Writer.open(folder.places.folder) as writer:
+                writer.sweep_unused()  # where notes change faster than the model reads, no run comes to its end
             return Embedded(done, task.had, truncated)
     done += _finish(folder, task.embedder)
     find_duplicates(folder, interrupted)
