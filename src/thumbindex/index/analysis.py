@@ -20,7 +20,7 @@ from whoosh.lang.snowball.swedish import SwedishStemmer
 
 from thumbindex.language import SUFFIXED, prose_language
 from thumbindex.model import BlockKind, Chunk, Document, Term
-from thumbindex.text import STOP_WORDS, code_tokens, fold, placed_words, read_token, visible, word_spans, words
+from thumbindex.text import STOP_WORDS, WORDS_REMEMBERED, code_tokens, fold, placed_words, read_token, visible, word_spans, words
 
 CHUNK_FIELDS = ("body", "headings", "code")
 DOCUMENT_FIELDS = ("title", "keywords", "description", "tags", "aliases", "author", "path")
@@ -56,13 +56,13 @@ _UNFOLDED = {  # endings that the stemmers know with accents alone; plurals that
 }
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=WORDS_REMEMBERED)
 def stem(word: str) -> str:
     """Return a word's stem: Russian's for Cyrillic, which nothing else is written in that has another stemmer here, else English's."""
     return str(_russian.stem(word) if "а" <= word[0] <= "я" else porter2(word))
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=WORDS_REMEMBERED)
 def marked_stem(word: str, language: str) -> str:
     """Return a folded word's stem in one of the languages of `SUFFIXED`, marked with it: an English word's may be spelled as another's."""
     bare = _ELIDED.sub("", word) if "'" in word else word
@@ -120,7 +120,7 @@ def code_words(value: str) -> list[str]:
     return list(chain.from_iterable(map(_forms, code_tokens(value))))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=WORDS_REMEMBERED)
 def _forms(token: str) -> tuple[str, ...]:
     return tuple(form for whole, parts in read_token(token) for form in (() if whole in STOP_WORDS else (whole,)) + parts)
 
