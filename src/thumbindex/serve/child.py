@@ -215,8 +215,9 @@ class IndexingLoop:
         *,
         words_only: bool = False,
         shows_map: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._library, self._say, self._words_only, self._shows_map = library, say, words_only, shows_map
+        self._library, self._say, self._words_only, self._shows_map, self._clock = library, say, words_only, shows_map, clock
         self._settings = library.config.serve.watch
         self._wake = threading.Event()
         self._stopped = self._repair_asked = False
@@ -264,7 +265,7 @@ class IndexingLoop:
             self._repair_asked = False
             self._repair()
         self._attend()
-        now = time.monotonic()
+        now = self._clock()
         tended = [each for each in self._folders if each.elected and each.watch.is_there]
         jobs: tuple[tuple[Callable[[WatchedFolder], float], Callable[[WatchedFolder], None]], ...] = (
             (WatchedFolder.words_at, self._keep_words),
@@ -281,7 +282,7 @@ class IndexingLoop:
 
     def _attend(self) -> None:
         """Do what is quick for each folder: stand for election, look whether it is there, take in the end of a large file."""
-        now = time.monotonic()
+        now = self._clock()
         for each in self._folders:
             try:
                 each.stand(now)
@@ -293,7 +294,7 @@ class IndexingLoop:
 
     def _look(self, each: WatchedFolder) -> None:
         each.watch.look()
-        each.look_at = time.monotonic() + self._settings.poll_seconds
+        each.look_at = self._clock() + self._settings.poll_seconds
         name, failure = each.folder.name, each.watch.failure
         gone = f"The folder {each.folder.root} is gone: nothing is deleted, answers come from what was indexed. It is taken up again when it is back."
         unwatched = (
@@ -304,13 +305,13 @@ class IndexingLoop:
         self._note(each, "watch", unwatched if failure else "")
 
     def _keep_words(self, each: WatchedFolder) -> None:
-        reconciled = each.reconcile_at <= time.monotonic()
+        reconciled = each.reconcile_at <= self._clock()
         if reconciled:
             # from now on: what is due already would cut this very run short
-            each.reconcile_at = time.monotonic() + self._settings.reconcile_seconds
+            each.reconcile_at = self._clock() + self._settings.reconcile_seconds
         each.watch.quiet.clear()
-        is_due = partial(self._are_words_due, each, time.monotonic() + _WORDS_SECONDS)
-        turn = Turn(is_due, most=_WORDS_SECONDS, is_urgent=lambda: self._stopped or self._repair_asked)
+        is_due = partial(self._are_words_due, each, self._clock() + _WORDS_SECONDS)
+        turn = Turn(is_due, most=_WORDS_SECONDS, is_urgent=lambda: self._stopped or self._repair_asked, clock=self._clock)
         each.words_left = False
         try:
             report = self._index(each, "small", turn)
@@ -320,26 +321,26 @@ class IndexingLoop:
             self._note(each, "words", "")
             self._note(each, "empty", "")
             self._tell_mended(each, report.mended)
-            each.look_at = time.monotonic() + self._settings.poll_seconds if each.watch.failure else each.look_at
+            each.look_at = self._clock() + self._settings.poll_seconds if each.watch.failure else each.look_at
             each.words_left = bool(report.left) and turn.was_cut_short
             if each.words_left:
-                each.reconcile_at = time.monotonic()
+                each.reconcile_at = self._clock()
             elif report.left:
                 self._take_large(each)
             each.is_quiet = not (report.added or report.changed or report.removed)
-            each.merge_at = time.monotonic() + MERGE_SECONDS
+            each.merge_at = self._clock() + MERGE_SECONDS
             if reconciled or ((report.added or report.changed or report.removed) and not each.notes.get("vectors")):
-                each.vectors_at = min(each.vectors_at, time.monotonic() + READ_SECONDS)
+                each.vectors_at = min(each.vectors_at, self._clock() + READ_SECONDS)
 
     def _keep_vectors(self, each: WatchedFolder) -> None:
         """Embed until all is done, or words are due somewhere, or vectors of another folder."""
-        turn = Turn(partial(self._is_another_due, each, time.monotonic() + _VECTORS_SECONDS), Share(self._settings.share))
+        turn = Turn(partial(self._is_another_due, each, self._clock() + _VECTORS_SECONDS), Share(self._settings.share), clock=self._clock)
         each.vectors_left = False
         try:
             mended = self._library.embed([each.folder.name], interrupted=turn, progress=self._progress, dates_only=self._words_only)
         except ModelError as error:
             self._note(each, "vectors", f"{error} Until then keywords alone are searched.")
-            each.vectors_at = time.monotonic() + self._settings.reconcile_seconds
+            each.vectors_at = self._clock() + self._settings.reconcile_seconds
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
             each.vectors_at = each.reconcile_at
@@ -347,7 +348,7 @@ class IndexingLoop:
             self._note(each, "vectors", "")
             self._tell_mended(each, mended)
             each.vectors_left = turn.was_cut_short
-            each.vectors_at = time.monotonic() if turn.was_cut_short else _NEVER
+            each.vectors_at = self._clock() if turn.was_cut_short else _NEVER
             if not turn.was_cut_short:
                 self._merge(each, "moment")
 
@@ -370,13 +371,13 @@ class IndexingLoop:
         """Repair what somebody has found damaged; its words are read anew at once, by this process where nobody else would soon."""
         for each in self._folders:
             self._scrub(each)
-            each.reconcile_at = time.monotonic()
+            each.reconcile_at = self._clock()
             if each.notes.get("mended") and not each.elected:
                 self._keep_words(each)
 
     def _scrub(self, each: WatchedFolder) -> None:
         """Read the index whole, and repair it where that is due."""
-        each.scrub_at = time.monotonic() + SCRUB_SECONDS
+        each.scrub_at = self._clock() + SCRUB_SECONDS
         try:
             mended = self._library.repair([each.folder.name])
         except (ThumbindexError, OSError) as error:
@@ -387,7 +388,7 @@ class IndexingLoop:
     def _tell_mended(self, each: WatchedFolder, mended: Sequence[str]) -> None:
         if mended:
             self._note(each, "mended", " ".join(mended))
-            each.reconcile_at = time.monotonic()
+            each.reconcile_at = self._clock()
 
     def _index(self, each: WatchedFolder, sizes: Sizes, interrupted: Callable[[], bool]) -> IndexReport:
         """Take in the words of small files, or of large ones."""
@@ -410,15 +411,15 @@ class IndexingLoop:
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
         else:
-            each.vectors_at = time.monotonic()
+            each.vectors_at = self._clock()
         if each.more_large:
             each.more_large = False
             self._take_large(each)
 
     def _postpone(self, each: WatchedFolder, error: ThumbindexError | OSError) -> None:
         """Try again in a while; a folder that went in the middle is noted by the next look."""
-        each.look_at = time.monotonic()
-        each.reconcile_at = time.monotonic() + self._settings.poll_seconds
+        each.look_at = self._clock()
+        each.reconcile_at = self._clock() + self._settings.poll_seconds
         if not isinstance(error, UnknownFolderError):
             self._note(each, "words", f"{each.folder.name}: changes wait ({error})")
         elif each.folder.root.is_dir():
@@ -430,7 +431,7 @@ class IndexingLoop:
         While words of a folder are taken in, newer ones of its own, and of others that were cut short as well, are not due before a time.
         """
         self._attend()
-        now = time.monotonic()
+        now = self._clock()
         due = (each for each in self._folders if each.elected and each.words_at() <= now)
         is_due = any(now >= not_before or (each is not of and not each.words_left) for each in due)
         return self._stopped or self._repair_asked or is_due
@@ -439,7 +440,7 @@ class IndexingLoop:
         """Tell whether to leave vectors of a folder for words, or for vectors of another one, which was cut short itself only from a time on."""
         if self._are_words_due():
             return True
-        now = time.monotonic()
+        now = self._clock()
         others = (each for each in self._folders if each is not of and each.elected and each.watch.is_there and each.vectors_at <= now)
         return any(now >= not_before or not each.vectors_left for each in others)
 
