@@ -140,8 +140,6 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
         done, truncated = done + taken, truncated + partly
         tell(Progress(folder.name, "vectors", done, len(task.pending)))
         if taken < len(group) or (done < len(task.pending) and interrupted()):
-            with Writer.open(folder.places.folder) as writer:
-                writer.sweep_unused()  # where notes change faster than the model reads, no run comes to its end
             return Embedded(done, task.had, truncated)
     done += _finish(folder, task.embedder)
     find_duplicates(folder, interrupted)
@@ -191,6 +189,8 @@ def embed_group(
         texts += there.values()
     with Writer.open(folder.places.folder) as writer:
         writer.keep_vectors(vectors, [row for _, row in group], last=last and taken == len(group))
+        if taken < len(group):  # where notes change faster than the model reads, no run comes to its end
+            writer.sweep_unused()
     return taken, embedder.count_truncated(texts)
 
 
