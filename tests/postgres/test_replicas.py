@@ -21,7 +21,7 @@ from postgres.server import TestServer
 from postgres.vault import QUESTIONS, in_database, make_vault, on_disk, publishing, told
 from serve.http.test_metrics import read as read_metrics
 from thumbindex.errors import EngineError, EngineLostError
-from thumbindex.index.postgres.connections import hosts_of, place_of
+from thumbindex.index.postgres.connections import AMONG_SEVERAL_SECONDS, hosts_of, place_of
 from thumbindex.index.postgres.database import Engine
 from thumbindex.index.postgres.doctor import examine
 from thumbindex.library import Library
@@ -431,7 +431,8 @@ def test_metrics_of_a_database_that_is_away_hang_nowhere(site: Site) -> None:
             each.kill()
         began = time.monotonic()
         database = server.database()
-        assert (database is not None and database.server, time.monotonic() - began < 2) == ("", True)
+        assert database is not None
+        assert (database.server, time.monotonic() - began < AMONG_SEVERAL_SECONDS * len(site.cluster.nodes)) == ("", True)
         metrics = read_metrics(Metrics().text({}, 0, database).decode())
         assert metrics["thumbindex_engine_up"] == {"thumbindex_engine_up": 0}
         assert "thumbindex_engine_lag_seconds" not in metrics
