@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -234,8 +236,51 @@ def test_one_run_or_many_find_the_same_repeats(root):
 def test_nothing_is_written_where_nothing_is_new(library):
     put(library, {"a.md": note("A", BACKUP, BACKUP)})
     generation = library.index().generation
-    find_duplicates(library.opened[0])
+    assert list(find_duplicates(library.opened[0])) == []
     assert library.index().generation == generation
+
+
+LONG = note("Long", *(f"This is part {n} of a long note on the moss of garden {n % 40}." for n in range(400)))
+
+
+def begin_search(library: Library, **notes: str) -> Iterator[None]:
+    """Index notes but for what is there twice, and return the search for that."""
+    ((_, root),) = library.folders
+    for name, text in notes.items():
+        (root / f"{name}.md").write_text(text, encoding="utf-8")
+    library.index(words_only=True)
+    library.embed()
+    return library.find_duplicates()
+
+
+def test_a_search_through_a_long_note_lets_others_in_often(library):
+    assert sum(1 for _ in begin_search(library, long=LONG, other=LONG.replace("Long", "Other"))) > 30
+
+
+def test_a_search_that_is_left_and_begun_anew_finds_the_same(root):
+    found = []
+    for lefts in ((), (3, 20, 40)):
+        with open_library(root) as library:
+            steps = begin_search(library, long=LONG, other=LONG.replace("Long", "Other"))
+            for left in lefts:
+                deque(islice(steps, left), maxlen=0)
+                steps.close()  # type: ignore[attr-defined]
+                steps = library.find_duplicates()
+            deque(steps, maxlen=0)
+            found.append((repeats(library), alike(library)))
+            library.forget()
+    assert found[0] == found[1] != ([], [])
+
+
+def test_a_search_in_an_index_that_is_built_anew_meanwhile_leaves_nothing_in_the_new_one(library):
+    put(library, {"a.md": note("A", BACKUP), "b.md": note("B", BACKUP)})
+    steps = begin_search(library, c=note("C", BACKUP, PEARS), d=note("D", PEARS))
+    next(steps)
+    library.index(rebuild=True)
+    anew = repeats(library), alike(library)
+    assert next(steps, None) is None
+    deque(steps, maxlen=0)
+    assert (repeats(library), alike(library)) == anew
 
 
 def test_groups_are_whole_documents():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from thumbindex.settings import IngestSettings
 from thumbindex.testing import FakeEmbedder
 from thumbindex.text import embedded_text
 
+Found = TypeVar("Found")
 SETTINGS = IngestSettings()
 SENTENCES = (
     "The backup of all notes runs every night at home.",
@@ -38,8 +41,17 @@ def embedded(chunks: list[Chunk]) -> dict[int, Vector]:
     return dict(enumerate(FakeEmbedder().embed_passages([embedded_text(chunk.heading_path, chunk.text) for chunk in chunks])))
 
 
+def finished(steps: Generator[None, None, Found]) -> Found:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Found = end.value
+            return found
+
+
 def ingested(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> tuple[list[Repeat], list[Boost]]:
-    return ingest(dict(enumerate(chunks)), embedded(list(chunks)), settings)
+    return finished(ingest(dict(enumerate(chunks)), embedded(list(chunks)), settings))
 
 
 def left_out(*chunks: Chunk, settings: IngestSettings = SETTINGS) -> list[tuple[int, int]]:
@@ -70,7 +82,7 @@ class TestGuarantees:
     def test_texts_and_vectors_are_never_altered_only_selection_and_salience(self, chunks: list[Chunk], settings: IngestSettings) -> None:
         given, vectors = dict(enumerate(chunks)), embedded(chunks)
         copies = {n: vector.tobytes() for n, vector in vectors.items()}
-        _, boosts = ingest(given, vectors, settings)
+        _, boosts = finished(ingest(given, vectors, settings))
         assert (given, {n: vector.tobytes() for n, vector in vectors.items()}) == (dict(enumerate(chunks)), copies)
         assert all(chunks[n].salience <= salience <= 1 for n, _, salience in boosts)
 
@@ -127,7 +139,7 @@ def test_segments_that_matter_least_are_not_compared():
 
 def test_a_segment_without_a_vector_is_kept():
     chunks = [segment(0, SENTENCES[0]), segment(1, SENTENCES[0])]
-    assert ingest(dict(enumerate(chunks)), {0: embedded(chunks)[0]}, SETTINGS) == ([], [])
+    assert finished(ingest(dict(enumerate(chunks)), {0: embedded(chunks)[0]}, SETTINGS)) == ([], [])
 
 
 def test_the_same_words_under_two_versions_are_two_facts():

@@ -37,6 +37,7 @@ class Work:
     def __init__(self, library: Library, batches: dict[str, int]) -> None:
         self.opened, self.config = library.opened, library.config
         self.words, self.vectors = dict(batches), dict(batches)
+        self.compared = dict.fromkeys(batches, 0)  # batches of chunks that are to be compared, which each search begins anew
         self.done, self.after = list[tuple[str, str]](), deque[Callable[[], object]]()
 
     def index(self, *, folder: list[str], interrupted: Callable[[], bool], **_: object) -> IndexReport:
@@ -46,6 +47,12 @@ class Work:
     def embed(self, folder: list[str], *, interrupted: Callable[[], bool], **_: object) -> tuple[str, ...]:
         self._do("vectors", self.vectors, folder[0], interrupted)
         return ()
+
+    def find_duplicates(self, folder: list[str]) -> Iterator[None]:
+        for _ in range(self.compared[folder[0]]):
+            self.done.append(("duplicates", folder[0]))
+            yield
+        self.compared[folder[0]] = 0
 
     def _do(self, what: str, batches: dict[str, int], name: str, interrupted: Callable[[], bool]) -> int:
         seen = batches[name]  # what is saved from now on is for the next run
@@ -128,3 +135,20 @@ def test_folders_that_are_new_at_once_get_a_batch_each_first_and_then_longer_tur
     words = [name for what, name in run(loop, work) if what == "words"]
     changes = sum(before != after for before, after in pairwise(words))
     assert (len(set(words[:3])), changes <= 6) == (3, True)
+
+
+def test_a_search_for_duplicates_is_left_for_words_and_vectors_and_goes_on_where_it_was(two):
+    loop, work = two(huge=1, small=1)
+    run(loop, work)
+    work.compared["huge"] = 500
+    while work.done.count(("duplicates", "huge")) < 10:
+        loop.step()
+    save(loop, work, "small")
+    save(loop, work, "huge")
+    begun = len(work.done)
+    while any(work.compared.values()):
+        loop.step()
+    after = work.done[begun:]
+    assert sorted(after[:2]) == [("words", "huge"), ("words", "small")]
+    assert all(after.index(("vectors", name)) < len(after) - 1 for name in ("huge", "small"))
+    assert work.done.count(("duplicates", "huge")) == 500

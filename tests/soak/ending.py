@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from judge import Verdict
 
 from dump import logical_dump
 from servers import ServerProcess
-from thumbindex.index.files import size_of
+from thumbindex.index.files import Places, size_of
+from thumbindex.index.store import Store
 from thumbindex.library import Library
 from thumbindex.serve.opening import Opening, open_library
 
 QUIET_LOOKS, LOOK_SECONDS = 10, 0.5
-"""Settled is what was complete and written by nobody so many times, so far apart."""
+"""Settled is what was complete, compared and written by nobody so many times, so far apart."""
 
 
 PATIENCE = 2
@@ -24,17 +26,24 @@ PATIENCE = 2
 
 
 def settle(server: ServerProcess, seconds: float) -> tuple[Verdict, bool]:
-    """Wait until all that is on disk is indexed, no vector is missing and nobody writes; judge how long it took, and tell whether it came."""
+    """Wait until all is indexed, with vectors, and compared, and nobody writes; judge how long it took, and tell whether it came."""
     began, quiet, state = time.monotonic(), 0, "never asked"
     while time.monotonic() < began + PATIENCE * seconds and quiet < QUIET_LOOKS:
         time.sleep(LOOK_SECONDS)
         folder = server.call("status")["folders"][0]
         fresh = server.call("query", query="settled", limit=1, wait_fresh=1)["index"].get("fresh")
-        pending, writing = folder["index"]["pending"], folder["writing"]
-        state = f"fresh {fresh}, {pending} vectors missing, writing {writing}"
-        quiet = quiet + 1 if fresh and not pending and not writing else 0
+        pending, writing, compared = folder["index"]["pending"], folder["writing"], has_compared(Places(Path(folder["location"])))
+        state = f"fresh {fresh}, {pending} vectors missing, writing {writing}, all chunks compared {compared}"
+        quiet = quiet + 1 if fresh and not pending and not writing and compared else 0
     took, settled = time.monotonic() - began, quiet >= QUIET_LOOKS
     return Verdict("settled", settled and took <= seconds, f"after {took:.1f} s (at most {seconds:g} s); last seen: {state}"), settled
+
+
+def has_compared(places: Places) -> bool:
+    """Tell whether all chunks were looked at for duplicates."""
+    with closing(Store(places.store, read_only=True)) as store, store.reading():
+        looked = int(store.meta("looked").rpartition(" ")[2] or 0)
+        return not store.documents_between(looked, store.last_row) and not store.duplicates.lonely()
 
 
 def compare_with_fresh(opening: Opening, fresh: Path, largest: float) -> list[Verdict]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
@@ -25,7 +25,17 @@ from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer
 from thumbindex.library.answering import Turns, answer, checked, checked_filters, folder_state, marked
 from thumbindex.library.citations import verify
-from thumbindex.library.duplicates import all_duplicates, decide, decisions_as_json, in_words, judge_texts, keep_decisions, total, warnings
+from thumbindex.library.duplicates import (
+    all_duplicates,
+    decide,
+    decisions_as_json,
+    find_duplicates,
+    in_words,
+    judge_texts,
+    keep_decisions,
+    total,
+    warnings,
+)
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
 from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
@@ -728,6 +738,14 @@ class Library:
                 raise
             return mended
         return ()
+
+    def find_duplicates(self, folder: Sequence[str] = ()) -> Generator[None]:
+        """Find texts that are there twice among those that have got their vectors, as `index` does, a little with each step: some come to a second.
+
+        Whoever stops in the middle loses some seconds' work at most. It is at its end at once where nothing is new.
+        """
+        for each in self._chosen(folder):
+            yield from find_duplicates(each)
 
     def merge(self, folder: Sequence[str] = (), *, pause: Pause = "leisure") -> None:
         """Make fewer segments of the keyword indexes, to which each edit adds one, as far as the pause allows in which that is done."""

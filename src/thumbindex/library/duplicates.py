@@ -10,9 +10,10 @@ import re
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -23,13 +24,13 @@ from thumbindex.compare.tokens import reading
 from thumbindex.corpus.front_matter import read_front_matter
 from thumbindex.corpus.parse import parse_document
 from thumbindex.errors import StorageError, UsageError
-from thumbindex.index.duplicate_tables import Alike, DuplicateFindings
+from thumbindex.index.duplicate_tables import Alike, DuplicateFindings, DuplicateTables
 from thumbindex.index.duplicates import Clusters
-from thumbindex.index.files import Places
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store, document_from_row
 from thumbindex.index.vectors import VectorView, highest
 from thumbindex.index.writer import Writer
+from thumbindex.library.embedding import groups
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import Reader
 from thumbindex.model import (
@@ -59,6 +60,9 @@ _LOG = logging.getLogger(__name__)
 SEGMENTS_AT_ONCE = 256
 """Segments that are compared with all kept ones at once: a page of fifty thousand takes 50 MB so."""
 
+SEGMENTS_A_STEP = 32
+"""Segments of these that are judged at once, in some hundredths of a second."""
+
 JUDGED = 5
 """Kept segments that one is judged against, the nearest first: a log of ten thousand lines that differ in a number is read in seconds."""
 
@@ -71,14 +75,22 @@ Boost = tuple[int, float, float]
 """A segment, how much its salience is raised, and to what."""
 
 
-def ingest(chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector], settings: IngestSettings) -> tuple[list[Repeat], list[Boost]]:
-    """Find the repeats among the segments of one document, and what they boost; the most salient one is kept, and one without a vector."""
+def ingest(
+    chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector], settings: IngestSettings
+) -> Generator[None, None, tuple[list[Repeat], list[Boost]]]:
+    """Find the repeats among the segments of one document, and what they boost; the most salient one is kept, and one without a vector.
+
+    It yields where something else may come first.
+    """
     kinds: dict[tuple[str, str], list[int]] = defaultdict(list)
     for n in sorted(chunks, key=lambda n: (-chunks[n].salience, chunks[n].ordinal)):
         if n in vectors and chunks[n].salience >= settings.least_salience:
             kinds[chunks[n].kind, chunks[n].language.casefold()].append(n)
     several = [order for order in kinds.values() if len(order) > 1 and settings.enabled]
-    repeats = sorted(repeat for order in several for repeat in _repeats(order, chunks, vectors, settings.similarity))
+    repeats: list[Repeat] = []
+    for order in several:
+        repeats += yield from _repeats(order, chunks, vectors, settings.similarity)
+    repeats.sort()
     near: dict[int, set[bytes]] = defaultdict(set)  # texts that repeat one count once each, however often they stand there
     for segment, keeper, exact in repeats:
         if not exact:
@@ -98,8 +110,11 @@ def boost_of(near: int, settings: IngestSettings) -> float:
     return settings.base * (math.log2(1 + near) if settings.boost == "logarithmic" else near)
 
 
-def _repeats(order: Sequence[int], chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector], similarity: float) -> Iterator[Repeat]:
+def _repeats(
+    order: Sequence[int], chunks: Mapping[int, Chunk], vectors: Mapping[int, Vector], similarity: float
+) -> Generator[None, None, list[Repeat]]:
     """Go through segments of one kind, the most salient first: each repeats a kept one of the same text, else the nearest that says the same."""
+    repeats: list[Repeat] = []
     kept: list[int] = []
     by_text: dict[tuple[str, ...], list[int]] = defaultdict(list)  # positions in `kept`
     earlier: list[Matrix] = []  # the vectors of those that are kept, block by block
@@ -110,6 +125,8 @@ def _repeats(order: Sequence[int], chunks: Mapping[int, Chunk], vectors: Mapping
         before = matrix @ np.concatenate(earlier).T if earlier else among[:, :0]
         stayed: list[int] = []  # positions in the block
         for at, n in enumerate(block):
+            if (start + at) % SEGMENTS_A_STEP == 0:
+                yield
             cosines = np.concatenate([before[at], among[at, stayed]])
             same = by_text[chunks[n].text, *_numbers(chunks[n])]
             keeper = next((kept[k] for k in same if cosines[k] >= similarity), None)
@@ -122,8 +139,9 @@ def _repeats(order: Sequence[int], chunks: Mapping[int, Chunk], vectors: Mapping
                 kept.append(n)
                 stayed.append(at)
             else:
-                yield n, keeper, chunks[n].text == chunks[keeper].text
+                repeats.append((n, keeper, chunks[n].text == chunks[keeper].text))
         earlier.append(matrix[stayed])
+    return repeats
 
 
 def _says_the_same(keeper: Chunk, other: Chunk) -> bool:
@@ -192,8 +210,11 @@ SPARE = 251
 """Near chunks that are looked at beside the nearest ones that are wanted: some are of the same document, or gone. A page whose own chunks
 come before all others has its copies found when those are looked at."""
 
-QUERIES_AT_ONCE = 1024
-"""Chunks whose nearest ones are looked for at once: what it takes is some tens of megabytes, whatever the size of the index."""
+QUERIES_AT_ONCE = 128
+"""Chunks whose nearest ones are looked for at once, in a tenth of a second where there are 100,000."""
+
+PAIRS_AT_ONCE, PAIRS_KEPT_AT_ONCE = 64, 1000
+"""Pairs that are judged, and kept, at once, in some hundredths of a second."""
 
 KEPT_VIEWS = 4
 """Folders whose vectors stay in memory between two edits."""
@@ -216,13 +237,18 @@ _views: dict[str, _Nearby] = {}
 _guard = threading.Lock()
 
 
+def _identity(store: Store) -> tuple[int, int]:
+    """Return what tells the file of a store from every other one that comes to its path while it is open."""
+    facts = store.path.stat()
+    return facts.st_dev, facts.st_ino
+
+
 @contextmanager
-def _nearby(store: Store, places: Places, fingerprint: str, last: int) -> Iterator[_Nearby]:
+def _nearby(store: Store, fingerprint: str, last: int) -> Iterator[_Nearby]:
     """Give the vectors of a folder's chunks up to a row: those of the last time with what came since, else those of its file."""
-    facts = places.store.stat()
-    identity = (facts.st_dev, facts.st_ino, fingerprint)
+    identity = (*_identity(store), fingerprint)
     with _guard:
-        near = _views.pop(str(places.store), None)  # nobody else has them meanwhile
+        near = _views.pop(str(store.path), None)  # nobody else has them meanwhile
     if near is None or near.identity != identity or near.last > store.last_row:
         near = _Nearby(identity, stored_vectors(store), last)
     near.view.remove(np.array(sorted(near.gone), dtype=np.int64))
@@ -234,7 +260,7 @@ def _nearby(store: Store, places: Places, fingerprint: str, last: int) -> Iterat
         yield near
     finally:
         with _guard:
-            _views[str(places.store)] = near
+            _views[str(store.path)] = near
             while len(_views) > KEPT_VIEWS:
                 del _views[next(iter(_views))]
 
@@ -248,8 +274,8 @@ class _Comparison:
     near: _Nearby
     pairs: set[tuple[int, int]] = field(default_factory=set)  # that were compared
 
-    def compare(self, rows: ChunkDocuments, again: ChunkDocuments, mark: str) -> DuplicateFindings:
-        """Compare new chunks, and those that are to be compared again, with what the store holds."""
+    def compare(self, rows: ChunkDocuments, again: ChunkDocuments, mark: str) -> Generator[None, None, DuplicateFindings]:
+        """Compare new chunks, and those that are to be compared again, with what the store holds; yield where something else may come first."""
         chunks = self.store.chunks([*rows, *again])
         own = {row: document for row, document in rows.items() if row in chunks}
         repeats, boosts = list[Repeat](), list[Boost]()
@@ -259,51 +285,59 @@ class _Comparison:
             for row, document in own.items():
                 documents[document][row] = chunks[row]
             for segments in documents.values():
-                found = ingest(segments, vectors, self.settings.ingest)
+                found = yield from ingest(segments, vectors, self.settings.ingest)
                 repeats += found[0]
                 boosts += found[1]
         plain = {row: digest for row, chunk in chunks.items() if (digest := _plain_digest(chunk))}
         left_out = {row for row, *_ in repeats}
         searched = {row: document for row, document in {**own, **again}.items() if row in chunks and row not in left_out}
-        alike = self._alike(searched, chunks, plain) if self.settings.duplicates.enabled else []
+        alike = (yield from self._alike(searched, chunks, plain)) if self.settings.duplicates.enabled else []
         digests = [(row, text_key(chunks[row].text), plain.get(row, b"")) for row in own]
         return DuplicateFindings(mark, digests, repeats, boosts, alike, list(again))
 
-    def _alike(self, own: ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]) -> list[Alike]:
+    def _alike(self, own: ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]) -> Generator[None, None, list[Alike]]:
         """Return the pairs of these chunks and chunks of other documents that are one text twice or in the grey zone."""
         vectors = self.store.chunk_vectors(list(own))
-        candidates = (*self._nearest(own, vectors), *self._of_the_same_words(own, plain))
-        pairs = {(min(pair), max(pair)) for pair in candidates} - self.pairs
+        pairs = {(min(pair), max(pair)) for pair in self._of_the_same_words(own, plain)}
+        rows = [row for row in own if row in vectors]
+        for start in range(0, len(rows), QUERIES_AT_ONCE):
+            yield
+            pairs.update((min(pair), max(pair)) for pair in self._nearest(rows[start : start + QUERIES_AT_ONCE], own, vectors))
+        pairs -= self.pairs
         # what is in a later block comes again there; of earlier ones nothing does but what comes from the other side
-        self.pairs = {pair for pair in self.pairs | pairs if pair[1] > max(own, default=0)}
-        others = sorted({row for pair in pairs for row in pair} - chunks.keys())
-        texts = {**chunks, **self.store.chunks(others)}
-        vectors.update(self.store.chunk_vectors(others))
-        found: list[Alike] = []
-        for a, b in sorted(pairs):
+        newest = max(own, default=0)
+        self.pairs = {pair for pair in self.pairs | pairs if pair[1] > newest}
+        texts, found = dict(chunks), list[Alike]()
+        for part in groups(sorted(pairs), PAIRS_AT_ONCE):
+            yield
+            others = sorted({row for pair in part for row in pair} - texts.keys())
+            texts.update(self.store.chunks(others))
+            vectors.update(self.store.chunk_vectors(others))
+            found += self._judged(part, texts, vectors)
+        return found
+
+    def _judged(self, pairs: Sequence[tuple[int, int]], texts: Mapping[int, Chunk], vectors: Mapping[int, Vector]) -> Iterator[Alike]:
+        for a, b in pairs:
             if a in texts and b in texts and reading(texts[a].text).tokens:  # a list of what reference links mean is no text
                 # in double precision it is the same whatever else was compared with them
                 cosine = round(float(vectors[a].astype(np.float64) @ vectors[b].astype(np.float64)), 6) if a in vectors and b in vectors else None
                 verdict = judge(texts[a], texts[b], cosine, self.settings.duplicates)
                 if verdict.zone != "distinct":
-                    found.append((a, b, cosine or 0.0, verdict.zone, verdict.rule, verdict.differs))
-        return found
+                    yield a, b, cosine or 0.0, verdict.zone, verdict.rule, verdict.differs
 
-    def _nearest(self, own: ChunkDocuments, vectors: Mapping[int, Vector]) -> Iterator[tuple[int, int]]:
-        """Yield each chunk with its nearest ones of other documents, as far as they may be one text or grey."""
-        rows, wanted = [row for row in own if row in vectors], self.settings.duplicates.nearest
-        for start in range(0, len(rows), QUERIES_AT_ONCE):
-            part = rows[start : start + QUERIES_AT_ONCE]
-            at, found, _ = self.near.view.near(np.stack([vectors[row] for row in part]), self.settings.duplicates.grey, wanted + SPARE)
-            near = np.unique(found).tolist()
-            documents = self.store.documents_of(near)
-            self.near.gone.update(row for row in near if row not in documents)
-            repeated = self.store.duplicates.repeats_among(list(documents))
-            taken: Counter[int] = Counter()
-            for row, other in zip((part[n] for n in at.tolist()), found.tolist(), strict=True):
-                if taken[row] < wanted and other in documents and other not in repeated and documents[other] != own[row]:
-                    taken[row] += 1
-                    yield row, other
+    def _nearest(self, rows: Sequence[int], own: ChunkDocuments, vectors: Mapping[int, Vector]) -> Iterator[tuple[int, int]]:
+        """Yield each of some chunks with its nearest ones of other documents, as far as they may be one text or grey."""
+        wanted = self.settings.duplicates.nearest
+        at, found, _ = self.near.view.near(np.stack([vectors[row] for row in rows]), self.settings.duplicates.grey, wanted + SPARE)
+        near = np.unique(found).tolist()
+        documents = self.store.documents_of(near)
+        self.near.gone.update(row for row in near if row not in documents)
+        repeated = self.store.duplicates.repeats_among(list(documents))
+        taken: Counter[int] = Counter()
+        for row, other in zip((rows[n] for n in at.tolist()), found.tolist(), strict=True):
+            if taken[row] < wanted and other in documents and other not in repeated and documents[other] != own[row]:
+                taken[row] += 1
+                yield row, other
 
     def _of_the_same_words(self, own: ChunkDocuments, plain: Mapping[int, bytes]) -> Iterator[tuple[int, int]]:
         """Yield each chunk with the newest ones of other documents that have the same words: copies under other headings."""
@@ -322,11 +356,15 @@ COMPARISON_VERSION = 4
 """Changes when the same chunks would be judged in another way: all are compared again."""
 
 COMPARED_AT_ONCE = 1000
-"""Chunks that are compared between two commits, whole documents, about a second's work: an interruption waits for no more."""
+"""Chunks that are compared between two commits, whole documents: what an interruption may cost."""
 
 
-def find_duplicates(folder: Folder, interrupted: Callable[[], bool] = lambda: False) -> None:
-    """Compare new chunks with each other and with the old ones, a group of documents at a time; the writer's lock is taken for commits alone."""
+def find_duplicates(folder: Folder) -> Iterator[None]:
+    """Compare new chunks with each other and with the old ones, a group of documents at a time; the writer's lock is taken for commits alone.
+
+    It yields, several times a second, where something else may come first; whoever stops there loses the group at hand. It yields nothing where
+    nothing is new.
+    """
     settings = folder.config.index
     with closing(Store(folder.places.store, read_only=True)) as store:
         if not (fingerprint := store.meta("fingerprint")):
@@ -349,22 +387,34 @@ def find_duplicates(folder: Folder, interrupted: Callable[[], bool] = lambda: Fa
         except StorageError as error:  # the owner's own file keeps nobody from looking
             _LOG.warning("%s", error)
             decided = set()
-        groups = list(by_document(rows)) or [{}]
-        with _nearby(store, folder.places, fingerprint, last) as near:
+        own = _identity(store)
+
+        def keep(change: Callable[[DuplicateTables], None]) -> bool:
+            """Change what is known; tell whether that was done. Not where others have come further meanwhile, or the index was built anew."""
+            with Writer.open(folder.places.folder) as writer, writer.store.transaction():
+                is_ours = writer.store.meta("looked") == mark and _identity(writer.store) == own
+                if is_ours:
+                    change(writer.store.duplicates)
+                return is_ours
+
+        parts = list(by_document(rows)) or [{}]
+        with _nearby(store, fingerprint, last) as near:
             comparison = _Comparison(store, settings, near)
-            for n, group in enumerate(groups, 1):
-                found = comparison.compare(group, again, f"{version} {last if n == len(groups) else max(group)}")
-                with Writer.open(folder.places.folder) as writer, writer.store.transaction():
-                    if writer.store.meta("looked") != mark:  # others have come further meanwhile: they go on
+            for n, part in enumerate(parts, 1):
+                found = yield from comparison.compare(part, again, f"{version} {last if n == len(parts) else max(part)}")
+                if anew:
+                    if not keep(DuplicateTables.forget_findings):
                         break
-                    if anew:
-                        writer.store.duplicates.forget_findings()
-                    writer.store.duplicates.keep_findings(found, decided)
-                segments, repeats = segments + len(group), repeats + len(found.repeats)
-                boosts += [boost for _, boost, _ in found.boosts]
-                again, anew, mark = {}, False, found.mark
-                if interrupted():
+                    anew, mark = False, ""
+                for pairs in groups(found.alike, PAIRS_KEPT_AT_ONCE):
+                    keep(partial(DuplicateTables.put_alike, rows=pairs))
+                    yield
+                if not keep(partial(DuplicateTables.keep_findings, found=replace(found, alike=()), decided=decided)):
                     break
+                segments, repeats = segments + len(part), repeats + len(found.repeats)
+                boosts += [boost for _, boost, _ in found.boosts]
+                again, mark = {}, found.mark
+                yield
     (counts,) = counted({"": (segments, repeats, boosts)})
     if settings.ingest.log:
         if counts.repeats:

@@ -13,7 +13,6 @@ import numpy as np
 from thumbindex.index.editions import finish_sweep
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
-from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.folders import Folder
 from thumbindex.model import Progress
 from thumbindex.ports import Embedder, Matrix, Reranker, Vector
@@ -116,6 +115,7 @@ class Embedded:
     asked: int = 0  # texts that the model was asked for
     reused: int = 0  # chunks whose vector was there already
     truncated: int = 0
+    is_whole: bool = True  # nothing was left for the next call
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,6 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
     """Embed what is pending, newest files first; a model is opened only when something is. `interrupted` leaves the rest for the next call."""
     task = begin_embedding(folder, open_embedder)
     if isinstance(task, Embedded):
-        find_duplicates(folder, interrupted)
         return task
     done = truncated = 0
     while left := task.pending[done:]:
@@ -140,9 +139,8 @@ def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Pr
         done, truncated = done + taken, truncated + partly
         tell(Progress(folder.name, "vectors", done, len(task.pending)))
         if taken < len(group) or (done < len(task.pending) and interrupted()):
-            return Embedded(done, task.had, truncated)
+            return Embedded(done, task.had, truncated, is_whole=False)
     done += _finish(folder, task.embedder)
-    find_duplicates(folder, interrupted)
     return Embedded(done, task.had, truncated)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -402,7 +403,7 @@ class _PublishedFolder:
             published = self._publish(store, places)
             self._collect_at = time.monotonic() + min(max(COLLECT_SECONDS, time.monotonic() - began), LONGEST_COLLECT_SECONDS)
             if self._open_embedder and self._opened is not None and not self._wanted and self._opened.is_current(store, places):
-                find_duplicates(self._folder)  # what it finds comes with the next look
+                deque(find_duplicates(self._folder), maxlen=0)  # what it finds comes with the next look
         except BaseException:
             self._publisher.forget()
             self._opened = None

@@ -36,6 +36,7 @@ from thumbindex.index.writer import (
     is_wiped,
     read_withheld,
 )
+from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
 from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
@@ -371,9 +372,12 @@ def _is_done(comparison: FolderChanges, listing: Listing, known: Known) -> bool:
 
 
 def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report: IndexReport) -> IndexReport:
-    """Embed what has no vector yet, and add that to a report."""
+    """Embed what has no vector yet, find what is there twice, and add that to a report."""
     began = time.perf_counter()
     done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
+    for _ in find_duplicates(folder) if done.is_whole else ():
+        if run.interrupted():
+            break
     with open_writer(folder, run) as writer:
         # what an edit waits behind is short: large merges wait for a run that finds nothing to do
         writer.merge_keyword("while" if report.added or report.changed or report.removed or done.asked else "leisure")

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from thumbindex import process
-from thumbindex.errors import ModelError, StorageError, ThumbindexError, UnknownFolderError
+from thumbindex.errors import IndexDamagedError, ModelError, StorageError, ThumbindexError, UnknownFolderError
 from thumbindex.library import LOOK_SECONDS, Folder, Library, Sizes
 from thumbindex.model import IndexReport, Pause, Progress
 from thumbindex.process import collect_as_usual, collect_rarely, compute_on_one_thread, take_short_turns
@@ -137,12 +137,13 @@ class WatchedFolder:
     def __init__(self, folder: Folder, watch: Watch) -> None:
         self.folder, self.watch = folder, watch
         self.elect_at = self.look_at = self.reconcile_at = 0.0
-        self.vectors_at = self.scrub_at = self.merge_at = _NEVER
+        self.vectors_at = self.scrub_at = self.merge_at = self.duplicates_at = _NEVER
         self.words_left = self.vectors_left = False  # the last run was cut short, and goes on in its turn
         self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[str, str] = {}  # by what they are about
         self.large: Future[IndexReport] | None = None  # a run over large files
         self.more_large = False  # others, or other texts of theirs, since it began
+        self.duplicates: Generator[None] | None = None  # the search for texts that are there twice, which goes on when nothing else is due
         self._lock = FileLock(self.folder.places.watch, thread_local=False)
         self._inode = 0
 
@@ -155,6 +156,7 @@ class WatchedFolder:
         """Stand for election; give the office up where its lock was deleted with the index: another one may have been elected since."""
         path = self.folder.places.watch
         if self.elected and self._inode != _inode(path):
+            self.leave_duplicates()
             self._lock.release()
         if self.elected or now < self.elect_at:
             return
@@ -169,8 +171,15 @@ class WatchedFolder:
         self._inode = _inode(path)
         self.look_at, self.reconcile_at, self.vectors_at, self.scrub_at = 0.0, now, now, now + FIRST_SCRUB_SECONDS
 
+    def leave_duplicates(self) -> None:
+        """Leave the search for duplicates where it is; the next one looks again at what is not kept."""
+        if self.duplicates is not None:
+            self.duplicates.close()
+            self.duplicates = None
+
     def resign(self) -> None:
         """Stop watching and let another one be elected."""
+        self.leave_duplicates()
         self.watch.close()
         self._lock.release()
 
@@ -185,11 +194,12 @@ class WatchedFolder:
         """Return when there is something to do again."""
         if not self.elected:
             return self.elect_at
-        return min(self.look_at, self.words_at(), *((self.vectors_at, self.merge_at, self.scrub_at) if self.watch.is_there else ()))
+        others = (self.vectors_at, self.merge_at, self.scrub_at, self.duplicates_at) if self.watch.is_there else ()
+        return min(self.look_at, self.words_at(), *others)
 
     def is_settled(self) -> bool:
         """Tell whether nothing is due or under way but the next comparison."""
-        return self.large is None and self.vectors_at == _NEVER and self.watch.quiet.due() is None
+        return self.large is None and self.vectors_at == self.duplicates_at == _NEVER and self.watch.quiet.due() is None
 
 
 def _inode(path: Path) -> int:
@@ -272,6 +282,7 @@ class IndexingLoop:
             (lambda each: each.vectors_at, self._keep_vectors),
             (lambda each: each.merge_at, self._merge_at_rest),
             (lambda each: each.scrub_at, self._scrub),
+            (lambda each: each.duplicates_at, self._find_duplicates),
         )
         for due_at, work in jobs:
             first = min(tended, key=due_at, default=None)
@@ -351,6 +362,26 @@ class IndexingLoop:
             each.vectors_at = self._clock() if turn.was_cut_short else _NEVER
             if not turn.was_cut_short:
                 self._merge(each, "moment")
+                each.duplicates_at = _NEVER if self._words_only else self._clock()
+
+    def _find_duplicates(self, each: WatchedFolder) -> None:
+        """Find texts that are there twice, for a moment: an edit waits for no more. What has come meanwhile is looked at when this is done."""
+        share, is_first = Share(self._settings.share), each.duplicates is None
+        each.duplicates = each.duplicates or self._library.find_duplicates([each.folder.name])
+        each.duplicates_at = _NEVER
+        try:
+            next(each.duplicates)
+        except StopIteration:
+            each.duplicates, each.duplicates_at = None, _NEVER if is_first else self._clock()
+        except IndexDamagedError:
+            each.leave_duplicates()
+            self._scrub(each)
+        except (ThumbindexError, OSError) as error:
+            each.leave_duplicates()
+            self._postpone(each, error)
+            each.duplicates_at = each.reconcile_at
+        else:
+            each.duplicates_at = self._clock() + share.owed()
 
     def _merge_at_rest(self, each: WatchedFolder) -> None:
         each.merge_at = _NEVER
@@ -378,6 +409,7 @@ class IndexingLoop:
     def _scrub(self, each: WatchedFolder) -> None:
         """Read the index whole, and repair it where that is due."""
         each.scrub_at = self._clock() + SCRUB_SECONDS
+        each.leave_duplicates()
         try:
             mended = self._library.repair([each.folder.name])
         except (ThumbindexError, OSError) as error:
