@@ -230,3 +230,27 @@ def test_vectors_that_are_loaded_are_of_one_moment(build, note, tmp_path):
     before = [row for row, _, _ in store.chunk_rows()]
     assert stored_vectors(store).rows().tolist() == before
     assert len(store.chunk_rows()) < len(before)
+
+
+class Storm(Store):
+    """A store into which somebody commits a note whenever its links are read."""
+
+    def linked_paths(self):
+        """Read the links, and commit a note more before anything else is read."""
+        found = super().linked_paths()
+        self.commit()
+        return found
+
+
+def test_where_commits_come_faster_than_a_snapshot_opens_it_shows_the_one_at_which_it_began(build, note, tmp_path):
+    store, places = build(note("a.md", "apples"))
+    opened, storm = open_snapshot(store, places, ""), Storm(places.store, read_only=True)
+    for number in range(3):
+        build(note(f"{number}.md", f"pears {number}"))
+        storm.commit = lambda number=number: build(note(f"late{number}.md", "apples"))
+        opened = open_snapshot(store, places, "", last=opened, now=storm)
+        assert opened.documents == 2 + 2 * number
+        assert not opened.is_current(store, places)
+        assert len(opened.snapshot.keyword) == len(opened.snapshot.catalog)
+        (hit,) = opened.snapshot.keyword.search([Term(str(number))], BODY, 5).hits
+        assert opened.catalog.paths[hit.document] == f"{number}.md"

@@ -11,10 +11,10 @@ from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
 from thumbindex.index.files import Places
 from thumbindex.index.graph import NetworkxLinkGraph
-from thumbindex.index.stamp import read_stamp, refuse_lost, stamp_text
+from thumbindex.index.stamp import refuse_lost, stamp_text
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import FaissVectorIndex, VectorView
-from thumbindex.index.words import WhooshKeywordIndex
+from thumbindex.index.words import OpenedSegment, WhooshKeywordIndex, open_segments
 from thumbindex.model import ChunkId
 from thumbindex.ports import Matrix, Snapshot
 from thumbindex.text import text_key
@@ -33,6 +33,7 @@ class Opened:
     graph: NetworkxLinkGraph
     vectors: VectorView
     duplicates: StoreDuplicates
+    shown: str  # stamp of the keyword view
     words: str  # stamp of the keyword view and generation of the store's last change of words
     whole: bool  # not between a batch's two commits
     fingerprint: str
@@ -50,21 +51,29 @@ class Opened:
 
     def is_current(self, store: Store, places: Places) -> bool:
         """Tell whether the index is still as it was opened."""
-        return self.catalog.store is store and self.snapshot.generation == store.generation and self.words == _words(store, places)
+        return (
+            self.catalog.store is store
+            and self.snapshot.generation == store.generation
+            and self.words == _words(store, places, stamp_text(places.keyword))
+        )
 
 
 def shows_words(store: Store, places: Places) -> bool:
     """Tell whether the keyword view has come up to the store: between a batch's two commits it shows documents that are gone and lacks others."""
-    stamp = read_stamp(places.keyword)
-    return stamp is not None and stamp.generation >= int(store.meta("words", "0"))
+    return _is_whole(store, stamp_text(places.keyword))
+
+
+def _is_whole(store: Store, shown: str) -> bool:
+    facts = shown.split(" ")
+    return len(facts) == 3 and int(facts[1]) >= int(store.meta("words", "0"))
 
 
 def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = False, last: Opened | None = None, now: Store | None = None) -> Opened:
     """Open the index at its present generation, from `now` where that is given; texts are loaded from `store` when they are asked for.
 
     Of the last snapshot all is kept that is still true: only what came since is read, and while vectors fill in, words stay open.
-    The store and the keyword view are committed one after the other. Where a commit comes while they are opened, they are opened again;
-    between its two halves there is nothing to open, and the last snapshot is returned where there is one.
+    The store and the keyword view are committed one after the other. Between the two halves of a commit there is nothing to open, and the last
+    snapshot is returned where there is one; a commit that comes while they are opened is for the next snapshot.
     """
     now = now or store
     last = last if last is not None and last.catalog.store is store else None
@@ -72,14 +81,22 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
         if last is not None and not shows_words(now, places):
             return last
         opened = _open_once(store, now, places, folder, expand, last)
-        if (opened.whole or last is None) and opened.words == _words(now, places):
+        if opened is not last:
             return opened
-    return last or opened
+    return opened
 
 
 def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
+    """Open it, and return the last one where a commit has come half since its words were opened."""
+    # These are opened before the store is looked at, which is committed first: so they show nothing that the store does not hold.
+    shown, segments = stamp_text(places.keyword), list[OpenedSegment]()
+    if last is None or last.shown != shown:
+        stamp, segments = open_segments(places.keyword, () if last is None else last.keyword.segments)
+        shown = stamp.text
     with now.reading(), now.as_written():
-        words, whole, fingerprint = _words(now, places), shows_words(now, places), now.meta("fingerprint")
+        words, whole, fingerprint = _words(now, places, shown), _is_whole(now, shown), now.meta("fingerprint")
+        if last is not None and not whole:
+            return last
         same = last is not None and last.words == words
         catalog = last.catalog if last is not None and same else StoreCatalog(store, folder, None if last is None else last.catalog, now)
         graph = last.graph if last is not None and same else _graph(now, catalog, last)
@@ -87,13 +104,12 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
         duplicates = duplicates_of(catalog, now, None if last is None else last.duplicates)
         vocabulary = _vocabulary(now) if expand else None
         generation, model = now.generation, now.meta("model")
-    keyword = last.keyword if last is not None and same else WhooshKeywordIndex(places.keyword, catalog, None if last is None else last.keyword)
+    keyword = last.keyword if last is not None and same else WhooshKeywordIndex(segments, catalog)
     snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, vocabulary, duplicates)
-    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, words, whole, fingerprint, model)
+    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, shown, words, whole, fingerprint, model)
 
 
-def _words(store: Store, places: Places) -> str:
-    shown = stamp_text(places.keyword)  # before the store is looked at: the store is committed first
+def _words(store: Store, places: Places, shown: str) -> str:
     refuse_lost(places.keyword, shown, store.generation)
     return f"{shown}; {store.meta('words')}"
 

@@ -38,6 +38,11 @@ class Stamp:
     behind: int  # rows of that generation that it still lacks: the rest of a large file comes in slices
     files: Mapping[str, tuple[int, int]]
 
+    @property
+    def text(self) -> str:
+        """Return what tells it from the stamp of another state, as `stamp_text` does."""
+        return f"{VERSION} {self.generation} {self.behind}"
+
 
 def read_stamp(folder: Path) -> Stamp | None:
     """Return the stamp of the index in a folder; None where there is none, or it is of another version or not as it was written."""
@@ -59,7 +64,7 @@ def write_stamp(folder: Path, generation: int, behind: int, names: Iterable[str]
     before = read_stamp(folder)
     listed = before.files if before else {}
     with writing(folder):
-        lines = [f"{VERSION} {generation} {behind}"]
+        lines = [Stamp(generation, behind, {}).text]
         for name in sorted(names):
             # segments never change: one that was listed with this size is not read again
             size, held = (folder / name).stat().st_size, listed.get(name)

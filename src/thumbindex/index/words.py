@@ -140,11 +140,14 @@ class _SegmentPostings:
         return at[at >= 0]
 
 
-class WhooshKeywordIndex:
-    """KeywordIndex over one folder's inverted index, aligned with a catalog. Of `last` the segments are kept that are still part of it."""
+OpenedSegment = tuple[Segment, Positions]
+"""A segment with the numbers of its rows that are deleted."""
 
-    def __init__(self, folder: Path, catalog: StoreCatalog, last: WhooshKeywordIndex | None = None) -> None:
-        opened = open_segments(folder, () if last is None else last.segments)
+
+class WhooshKeywordIndex:
+    """KeywordIndex over one folder's inverted index, aligned with a catalog."""
+
+    def __init__(self, opened: Sequence[OpenedSegment], catalog: StoreCatalog) -> None:
         self._lock = threading.Lock()
         self._catalog = catalog
         self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened)
@@ -285,7 +288,7 @@ class KeywordView:
 
     def rows(self) -> Positions:
         """Return the row ids that the index holds: chunks', and minus documents'; raise IndexDamagedError where there is no index of this version."""
-        held: Positions = _joined([np.delete(segment.row_ids, deleted) for segment, deleted in open_segments(self.folder)], np.int64)
+        held: Positions = _joined([np.delete(segment.row_ids, deleted) for segment, deleted in open_segments(self.folder)[1]], np.int64)
         return held
 
     def apply(self, removed: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk, str]]) -> int:
@@ -339,13 +342,13 @@ class KeywordView:
         return read_at_commit(self.folder, lambda stamp: _listed(self.folder, stamp)) if read_stamp(self.folder) else []
 
 
-def open_segments(folder: Path, last: Iterable[Segment] = ()) -> list[tuple[Segment, Positions]]:
+def open_segments(folder: Path, last: Iterable[Segment] = ()) -> tuple[Stamp, list[OpenedSegment]]:
     """Open the segments at the last commit, every byte verified, with the rows that are deleted in each; those of `last` stay open."""
     held = {segment.id: segment for segment in last}
 
-    def read(stamp: Stamp) -> list[tuple[Segment, Positions]]:
+    def read(stamp: Stamp) -> tuple[Stamp, list[OpenedSegment]]:
         found = _listed(folder, stamp)
-        return [(held.get(each.segment_id()) or Segment(folder, each), np.array([*each.deleted_docs()], dtype=np.int64)) for each in found]
+        return stamp, [(held.get(each.segment_id()) or Segment(folder, each), np.array([*each.deleted_docs()], dtype=np.int64)) for each in found]
 
     return read_at_commit(folder, read)
 

@@ -21,7 +21,7 @@ from thumbindex.index.files import Places, make_folder, writing
 from thumbindex.index.locks import locked
 from thumbindex.index.stamp import clear, make_durable
 from thumbindex.index.store import Store, document_from_row
-from thumbindex.index.words import KeywordView, WhooshKeywordIndex
+from thumbindex.index.words import KeywordView, WhooshKeywordIndex, open_segments
 from thumbindex.model import Chunk, Decision, Document, FileState, FileTimes, Link, LinkKind, ParsedDocument, Pause, Problem
 from thumbindex.ports import Vector
 from thumbindex.text import text_key
@@ -273,7 +273,7 @@ class Writer:
 
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
-        return WhooshKeywordIndex(self.places.keyword, StoreCatalog(self.store, "")).counted_words()
+        return WhooshKeywordIndex(open_segments(self.places.keyword)[1], StoreCatalog(self.store, "")).counted_words()
 
     def catch_up(self, most: int = CHUNKS_A_COMMIT) -> int:
         """Bring the keyword view some way further to the store, from whatever state it is in; return how many rows it still lacks."""
