@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import count, pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -31,20 +32,43 @@ class Watched:
         pass
 
 
+class Clock:
+    """Each look at it takes a millisecond: how long a batch takes is no matter of what else the machine does."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
 class Work:
     """A library whose batches are counted and not done. What happens after a batch of the huge folder may save a note elsewhere."""
 
     def __init__(self, library: Library, batches: dict[str, int]) -> None:
-        self.opened, self.config = library.opened, library.config
+        self.opened, self.config, self.clock = library.opened, library.config, Clock()
         self.words, self.vectors = dict(batches), dict(batches)
+        self.large = dict.fromkeys(batches, 0)  # batches of large files, each of which takes its time, and whether one is read
+        self.is_reading = False
         self.compared = dict.fromkeys(batches, 0)  # batches of chunks that are to be compared, which each search begins anew
         self.done, self.after = list[tuple[str, str]](), deque[Callable[[], object]]()
 
-    def index(self, *, folder: list[str], interrupted: Callable[[], bool], **_: object) -> IndexReport:
-        left = self._do("words", self.words, folder[0], interrupted)
+    def index(self, *, folder: list[str], interrupted: Callable[[], bool], sizes: str, **_: object) -> IndexReport:
+        if sizes == "large":
+            self.is_reading = True
+            left = self._do("large", self.large, folder[0], lambda: self._take_long() or interrupted())
+            self.is_reading = False
+        else:
+            left = self._do("words", self.words, folder[0], interrupted) or self.large[folder[0]]
         return IndexReport(1, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0, left)
 
+    def _take_long(self) -> None:
+        self.clock.now += 1
+        sleep(0.001)  # the loop does meanwhile what it may
+
     def embed(self, folder: list[str], *, interrupted: Callable[[], bool], **_: object) -> tuple[str, ...]:
+        assert not self.is_reading
         self._do("vectors", self.vectors, folder[0], interrupted)
         return ()
 
@@ -68,6 +92,11 @@ class Work:
     def merge(self, *_: object, **__: object) -> None:
         pass
 
+    keep_growth = lay_out = merge
+
+    def repair(self, *_: object) -> tuple[str, ...]:
+        return ()
+
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Callable[..., tuple[IndexingLoop, Work]]]:
@@ -80,8 +109,7 @@ def two(tmp_path: Path) -> Iterator[Callable[..., tuple[IndexingLoop, Work]]]:
             config = load_config(user_file=tmp_path / "none", overrides=("serve.watch.reconcile_seconds=3600", "serve.watch.share=1"))
             library = opened.enter_context(Library.open([tmp_path / name for name in batches], index=tmp_path / "index", config=config))
             work = Work(library, batches)
-            # each look at the clock takes a millisecond: how long a batch takes is no matter of what else the machine does
-            loop: Any = IndexingLoop(work, lambda line: None, Watched, clock=count(0.0, 0.001).__next__)  # type: ignore[arg-type]
+            loop: Any = IndexingLoop(work, lambda line: None, Watched, clock=work.clock)  # type: ignore[arg-type]
             return loop, work
 
         yield make
@@ -152,3 +180,18 @@ def test_a_search_for_duplicates_is_left_for_words_and_vectors_and_goes_on_where
     assert sorted(after[:2]) == [("words", "huge"), ("words", "small")]
     assert all(after.index(("vectors", name)) < len(after) - 1 for name in ("huge", "small"))
     assert work.done.count(("duplicates", "huge")) == 500
+
+
+def test_vectors_wait_for_large_files_and_these_for_vectors_each_for_a_while(two):
+    loop, work = two(huge=1)
+    work.large["huge"], work.vectors["huge"] = 100, 20_000
+    while work.large["huge"] or work.is_reading:
+        loop.step()
+    turns = [what for what, _ in groupby(what for what, _ in work.done)]
+    assert turns[0] == "words"
+    assert turns.count("large") > 1
+    assert set(turns[1::2]) == {"large"}
+    assert set(turns[2::2]) == {"vectors"}
+    while work.vectors["huge"]:
+        loop.step()
+    assert not loop._folders[0].more_large

@@ -11,11 +11,13 @@ from thumbindex.errors import ModelError
 from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import Engine
 from thumbindex.index.vector_store import packed
-from thumbindex.library.embedding import PART
 from thumbindex.ports import Embedder
 from thumbindex.process import offline
 from thumbindex.settings import EmbedSettings
 from thumbindex.text import one_line
+
+TAKEN = 32
+"""Texts that are taken from the queue at once."""
 
 REFUSED_SECONDS = 60.0
 """After so long a model that could not be had is tried again: the network may be back."""
@@ -70,7 +72,7 @@ class Worker:
             return 0
         try:
             embedder = self._opened(fingerprint, name)
-            with queue.take(self._engine, fingerprint, PART) as taken:
+            with queue.take(self._engine, fingerprint, TAKEN) as taken:
                 if taken.texts:
                     vectors = packed(embedder.embed_passages(list(taken.texts.values())))
                     taken.keep({key: vector.tobytes() for key, vector in zip(taken.texts, vectors, strict=True)})

@@ -49,6 +49,10 @@ _WORDS_SECONDS = 4.0
 _VECTORS_SECONDS = 2.0
 """For so long vectors of one folder are made before another one, cut short before, goes on: beginning anew costs a look at all that is missing."""
 
+_LARGE_SECONDS, _AFTER_LARGE_SECONDS = 30.0, 10.0
+"""For so long words of large files are read while vectors of their folder wait, and then these are made for so long where more large files wait:
+both at once hold each other up, and words of an edit wait for vectors that take ten times as long."""
+
 READ_SECONDS = 0.2
 """Between a text's words and its vectors: whoever asks opens the words meanwhile, and vectors would take the processor from them."""
 
@@ -142,7 +146,9 @@ class WatchedFolder:
         self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[str, str] = {}  # by what they are about
         self.large: Future[IndexReport] | None = None  # a run over large files
-        self.more_large = False  # others, or other texts of theirs, since it began
+        self.large_turn = Turn(lambda: False)
+        self.more_large = False  # there are large files to read, or other texts of theirs since the run began
+        self.large_at = 0.0  # when the next such run begins at the latest
         self.duplicates: Generator[None] | None = None  # the search for texts that are there twice, which goes on when nothing else is due
         self._lock = FileLock(self.folder.places.watch, thread_local=False)
         self._inode = 0
@@ -190,16 +196,31 @@ class WatchedFolder:
         due = self.watch.quiet.due()
         return self.reconcile_at if due is None else min(self.reconcile_at, due)
 
+    def large_due(self) -> float:
+        """Return when large files are to be read; never while some are."""
+        if self.large is not None or not self.more_large:
+            return _NEVER
+        return 0.0 if self.vectors_at == _NEVER else self.large_at
+
+    def vectors_due(self) -> float:
+        """Return when vectors are to be made; never while large files are read."""
+        return self.vectors_at if self.large is None else _NEVER
+
+    def duplicates_due(self) -> float:
+        """Return when duplicates are to be looked for; never while large files are read."""
+        return self.duplicates_at if self.large is None else _NEVER
+
     def next_at(self) -> float:
         """Return when there is something to do again."""
         if not self.elected:
             return self.elect_at
-        others = (self.vectors_at, self.merge_at, self.scrub_at, self.duplicates_at) if self.watch.is_there else ()
+        others = (self.large_due(), self.vectors_due(), self.merge_at, self.scrub_at, self.duplicates_due()) if self.watch.is_there else ()
         return min(self.look_at, self.words_at(), *others)
 
     def is_settled(self) -> bool:
         """Tell whether nothing is due or under way but the next comparison."""
-        return self.large is None and self.vectors_at == self.duplicates_at == _NEVER and self.watch.quiet.due() is None
+        is_done = self.large is None and not self.more_large and self.vectors_at == self.duplicates_at == _NEVER
+        return is_done and self.watch.quiet.due() is None
 
 
 def _inode(path: Path) -> int:
@@ -279,10 +300,11 @@ class IndexingLoop:
         tended = [each for each in self._folders if each.elected and each.watch.is_there]
         jobs: tuple[tuple[Callable[[WatchedFolder], float], Callable[[WatchedFolder], None]], ...] = (
             (WatchedFolder.words_at, self._keep_words),
-            (lambda each: each.vectors_at, self._keep_vectors),
+            (WatchedFolder.large_due, self._begin_large),
+            (WatchedFolder.vectors_due, self._keep_vectors),
             (lambda each: each.merge_at, self._merge_at_rest),
             (lambda each: each.scrub_at, self._scrub),
-            (lambda each: each.duplicates_at, self._find_duplicates),
+            (WatchedFolder.duplicates_due, self._find_duplicates),
         )
         for due_at, work in jobs:
             first = min(tended, key=due_at, default=None)
@@ -337,7 +359,7 @@ class IndexingLoop:
             if each.words_left:
                 each.reconcile_at = self._clock()
             elif report.left:
-                self._take_large(each)
+                each.more_large = True
             each.is_quiet = not (report.added or report.changed or report.removed)
             each.merge_at = self._clock() + MERGE_SECONDS
             if reconciled or ((report.added or report.changed or report.removed) and not each.notes.get("vectors")):
@@ -427,26 +449,24 @@ class IndexingLoop:
         names = [each.folder.name]
         return self._library.index(words_only=True, folder=names, interrupted=interrupted, sizes=sizes, progress=self._progress)
 
-    def _take_large(self, each: WatchedFolder) -> None:
-        if each.large is not None:
-            each.more_large = True
-            return
-        each.large = self._large_files.submit(self._index, each, "large", lambda: self._stopped)
+    def _begin_large(self, each: WatchedFolder) -> None:
+        until, each.more_large = self._clock() + _LARGE_SECONDS, False
+        each.large_turn = Turn(lambda: self._stopped or self._clock() >= until, clock=self._clock)
+        each.large = self._large_files.submit(self._index, each, "large", each.large_turn)
         each.large.add_done_callback(lambda _: self._wake.set())
 
     def _finish_large(self, each: WatchedFolder) -> None:
         if each.large is None or not each.large.done():
             return
         taken, each.large = each.large, None
+        each.more_large = each.more_large or each.large_turn.was_cut_short
+        each.large_at = self._clock() + _AFTER_LARGE_SECONDS
         try:
             taken.result()
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
         else:
             each.vectors_at = self._clock()
-        if each.more_large:
-            each.more_large = False
-            self._take_large(each)
 
     def _postpone(self, each: WatchedFolder, error: ThumbindexError | OSError) -> None:
         """Try again in a while; a folder that went in the middle is noted by the next look."""
@@ -473,7 +493,9 @@ class IndexingLoop:
         if self._are_words_due():
             return True
         now = self._clock()
-        others = (each for each in self._folders if each is not of and each.elected and each.watch.is_there and each.vectors_at <= now)
+        if of.large_due() <= now:
+            return True
+        others = (each for each in self._folders if each is not of and each.elected and each.watch.is_there and each.vectors_due() <= now)
         return any(now >= not_before or not each.vectors_left for each in others)
 
     def _note(self, each: WatchedFolder, about: str, sentence: str) -> None:
