@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from thumbindex.corpus.markdown import find_comments, line_starts
@@ -120,40 +121,61 @@ def _hidden_html(text: str) -> Iterator[tuple[int, str]]:
 # ------------------------------------------------------------------ what speaks to a model
 
 _GAP = r"[\s\"'*_>,]{1,6}"
+_END = r"(?![^\W_])"
 _OLD = r"(?:previous|prior|above|earlier|preceding|former|foregoing|existing|original|system|safety|all|any|every|other)"
 _ORDERS = r"(?:instructions?|prompts?|rules|guidelines|directives?|commands|orders|constraints|context)"
-_SPEAKS = re.compile(
-    rf"\b(?:ignore|disregard|forget|override|bypass|do{_GAP}not{_GAP}follow)(?:{_GAP}(?:all|any|the|your|my|these|those|of|everything|every|each|other)){{0,4}}"
-    rf"{_GAP}{_OLD}(?:{_GAP}{_OLD}){{0,2}}{_GAP}(?:{_ORDERS}|messages)\b"
-    rf"|\b(?:ignore|disregard|forget|override){_GAP}(?:all{_GAP})?(?:of{_GAP})?(?:your|the{_GAP}system){_GAP}(?:{_ORDERS}|training)\b"
-    rf"|\b(?:new|updated|revised|real|hidden|secret){_GAP}(?:system{_GAP})?(?:instructions?|prompt)"
-    rf"{_GAP}(?:for|to){_GAP}(?:the{_GAP})?(?:assistant|model|ai|llm|agent)\b"
-    rf"|\byou{_GAP}are{_GAP}now{_GAP}(?:dan\b|in{_GAP}(?:developer|debug|god|admin){_GAP}mode|(?:an?{_GAP})?(?:unrestricted|unfiltered|jailbroken|evil))"
-    rf"|\b(?:reveal|print|show|repeat|output|leak|disclose|display|send|tell)(?:{_GAP}(?:me|us|them|back|out|verbatim)){{0,2}}{_GAP}"
-    rf"(?:your|the){_GAP}(?:(?:full|entire|exact|initial|original|hidden|secret){_GAP})?system{_GAP}(?:prompt|message|instructions)\b"
-    rf"|\b(?:do{_GAP}not|don['’]t|never|without){_GAP}(?:tell|inform|telling|informing|alert|notify){_GAP}(?:this{_GAP}to{_GAP})?the{_GAP}user\b"
-    rf"(?={_GAP}(?:about|of|that{_GAP}you|anything|what{_GAP}you))"
-    rf"|\b(?:attention|note|important|instructions?|warning){_GAP}(?:to|for)(?:{_GAP}(?:all|any|the|every)){{0,2}}{_GAP}"
-    rf"(?:ai|llm|language{_GAP}model|large{_GAP}language{_GAP}model|chatgpt|claude|copilot|gemini)s?"
-    rf"(?:{_GAP}(?:assistants?|agents?|models?|systems?|readers?|crawlers?))?\b"
-    rf"|\bif{_GAP}you{_GAP}are{_GAP}(?:an?{_GAP}|the{_GAP})(?:ai|llm|language{_GAP}model|large{_GAP}language{_GAP}model)\b"
-    rf"|\b(?:send|post|upload|exfiltrate|forward|e-?mail){_GAP}(?:all{_GAP})?(?:of{_GAP})?(?:this|the|your|their|these|user['’]?s){_GAP}"
-    rf"(?:conversation|chat(?:{_GAP}history)?|notes|vault|system{_GAP}prompt){_GAP}to\b"
-    r"|<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id)\|>|\[/?INST\]|<</?SYS>>"
-    r"|</?(?:system_prompt|system-reminder|tool_call|tool_result|function_calls|function_results|antml:[a-z_]{2,20})>"
-    rf"|\bignorier\w{{0,3}}(?:{_GAP}alle)?(?:{_GAP}deine)?{_GAP}(?:vorherigen|bisherigen|obigen|vorigen){_GAP}(?:anweisungen|instruktionen|regeln)"
-    rf"|\bignore[zr]?(?:{_GAP}toutes)?{_GAP}(?:les|tes|vos){_GAP}(?:instructions|consignes){_GAP}(?:précédentes|ci-dessus)"
-    rf"|\bignor[ae](?:{_GAP}(?:todas|tutte))?{_GAP}(?:las|le|as){_GAP}(?:instrucciones|istruzioni|instruções){_GAP}(?:anteriores|previas|precedenti)"
-    rf"|игнорируй(?:те)?(?:{_GAP}все)?{_GAP}(?:предыдущие|прежние){_GAP}(?:инструкции|указания)"
-    r"|(?:忽略|无视|忽視|無視)(?:之前|以上|上述|先前|所有|前面)(?:的|所有|之前|先前|上述|一切){0,3}(?:指令|指示|提示|命令|规则)",
-    re.I,
+_SPEAKS = tuple(
+    map(
+        re.compile,
+        (
+            rf"(?:ignore|disregard|forget|override|bypass|do{_GAP}not{_GAP}follow)(?:{_GAP}(?:all|any|the|your|my|these|those|of|everything|every|each|other)){{0,4}}"
+            rf"{_GAP}{_OLD}(?:{_GAP}{_OLD}){{0,2}}{_GAP}(?:{_ORDERS}|messages){_END}",
+            rf"(?:ignore|disregard|forget|override){_GAP}(?:all{_GAP})?(?:of{_GAP})?(?:your|the{_GAP}system){_GAP}(?:{_ORDERS}|training){_END}",
+            rf"(?:new|updated|revised|real|hidden|secret){_GAP}(?:system{_GAP})?(?:instructions?|prompt)"
+            rf"{_GAP}(?:for|to){_GAP}(?:the{_GAP})?(?:assistant|model|ai|llm|agent){_END}",
+            rf"you{_GAP}are{_GAP}now{_GAP}(?:dan{_END}|in{_GAP}(?:developer|debug|god|admin){_GAP}mode|(?:an?{_GAP})?(?:unrestricted|unfiltered|jailbroken|evil))",
+            rf"(?:reveal|print|show|repeat|output|leak|disclose|display|send|tell)(?:{_GAP}(?:me|us|them|back|out|verbatim)){{0,2}}{_GAP}"
+            rf"(?:your|the){_GAP}(?:(?:full|entire|exact|initial|original|hidden|secret){_GAP})?system{_GAP}(?:prompt|message|instructions){_END}",
+            rf"(?:do{_GAP}not|don['’]t|never|without){_GAP}(?:tell|inform|telling|informing|alert|notify){_GAP}(?:this{_GAP}to{_GAP})?the{_GAP}user{_END}"
+            rf"(?={_GAP}(?:about|of|that{_GAP}you|anything|what{_GAP}you))",
+            rf"(?:attention|note|important|instructions?|warning){_GAP}(?:to|for)(?:{_GAP}(?:all|any|the|every)){{0,2}}{_GAP}"
+            rf"(?:ai|llm|language{_GAP}model|large{_GAP}language{_GAP}model|chatgpt|claude|copilot|gemini)s?"
+            rf"(?:{_GAP}(?:assistants?|agents?|models?|systems?|readers?|crawlers?))?{_END}",
+            rf"if{_GAP}you{_GAP}are{_GAP}(?:an?{_GAP}|the{_GAP})(?:ai|llm|language{_GAP}model|large{_GAP}language{_GAP}model){_END}",
+            rf"(?:send|post|upload|exfiltrate|forward|e-?mail){_GAP}(?:all{_GAP})?(?:of{_GAP})?(?:this|the|your|their|these|user['’]?s){_GAP}"
+            rf"(?:conversation|chat(?:{_GAP}history)?|notes|vault|system{_GAP}prompt){_GAP}to{_END}",
+            r"<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id)\|>|\[/?inst\]|<</?sys>>",
+            r"</?(?:system_prompt|system-reminder|tool_call|tool_result|function_calls|function_results|antml:[a-z_]{2,20})>",
+            rf"ignorier\w{{0,3}}(?:{_GAP}alle)?(?:{_GAP}deine)?{_GAP}(?:vorherigen|bisherigen|obigen|vorigen){_GAP}(?:anweisungen|instruktionen|regeln)",
+            rf"ignore[zr]?(?:{_GAP}toutes)?{_GAP}(?:les|tes|vos){_GAP}(?:instructions|consignes){_GAP}(?:précédentes|ci-dessus)",
+            rf"ignor[ae](?:{_GAP}(?:todas|tutte))?{_GAP}(?:las|le|as){_GAP}(?:instrucciones|istruzioni|instruções){_GAP}(?:anteriores|previas|precedenti)",
+            rf"игнорируй(?:те)?(?:{_GAP}все)?{_GAP}(?:предыдущие|прежние){_GAP}(?:инструкции|указания)",
+            r"(?:忽略|无视|忽視|無視)(?:之前|以上|上述|先前|所有|前面)(?:的|所有|之前|先前|上述|一切){0,3}(?:指令|指示|提示|命令|规则)",
+        ),
+    )
 )
-_WORDS = re.compile(
-    r"ignor|disregard|forget|overrid|bypass|follow|system|you\s{1,6}are|the\s{1,6}user|instruction|attention|important|message|warning|note"
-    r"|\b(?:send|post|upload|exfiltrate|forward|e-?mail)\b|<\||\[/?INST|<<|</?(?:tool|function|antml)|игнорируй|忽|无视|無視",
-    re.I,
-)
-"""Whatever a text holds that speaks so; a line without any of it is not looked at closely."""
+"""Kinds of phrases, in small letters, which begin a word where they begin with a Latin letter."""
+
+_SAME_SMALL = (("\u0130", "i"), ("\u0131", "i"), ("\u017f", "s"), ("\u212a", "k"))
+"""Letters that look like others, and that `str.lower` leaves or makes two of."""
+
+
+def _find_speech(text: str) -> Iterator[tuple[int, str]]:
+    """Yield where a text speaks to a model, and what it says.
+
+    Each kind is looked for alone, in small letters: a pattern whose first letters are known skips what begins with none of them, and takes a
+    fifth of the time of one that ignores case.
+    """
+    small = text
+    for letter, other in _SAME_SMALL:
+        small = small.replace(letter, other)
+    small, end = small.lower(), 0
+    found = (match.span() for pattern in _SPEAKS for match in pattern.finditer(small))
+    for start, stop in sorted(found):
+        within_word = small[start] in ascii_lowercase and small[start - 1 : start].isalnum()
+        if start >= end and not within_word:
+            yield start, text[start:stop]
+            end = stop
 
 
 # ------------------------------------------------------------------ all of it
@@ -167,7 +189,7 @@ def find_flags(raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]
     starts = line_starts(raw) if clean != raw else ()
     found = [Flag(bisect_right(starts, at), reason) for at, reason in _hidden_characters(raw)]
     html = list(_hidden_html(clean))
-    speech = [(match.start(), _shown(match[0])) for match in (_SPEAKS.finditer(clean) if _WORDS.search(clean) else ())]
+    speech = [(at, _shown(said)) for at, said in _find_speech(clean)]
     if html or speech:
         own, blocks = line_starts(clean), code()
         flags = [Flag(bisect_right(own, at), reason) for at, reason in html]
