@@ -42,6 +42,7 @@ def write(folder: Path) -> None:
                 (rows[2], rows[4], 0.9, "grey", "", ""),
             ]
             digests = [(row, bytes.fromhex(digest[n]), b"") for n, row in enumerate(rows)]
+            writer.store.duplicates.put_alike(pairs)
             writer.store.duplicates.keep_findings(DuplicateFindings("settings 9", digests, [(rows[1], rows[0], 0)], [(rows[0], 0.15, 0.65)], pairs))
         writer.decide([Decision(digest[6], digest[4], "same"), Decision(digest[2], digest[4], "apart")])
 

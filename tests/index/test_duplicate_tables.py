@@ -88,3 +88,11 @@ def test_chunks_of_other_documents_with_the_same_words_are_found_newest_first(st
     found = [store.duplicates.rows_of_words(*asked) for asked in ((words, 1, 9), (words, 1, 1), (others, 1, 9))]
     assert found == [[6, 5], [6], []]
     assert store.duplicates.rows_of_texts([(b"a" * 16).hex(), (b"z" * 16).hex()]) == {2: "61" * 16, 5: "61" * 16}
+
+
+def test_a_chunk_whose_pair_has_lost_the_other_one_before_it_was_kept_is_looked_at_again(store):
+    pairs = [(2, 99, 1.0, "same", "is gone", ""), (98, 99, 1.0, "same", "are gone", ""), (3, 6, 1.0, "same", "equal texts", "")]
+    with store.transaction():
+        store.duplicates.put_alike(pairs)
+        store.duplicates.keep_findings(DuplicateFindings("mark 6", alike=pairs, again=[2]))
+    assert ([row[:2] for row in store.duplicates.alike()], store.duplicates.lonely()) == ([(3, 6)], [2])

@@ -49,32 +49,38 @@ class Work:
     def __init__(self, library: Library, batches: dict[str, int]) -> None:
         self.opened, self.config, self.clock = library.opened, library.config, Clock()
         self.words, self.vectors = dict(batches), dict(batches)
-        self.large = dict.fromkeys(batches, 0)  # batches of large files, each of which takes its time, and whether one is read
-        self.is_reading = False
+        self.large = dict.fromkeys(batches, 0)  # batches of large files, each of which takes its time, and whose are read
+        self.reading = set[str]()
         self.compared = dict.fromkeys(batches, 0)  # batches of chunks that are to be compared, which each search begins anew
         self.done, self.after = list[tuple[str, str]](), deque[Callable[[], object]]()
 
     def index(self, *, folder: list[str], interrupted: Callable[[], bool], sizes: str, **_: object) -> IndexReport:
         if sizes == "large":
-            self.is_reading = True
+            assert not self.reading
+            self.reading.add(folder[0])
             left = self._do("large", self.large, folder[0], lambda: self._take_long() or interrupted())
-            self.is_reading = False
+            self.reading = set[str]()
         else:
             left = self._do("words", self.words, folder[0], interrupted) or self.large[folder[0]]
         return IndexReport(1, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0, left)
+
+    def _happen(self, name: str) -> None:
+        if name == "huge" and self.after:
+            self.after.popleft()()
 
     def _take_long(self) -> None:
         self.clock.now += 1
         sleep(0.001)  # the loop does meanwhile what it may
 
     def embed(self, folder: list[str], *, interrupted: Callable[[], bool], **_: object) -> tuple[str, ...]:
-        assert not self.is_reading
+        assert folder[0] not in self.reading
         self._do("vectors", self.vectors, folder[0], interrupted)
         return ()
 
     def find_duplicates(self, folder: list[str]) -> Iterator[None]:
         for _ in range(self.compared[folder[0]]):
             self.done.append(("duplicates", folder[0]))
+            self._happen(folder[0])
             yield
         self.compared[folder[0]] = 0
 
@@ -83,8 +89,7 @@ class Work:
         while seen:
             seen, batches[name] = seen - 1, batches[name] - 1
             self.done.append((what, name))
-            if name == "huge" and self.after:
-                self.after.popleft()()
+            self._happen(name)
             if seen and interrupted():
                 break
         return seen
@@ -122,6 +127,15 @@ def run(loop: IndexingLoop, work: Work) -> list[tuple[str, str]]:
         if not any(work.words.values()) and not any(work.vectors.values()):
             return work.done
     raise AssertionError(f"never at rest: {work.words} {work.vectors}")
+
+
+def step_until(loop: IndexingLoop, is_so: Callable[[], bool]) -> None:
+    """Step until something is so, not without end."""
+    for _ in range(1_000_000):
+        if is_so():
+            return
+        loop.step()
+    raise AssertionError("never")
 
 
 def save(loop: IndexingLoop, work: Work, name: str) -> None:
@@ -169,29 +183,41 @@ def test_a_search_for_duplicates_is_left_for_words_and_vectors_and_goes_on_where
     loop, work = two(huge=1, small=1)
     run(loop, work)
     work.compared["huge"] = 500
-    while work.done.count(("duplicates", "huge")) < 10:
-        loop.step()
-    save(loop, work, "small")
-    save(loop, work, "huge")
-    begun = len(work.done)
-    while any(work.compared.values()):
-        loop.step()
-    after = work.done[begun:]
-    assert sorted(after[:2]) == [("words", "huge"), ("words", "small")]
+    work.after.extend([*[lambda: None] * 9, lambda: save(loop, work, "small"), lambda: save(loop, work, "huge")])
+    step_until(loop, lambda: not any(work.compared.values()))
+    after = work.done[work.done.index(("duplicates", "huge")) + 10 :]
+    assert after[0] == ("words", "small")
+    assert ("words", "huge") in after[:3]
     assert all(after.index(("vectors", name)) < len(after) - 1 for name in ("huge", "small"))
     assert work.done.count(("duplicates", "huge")) == 500
+
+
+def test_a_search_for_duplicates_waits_for_no_other_folders_vectors(two):
+    loop, work = two(huge=1, small=1)
+    work.vectors["huge"], work.compared["small"] = 10**5, 5_000
+    step_until(loop, lambda: work.done.count(("duplicates", "small")) == 5_000)
+    assert work.vectors["huge"] > 10**4
+    vectors = [what for what, _ in groupby(work.done) if what == ("vectors", "huge")]
+    assert 1 < len(vectors) < 50  # both in turns of seconds
 
 
 def test_vectors_wait_for_large_files_and_these_for_vectors_each_for_a_while(two):
     loop, work = two(huge=1)
     work.large["huge"], work.vectors["huge"] = 100, 20_000
-    while work.large["huge"] or work.is_reading:
-        loop.step()
+    step_until(loop, lambda: not work.large["huge"] and not work.reading)
     turns = [what for what, _ in groupby(what for what, _ in work.done)]
     assert turns[0] == "words"
     assert turns.count("large") > 1
     assert set(turns[1::2]) == {"large"}
     assert set(turns[2::2]) == {"vectors"}
-    while work.vectors["huge"]:
-        loop.step()
+    step_until(loop, lambda: not work.vectors["huge"])
     assert not loop._folders[0].more_large
+
+
+def test_large_files_of_two_folders_take_turns_of_the_same_length(two):
+    loop, work = two(huge=1, other=1)
+    work.large.update(huge=100, other=100)
+    step_until(loop, lambda: not any(work.large.values()) and not work.reading)
+    turns = [(name, len([*batches])) for name, batches in groupby(name for what, name in work.done if what == "large")]
+    assert [name for name, _ in turns[:4]] in (["huge", "other"] * 2, ["other", "huge"] * 2)
+    assert {count > 20 for _, count in turns[:4]} == {True}

@@ -156,7 +156,7 @@ _SPEAKS = tuple(
 )
 """Kinds of phrases, in small letters, which begin a word where they begin with a Latin letter."""
 
-_SAME_SMALL = (("\u0130", "i"), ("\u0131", "i"), ("\u017f", "s"), ("\u212a", "k"))
+_SAME_SMALL = (("\u0130", "i"), ("\u0131", "i"), ("\u017f", "s"))
 """Letters that look like others, and that `str.lower` leaves or makes two of."""
 
 

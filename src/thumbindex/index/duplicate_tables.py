@@ -128,26 +128,32 @@ class DuplicateTables:
         return {exact.hex() for (exact,) in self._db.fetch_in(sql, paths)}
 
     def keep_findings(self, found: DuplicateFindings, decided: Collection[str] = ()) -> None:
-        """Keep what was found out about chunks; nothing of those that are gone meanwhile. `decided` are texts with a decision."""
+        """Keep what was found out about chunks but for the pairs, which `put_alike` has kept before; nothing of those that are gone meanwhile.
+
+        A chunk whose pair's other one is gone is to be looked at again. `decided` are texts with a decision.
+        """
         rows = [row for row, *_ in found.digests]
         there = {row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", rows)}
         digests = [(row, exact, plain[:PLAIN]) for row, exact, plain in found.digests if row in there]
         self._db.execute_many("INSERT INTO digests VALUES (?, ?, ?)", digests)
         self._db.execute_many("INSERT INTO repeats VALUES (?, ?, ?)", [row for row in found.repeats if row[0] in there])
         self._db.execute_many("INSERT INTO boosts VALUES (?, ?, ?)", [row for row in found.boosts if row[0] in there])
-        self.put_alike(found.alike)
         self._db.execute_many("DELETE FROM lonely WHERE chunk = ?", [(row,) for row in found.again])
+        paired = {row for first, second, *_ in found.alike for row in (first, second)}
+        left = {row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", sorted(paired))}
+        alone = {row for first, second, *_ in found.alike for row in {first, second} & left if not {first, second} <= left}
+        self._db.execute_many("INSERT OR IGNORE INTO lonely VALUES (?)", [(row,) for row in sorted(alone)])
         for column in ("first", "second"):  # repeats are no search units of their own
             self._db.execute_many(f"DELETE FROM alike WHERE {column} = ?", [row[:1] for row in found.repeats])
         self._db.set_meta("looked", found.mark)
         if found.repeats or found.boosts or found.alike or any(exact.hex() in decided for _, exact, _ in found.digests):
             self.note_change()
 
-    def forget_findings(self) -> None:
-        """Forget all that was found out about duplicates."""
+    def forget_findings(self, mark: str = "") -> None:
+        """Forget all that was found out about duplicates, and begin anew with a mark."""
         for table in ("digests", "repeats", "boosts", "alike", "lonely"):
             self._db.execute(f"DELETE FROM {table}")
-        self._db.set_meta("looked", "")
+        self._db.set_meta("looked", mark)
         self.note_change()
 
     def ingested_by_type(self) -> dict[str, tuple[int, int, list[float]]]:

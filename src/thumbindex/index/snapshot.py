@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,7 @@ class Opened:
     vectors: VectorView
     duplicates: StoreDuplicates
     shown: str  # stamp of the keyword view
+    segments: Sequence[OpenedSegment]  # that it names
     words: str  # stamp of the keyword view and generation of the store's last change of words
     whole: bool  # not between a batch's two commits
     fingerprint: str
@@ -89,7 +91,7 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
 def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
     """Open it, and return the last one where a commit has come half since its words were opened."""
     # These are opened before the store is looked at, which is committed first: so they show nothing that the store does not hold.
-    shown, segments = stamp_text(places.keyword), list[OpenedSegment]()
+    shown, segments = stamp_text(places.keyword), () if last is None else last.segments
     if last is None or last.shown != shown:
         stamp, segments = open_segments(places.keyword, () if last is None else last.keyword.segments)
         shown = stamp.text
@@ -106,7 +108,7 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
         generation, model = now.generation, now.meta("model")
     keyword = last.keyword if last is not None and same else WhooshKeywordIndex(segments, catalog)
     snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, vocabulary, duplicates)
-    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, shown, words, whole, fingerprint, model)
+    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, shown, segments, words, whole, fingerprint, model)
 
 
 def _words(store: Store, places: Places, shown: str) -> str:

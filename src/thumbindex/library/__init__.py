@@ -724,6 +724,7 @@ class Library:
     ) -> tuple[str, ...]:
         """Give commits' dates and vectors to what has none, without comparing notes with the disk; `dates_only` leaves vectors to others.
 
+        Texts that are there twice are for `find_duplicates`, or for the next `index`.
         Return what had to be repaired, in words: its notes are to be read anew.
         """
         folders = self._chosen(folder)
@@ -740,9 +741,10 @@ class Library:
         return ()
 
     def find_duplicates(self, folder: Sequence[str] = ()) -> Generator[None]:
-        """Find texts that are there twice among those that have got their vectors, as `index` does, a little with each step: some come to a second.
+        """Find texts that are there twice among those that have got their vectors, as `index` does, a little whenever the next step is asked for.
 
-        Whoever stops in the middle loses some seconds' work at most. It is at its end at once where nothing is new.
+        A step takes some hundredths of a second, in notes of megabytes some tenths. Whoever stops in the middle loses the documents at hand. It is
+        at its end at once where nothing is new.
         """
         for each in self._chosen(folder):
             yield from find_duplicates(each)

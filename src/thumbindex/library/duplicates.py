@@ -213,6 +213,9 @@ come before all others has its copies found when those are looked at."""
 QUERIES_AT_ONCE = 128
 """Chunks whose nearest ones are looked for at once, in a tenth of a second where there are 100,000."""
 
+CHUNKS_A_STEP = 256
+"""Chunks that are loaded at once, and whose words are looked up."""
+
 PAIRS_AT_ONCE, PAIRS_KEPT_AT_ONCE = 64, 1000
 """Pairs that are judged, and kept, at once, in some hundredths of a second."""
 
@@ -276,7 +279,11 @@ class _Comparison:
 
     def compare(self, rows: ChunkDocuments, again: ChunkDocuments, mark: str) -> Generator[None, None, DuplicateFindings]:
         """Compare new chunks, and those that are to be compared again, with what the store holds; yield where something else may come first."""
-        chunks = self.store.chunks([*rows, *again])
+        chunks, plain = dict[int, Chunk](), dict[int, bytes]()
+        for part in groups([*rows, *again], CHUNKS_A_STEP):
+            chunks.update(loaded := self.store.chunks(part))
+            plain.update((row, digest) for row, chunk in loaded.items() if (digest := _plain_digest(chunk)))
+            yield
         own = {row: document for row, document in rows.items() if row in chunks}
         repeats, boosts = list[Repeat](), list[Boost]()
         if self.settings.ingest.enabled:
@@ -288,7 +295,6 @@ class _Comparison:
                 found = yield from ingest(segments, vectors, self.settings.ingest)
                 repeats += found[0]
                 boosts += found[1]
-        plain = {row: digest for row, chunk in chunks.items() if (digest := _plain_digest(chunk))}
         left_out = {row for row, *_ in repeats}
         searched = {row: document for row, document in {**own, **again}.items() if row in chunks and row not in left_out}
         alike = (yield from self._alike(searched, chunks, plain)) if self.settings.duplicates.enabled else []
@@ -297,8 +303,11 @@ class _Comparison:
 
     def _alike(self, own: ChunkDocuments, chunks: Mapping[int, Chunk], plain: Mapping[int, bytes]) -> Generator[None, None, list[Alike]]:
         """Return the pairs of these chunks and chunks of other documents that are one text twice or in the grey zone."""
-        vectors = self.store.chunk_vectors(list(own))
-        pairs = {(min(pair), max(pair)) for pair in self._of_the_same_words(own, plain)}
+        vectors, pairs = self.store.chunk_vectors(list(own)), set[tuple[int, int]]()
+        same = defaultdict[bytes, list[int]](list)
+        for part in groups(list(own), CHUNKS_A_STEP):
+            yield
+            pairs.update((min(pair), max(pair)) for pair in self._of_the_same_words(part, own, plain, same))
         rows = [row for row in own if row in vectors]
         for start in range(0, len(rows), QUERIES_AT_ONCE):
             yield
@@ -308,12 +317,12 @@ class _Comparison:
         newest = max(own, default=0)
         self.pairs = {pair for pair in self.pairs | pairs if pair[1] > newest}
         texts, found = dict(chunks), list[Alike]()
-        for part in groups(sorted(pairs), PAIRS_AT_ONCE):
+        for judged in groups(sorted(pairs), PAIRS_AT_ONCE):
             yield
-            others = sorted({row for pair in part for row in pair} - texts.keys())
+            others = sorted({row for pair in judged for row in pair} - texts.keys())
             texts.update(self.store.chunks(others))
             vectors.update(self.store.chunk_vectors(others))
-            found += self._judged(part, texts, vectors)
+            found += self._judged(judged, texts, vectors)
         return found
 
     def _judged(self, pairs: Sequence[tuple[int, int]], texts: Mapping[int, Chunk], vectors: Mapping[int, Vector]) -> Iterator[Alike]:
@@ -339,13 +348,18 @@ class _Comparison:
                 taken[row] += 1
                 yield row, other
 
-    def _of_the_same_words(self, own: ChunkDocuments, plain: Mapping[int, bytes]) -> Iterator[tuple[int, int]]:
-        """Yield each chunk with the newest ones of other documents that have the same words: copies under other headings."""
-        same, wanted = defaultdict[bytes, list[int]](list), self.settings.duplicates.nearest
-        for row, document in own.items():
+    def _of_the_same_words(
+        self, rows: Sequence[int], own: ChunkDocuments, plain: Mapping[int, bytes], same: defaultdict[bytes, list[int]]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield each of some chunks with the newest ones of other documents that have the same words: copies under other headings.
+
+        `same` has those of our own that came before, by their words.
+        """
+        wanted = self.settings.duplicates.nearest
+        for row in rows:
             if row in plain:
-                here = [other for other in same[plain[row]] if own[other] != document]
-                there = self.store.duplicates.rows_of_words(plain[row], document, wanted)
+                here = [other for other in same[plain[row]] if own[other] != own[row]]
+                there = self.store.duplicates.rows_of_words(plain[row], own[row], wanted)
                 yield from ((row, other) for other in sorted({*here, *there}, reverse=True)[:wanted])
                 same[plain[row]].append(row)
 
@@ -402,14 +416,14 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
             comparison = _Comparison(store, settings, near)
             for n, part in enumerate(parts, 1):
                 found = yield from comparison.compare(part, again, f"{version} {last if n == len(parts) else max(part)}")
-                if anew:
-                    if not keep(DuplicateTables.forget_findings):
+                if anew:  # with a mark of its own: who began as we did meets another one
+                    if not keep(partial(DuplicateTables.forget_findings, mark=f"{version} 0")):
                         break
-                    anew, mark = False, ""
+                    anew, mark = False, f"{version} 0"
                 for pairs in groups(found.alike, PAIRS_KEPT_AT_ONCE):
                     keep(partial(DuplicateTables.put_alike, rows=pairs))
                     yield
-                if not keep(partial(DuplicateTables.keep_findings, found=replace(found, alike=()), decided=decided)):
+                if not keep(partial(DuplicateTables.keep_findings, found=found, decided=decided)):
                     break
                 segments, repeats = segments + len(part), repeats + len(found.repeats)
                 boosts += [boost for _, boost, _ in found.boosts]

@@ -100,7 +100,10 @@ OpenEmbedder = Callable[[str], Embedder]
 """Opens the model that the configuration asks for; the argument is the one that the index was made with, or empty."""
 
 PART = 8
-"""Texts that are embedded between two looks whether words are due, in some tenths of a second: 32 at once are not embedded any faster."""
+"""Texts that are embedded between two looks whether words are due, in some tenths of a second; more where more threads than half of that embed.
+
+One thread is no faster with 32 at once.
+"""
 
 Pending = Sequence[tuple[bytes, int]]
 """Keys of texts with a chunk's row that has the text."""
@@ -178,7 +181,7 @@ def embed_group(
     texts: list[str] = []
     vectors: dict[bytes, Vector] = {}
     taken = 0
-    for part in groups(group, PART):
+    for part in groups(group, max(PART, 2 * folder.config.encode.embed.workers)):
         if taken and interrupted():
             break
         taken += len(part)

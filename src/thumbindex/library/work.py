@@ -16,7 +16,7 @@ from thumbindex.process import offline
 from thumbindex.settings import EmbedSettings
 from thumbindex.text import one_line
 
-TAKEN = 32
+TEXTS_AT_ONCE = 32
 """Texts that are taken from the queue at once."""
 
 REFUSED_SECONDS = 60.0
@@ -72,7 +72,7 @@ class Worker:
             return 0
         try:
             embedder = self._opened(fingerprint, name)
-            with queue.take(self._engine, fingerprint, TAKEN) as taken:
+            with queue.take(self._engine, fingerprint, TEXTS_AT_ONCE) as taken:
                 if taken.texts:
                     vectors = packed(embedder.embed_passages(list(taken.texts.values())))
                     taken.keep({key: vector.tobytes() for key, vector in zip(taken.texts, vectors, strict=True)})

@@ -47,7 +47,8 @@ _WORDS_SECONDS = 4.0
 """For so long words are taken in before newer ones come first: where each save cut short the run before it, older texts would never come."""
 
 _VECTORS_SECONDS = 2.0
-"""For so long vectors of one folder are made before another one, cut short before, goes on: beginning anew costs a look at all that is missing."""
+"""For so long vectors of one folder are made, or its duplicates looked for, before another one, cut short before, goes on: beginning anew costs a
+look at all that is missing."""
 
 _LARGE_SECONDS, _AFTER_LARGE_SECONDS = 30.0, 10.0
 """For so long words of large files are read while vectors of their folder wait, and then these are made for so long where more large files wait:
@@ -56,7 +57,7 @@ both at once hold each other up, and words of an edit wait for vectors that take
 READ_SECONDS = 0.2
 """Between a text's words and its vectors: whoever asks opens the words meanwhile, and vectors would take the processor from them."""
 
-_NEVER = float("inf")
+_LONG_AGO, _NEVER = float("-inf"), float("inf")
 
 
 class ProgressLines:
@@ -142,14 +143,15 @@ class WatchedFolder:
         self.folder, self.watch = folder, watch
         self.elect_at = self.look_at = self.reconcile_at = 0.0
         self.vectors_at = self.scrub_at = self.merge_at = self.duplicates_at = _NEVER
-        self.words_left = self.vectors_left = False  # the last run was cut short, and goes on in its turn
+        self.words_left = self.rest_left = False  # the last run was cut short, and goes on in its turn
         self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[str, str] = {}  # by what they are about
         self.large: Future[IndexReport] | None = None  # a run over large files
         self.large_turn = Turn(lambda: False)
         self.more_large = False  # there are large files to read, or other texts of theirs since the run began
-        self.large_at = 0.0  # when the next such run begins at the latest
-        self.duplicates: Generator[None] | None = None  # the search for texts that are there twice, which goes on when nothing else is due
+        self.large_at = _LONG_AGO  # when the last such run ended
+        self.duplicates: Generator[None] | None = None  # the search for texts that are there twice, which is left for all else that is due
+        self._searched = 0  # the edition of the index in which it was begun
         self._lock = FileLock(self.folder.places.watch, thread_local=False)
         self._inode = 0
 
@@ -183,6 +185,14 @@ class WatchedFolder:
             self.duplicates.close()
             self.duplicates = None
 
+    def goes_on_searching(self) -> bool:
+        """Tell whether a search for duplicates is under way; one in an index that was built anew meanwhile is left, with the files it has open."""
+        edition = self.folder.places.present
+        if edition != self._searched:
+            self.leave_duplicates()
+            self._searched = edition
+        return self.duplicates is not None
+
     def resign(self) -> None:
         """Stop watching and let another one be elected."""
         self.leave_duplicates()
@@ -200,21 +210,17 @@ class WatchedFolder:
         """Return when large files are to be read; never while some are."""
         if self.large is not None or not self.more_large:
             return _NEVER
-        return 0.0 if self.vectors_at == _NEVER else self.large_at
+        return self.large_at + (0.0 if self.vectors_at == _NEVER else _AFTER_LARGE_SECONDS)
 
-    def vectors_due(self) -> float:
-        """Return when vectors are to be made; never while large files are read."""
-        return self.vectors_at if self.large is None else _NEVER
+    def rest_due(self) -> float:
+        """Return when vectors are to be made, or duplicates to be looked for; never while large files are read."""
+        return min(self.vectors_at, self.duplicates_at) if self.large is None else _NEVER
 
-    def duplicates_due(self) -> float:
-        """Return when duplicates are to be looked for; never while large files are read."""
-        return self.duplicates_at if self.large is None else _NEVER
-
-    def next_at(self) -> float:
-        """Return when there is something to do again."""
+    def next_at(self, large_at: float) -> float:
+        """Return when there is something to do again, where large files may be read from a time on."""
         if not self.elected:
             return self.elect_at
-        others = (self.large_due(), self.vectors_due(), self.merge_at, self.scrub_at, self.duplicates_due()) if self.watch.is_there else ()
+        others = (large_at, self.rest_due(), self.merge_at, self.scrub_at) if self.watch.is_there else ()
         return min(self.look_at, self.words_at(), *others)
 
     def is_settled(self) -> bool:
@@ -233,7 +239,8 @@ def _inode(path: Path) -> int:
 class IndexingLoop:
     """Keeps the indexes of folders up to the disk until it is stopped.
 
-    Words come at once, those of large files on a thread of their own, vectors when no words are due; with `words_only` others make these.
+    Words come at once, those of large files on a thread of their own, vectors when no words are due, and then what is there twice; with
+    `words_only` others make these.
     Maps that were laid out once are kept up to date; with `shows_map` each folder has one.
     A folder with much to do is left after its present batch when another one has just become due, and those that were left take turns.
     """
@@ -287,7 +294,7 @@ class IndexingLoop:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether all that was found on disk is indexed, vectors too."""
+        """Tell whether all that was found on disk is indexed, with vectors and compared."""
         return not self._working and all(each.elected and each.is_settled() for each in self._folders)
 
     def step(self) -> float:
@@ -300,18 +307,17 @@ class IndexingLoop:
         tended = [each for each in self._folders if each.elected and each.watch.is_there]
         jobs: tuple[tuple[Callable[[WatchedFolder], float], Callable[[WatchedFolder], None]], ...] = (
             (WatchedFolder.words_at, self._keep_words),
-            (WatchedFolder.large_due, self._begin_large),
-            (WatchedFolder.vectors_due, self._keep_vectors),
+            (self._large_due, self._begin_large),
+            (WatchedFolder.rest_due, self._do_rest),
             (lambda each: each.merge_at, self._merge_at_rest),
             (lambda each: each.scrub_at, self._scrub),
-            (WatchedFolder.duplicates_due, self._find_duplicates),
         )
         for due_at, work in jobs:
             first = min(tended, key=due_at, default=None)
             if first is not None and due_at(first) <= now:
                 work(first)
                 return 0.0
-        return max(0.0, min((each.next_at() for each in self._folders), default=now + ELECTION_SECONDS) - now)
+        return max(0.0, min((each.next_at(self._large_due(each)) for each in self._folders), default=now + ELECTION_SECONDS) - now)
 
     def _attend(self) -> None:
         """Do what is quick for each folder: stand for election, look whether it is there, take in the end of a large file."""
@@ -347,6 +353,7 @@ class IndexingLoop:
         turn = Turn(is_due, most=_WORDS_SECONDS, is_urgent=lambda: self._stopped or self._repair_asked, clock=self._clock)
         each.words_left = False
         try:
+            each.goes_on_searching()
             report = self._index(each, "small", turn)
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
@@ -368,7 +375,7 @@ class IndexingLoop:
     def _keep_vectors(self, each: WatchedFolder) -> None:
         """Embed until all is done, or words are due somewhere, or vectors of another folder."""
         turn = Turn(partial(self._is_another_due, each, self._clock() + _VECTORS_SECONDS), Share(self._settings.share), clock=self._clock)
-        each.vectors_left = False
+        each.rest_left = False
         try:
             mended = self._library.embed([each.folder.name], interrupted=turn, progress=self._progress, dates_only=self._words_only)
         except ModelError as error:
@@ -380,30 +387,39 @@ class IndexingLoop:
         else:
             self._note(each, "vectors", "")
             self._tell_mended(each, mended)
-            each.vectors_left = turn.was_cut_short
+            each.rest_left = turn.was_cut_short
             each.vectors_at = self._clock() if turn.was_cut_short else _NEVER
             if not turn.was_cut_short:
                 self._merge(each, "moment")
                 each.duplicates_at = _NEVER if self._words_only else self._clock()
 
+    def _do_rest(self, each: WatchedFolder) -> None:
+        """Make vectors, or look for duplicates among the texts that have theirs."""
+        (self._keep_vectors if each.vectors_at <= self._clock() else self._find_duplicates)(each)
+
     def _find_duplicates(self, each: WatchedFolder) -> None:
-        """Find texts that are there twice, for a moment: an edit waits for no more. What has come meanwhile is looked at when this is done."""
-        share, is_first = Share(self._settings.share), each.duplicates is None
-        each.duplicates = each.duplicates or self._library.find_duplicates([each.folder.name])
+        """Find texts that are there twice, until anything else is due; what has come meanwhile is looked at when this search is done."""
+        until = self._clock() + _VECTORS_SECONDS
+        turn = Turn(lambda: self._is_another_due(each, until) or each.vectors_at <= self._clock(), Share(self._settings.share), clock=self._clock)
         each.duplicates_at = _NEVER
         try:
-            next(each.duplicates)
-        except StopIteration:
-            each.duplicates, each.duplicates_at = None, _NEVER if is_first else self._clock()
+            has_found = each.goes_on_searching()
+            each.duplicates = each.duplicates or self._library.find_duplicates([each.folder.name])
+            for _ in each.duplicates:
+                has_found = True
+                if turn():
+                    break
         except IndexDamagedError:
-            each.leave_duplicates()
             self._scrub(each)
         except (ThumbindexError, OSError) as error:
             each.leave_duplicates()
             self._postpone(each, error)
             each.duplicates_at = each.reconcile_at
         else:
-            each.duplicates_at = self._clock() + share.owed()
+            if not turn.was_cut_short:
+                each.leave_duplicates()
+            each.rest_left = turn.was_cut_short
+            each.duplicates_at = self._clock() if has_found else _NEVER
 
     def _merge_at_rest(self, each: WatchedFolder) -> None:
         each.merge_at = _NEVER
@@ -441,6 +457,7 @@ class IndexingLoop:
 
     def _tell_mended(self, each: WatchedFolder, mended: Sequence[str]) -> None:
         if mended:
+            each.leave_duplicates()
             self._note(each, "mended", " ".join(mended))
             each.reconcile_at = self._clock()
 
@@ -448,6 +465,10 @@ class IndexingLoop:
         """Take in the words of small files, or of large ones."""
         names = [each.folder.name]
         return self._library.index(words_only=True, folder=names, interrupted=interrupted, sizes=sizes, progress=self._progress)
+
+    def _large_due(self, each: WatchedFolder) -> float:
+        """Return when large files of a folder are to be read: those of one folder at a time."""
+        return _NEVER if any(other.large is not None for other in self._folders) else each.large_due()
 
     def _begin_large(self, each: WatchedFolder) -> None:
         until, each.more_large = self._clock() + _LARGE_SECONDS, False
@@ -460,7 +481,7 @@ class IndexingLoop:
             return
         taken, each.large = each.large, None
         each.more_large = each.more_large or each.large_turn.was_cut_short
-        each.large_at = self._clock() + _AFTER_LARGE_SECONDS
+        each.large_at = self._clock()
         try:
             taken.result()
         except (ThumbindexError, OSError) as error:
@@ -489,14 +510,17 @@ class IndexingLoop:
         return self._stopped or self._repair_asked or is_due
 
     def _is_another_due(self, of: WatchedFolder, not_before: float) -> bool:
-        """Tell whether to leave vectors of a folder for words, or for vectors of another one, which was cut short itself only from a time on."""
+        """Tell whether to leave vectors of a folder, or its duplicates, for words, for large files of its own, or from a time on for another folder.
+
+        For another one that was not cut short itself it is left at once.
+        """
         if self._are_words_due():
             return True
         now = self._clock()
-        if of.large_due() <= now:
+        if self._large_due(of) <= now:
             return True
-        others = (each for each in self._folders if each is not of and each.elected and each.watch.is_there and each.vectors_due() <= now)
-        return any(now >= not_before or not each.vectors_left for each in others)
+        others = (each for each in self._folders if each is not of and each.elected and each.watch.is_there and each.rest_due() <= now)
+        return any(now >= not_before or not each.rest_left for each in others)
 
     def _note(self, each: WatchedFolder, about: str, sentence: str) -> None:
         before = each.notes.get(about, "")
