@@ -40,7 +40,7 @@ def _named(row: int, chunks: dict[int, tuple[str, int]], documents: dict[int, tu
 def postings(folder: Path) -> list[tuple[int, str, str, float]]:
     """Return every posting of the index of words as row id, field, term and frequency, in any order."""
     found = []
-    for segment, deleted in open_segments(folder)[1]:
+    for segment, deleted in open_segments(folder).segments:
         gone = set(deleted.tolist())
         for name in FIELDS:
             for texts, columns in segment.field(name).columns():

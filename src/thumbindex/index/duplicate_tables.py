@@ -132,16 +132,14 @@ class DuplicateTables:
 
         A chunk whose pair's other one is gone is to be looked at again. `decided` are texts with a decision.
         """
-        rows = [row for row, *_ in found.digests]
-        there = {row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", rows)}
+        rows = {row for row, *_ in found.digests}.union(*(pair[:2] for pair in found.alike))
+        there = {row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", sorted(rows))}
         digests = [(row, exact, plain[:PLAIN]) for row, exact, plain in found.digests if row in there]
         self._db.execute_many("INSERT INTO digests VALUES (?, ?, ?)", digests)
         self._db.execute_many("INSERT INTO repeats VALUES (?, ?, ?)", [row for row in found.repeats if row[0] in there])
         self._db.execute_many("INSERT INTO boosts VALUES (?, ?, ?)", [row for row in found.boosts if row[0] in there])
         self._db.execute_many("DELETE FROM lonely WHERE chunk = ?", [(row,) for row in found.again])
-        paired = {row for first, second, *_ in found.alike for row in (first, second)}
-        left = {row for (row,) in self._db.fetch_in("SELECT id FROM chunks WHERE id IN ({})", sorted(paired))}
-        alone = {row for first, second, *_ in found.alike for row in {first, second} & left if not {first, second} <= left}
+        alone = {row for first, second, *_ in found.alike for row in {first, second} & there if not {first, second} <= there}
         self._db.execute_many("INSERT OR IGNORE INTO lonely VALUES (?)", [(row,) for row in sorted(alone)])
         for column in ("first", "second"):  # repeats are no search units of their own
             self._db.execute_many(f"DELETE FROM alike WHERE {column} = ?", [row[:1] for row in found.repeats])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +11,10 @@ from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicates import StoreDuplicates, duplicates_of
 from thumbindex.index.files import Places
 from thumbindex.index.graph import NetworkxLinkGraph
-from thumbindex.index.stamp import refuse_lost, stamp_text
+from thumbindex.index.stamp import Stamp, read_stamp, refuse_lost, stamp_text
 from thumbindex.index.store import Store
 from thumbindex.index.vectors import FaissVectorIndex, VectorView
-from thumbindex.index.words import OpenedSegment, WhooshKeywordIndex, open_segments
+from thumbindex.index.words import WhooshKeywordIndex, open_segments
 from thumbindex.model import ChunkId
 from thumbindex.ports import Matrix, Snapshot
 from thumbindex.text import text_key
@@ -34,8 +33,6 @@ class Opened:
     graph: NetworkxLinkGraph
     vectors: VectorView
     duplicates: StoreDuplicates
-    shown: str  # stamp of the keyword view
-    segments: Sequence[OpenedSegment]  # that it names
     words: str  # stamp of the keyword view and generation of the store's last change of words
     whole: bool  # not between a batch's two commits
     fingerprint: str
@@ -62,12 +59,12 @@ class Opened:
 
 def shows_words(store: Store, places: Places) -> bool:
     """Tell whether the keyword view has come up to the store: between a batch's two commits it shows documents that are gone and lacks others."""
-    return _is_whole(store, stamp_text(places.keyword))
+    stamp = read_stamp(places.keyword)
+    return stamp is not None and _is_whole(store, stamp)
 
 
-def _is_whole(store: Store, shown: str) -> bool:
-    facts = shown.split(" ")
-    return len(facts) == 3 and int(facts[1]) >= int(store.meta("words", "0"))
+def _is_whole(store: Store, stamp: Stamp) -> bool:
+    return stamp.generation >= int(store.meta("words", "0"))
 
 
 def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = False, last: Opened | None = None, now: Store | None = None) -> Opened:
@@ -91,12 +88,12 @@ def open_snapshot(store: Store, places: Places, folder: str, *, expand: bool = F
 def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bool, last: Opened | None) -> Opened:
     """Open it, and return the last one where a commit has come half since its words were opened."""
     # These are opened before the store is looked at, which is committed first: so they show nothing that the store does not hold.
-    shown, segments = stamp_text(places.keyword), () if last is None else last.segments
-    if last is None or last.shown != shown:
-        stamp, segments = open_segments(places.keyword, () if last is None else last.keyword.segments)
-        shown = stamp.text
+    segments = None if last is None else last.keyword.opened
+    if segments is None or segments.stamp.text != stamp_text(places.keyword):
+        segments = open_segments(places.keyword, () if last is None else last.keyword.segments)
     with now.reading(), now.as_written():
-        words, whole, fingerprint = _words(now, places, shown), _is_whole(now, shown), now.meta("fingerprint")
+        words, fingerprint = _words(now, places, segments.stamp.text), now.meta("fingerprint")
+        whole = _is_whole(now, segments.stamp)
         if last is not None and not whole:
             return last
         same = last is not None and last.words == words
@@ -108,7 +105,7 @@ def _open_once(store: Store, now: Store, places: Places, folder: str, expand: bo
         generation, model = now.generation, now.meta("model")
     keyword = last.keyword if last is not None and same else WhooshKeywordIndex(segments, catalog)
     snapshot = Snapshot(generation, catalog, keyword, FaissVectorIndex(vectors, catalog), graph, vocabulary, duplicates)
-    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, shown, segments, words, whole, fingerprint, model)
+    return Opened(snapshot, catalog, keyword, graph, vectors, duplicates, words, whole, fingerprint, model)
 
 
 def _words(store: Store, places: Places, shown: str) -> str:

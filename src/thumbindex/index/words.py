@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -140,24 +141,29 @@ class _SegmentPostings:
         return at[at >= 0]
 
 
-OpenedSegment = tuple[Segment, Positions]
-"""A segment with the numbers of its rows that are deleted."""
+@dataclass(frozen=True, slots=True)
+class OpenedSegments:
+    """The segments that a stamp names, each with the numbers of its rows that are deleted."""
+
+    stamp: Stamp
+    segments: Sequence[tuple[Segment, Positions]]
 
 
 class WhooshKeywordIndex:
     """KeywordIndex over one folder's inverted index, aligned with a catalog."""
 
-    def __init__(self, opened: Sequence[OpenedSegment], catalog: StoreCatalog) -> None:
+    def __init__(self, opened: OpenedSegments, catalog: StoreCatalog) -> None:
+        self.opened = opened
         self._lock = threading.Lock()
         self._catalog = catalog
-        self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened)
+        self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened.segments)
         self._offsets = (0, *accumulate(len(segment.row_ids) for segment in self.segments))
         rows = _joined([segment.row_ids for segment in self.segments], np.int64)
         self._is_chunk = rows > 0
         self._position: Positions = np.full(len(rows), -1, dtype=np.int64)
         self._position[self._is_chunk] = catalog.chunk_positions(rows[self._is_chunk])
         self._position[~self._is_chunk] = positions_of(catalog.document_rows, -rows[~self._is_chunk])
-        for (_, deleted), offset in zip(opened, self._offsets, strict=False):
+        for (_, deleted), offset in zip(opened.segments, self._offsets, strict=False):
             self._position[offset + deleted] = -1
         self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
         postings = _SegmentPostings(self.segments, self._offsets, self._position)  # of its own: what refers to itself is not freed at once
@@ -288,7 +294,7 @@ class KeywordView:
 
     def rows(self) -> Positions:
         """Return the row ids that the index holds: chunks', and minus documents'; raise IndexDamagedError where there is no index of this version."""
-        held: Positions = _joined([np.delete(segment.row_ids, deleted) for segment, deleted in open_segments(self.folder)[1]], np.int64)
+        held: Positions = _joined([np.delete(segment.row_ids, deleted) for segment, deleted in open_segments(self.folder).segments], np.int64)
         return held
 
     def apply(self, removed: Sequence[int], documents: Iterable[tuple[int, Document]], chunks: Iterable[tuple[int, Chunk, str]]) -> int:
@@ -342,13 +348,14 @@ class KeywordView:
         return read_at_commit(self.folder, lambda stamp: _listed(self.folder, stamp)) if read_stamp(self.folder) else []
 
 
-def open_segments(folder: Path, last: Iterable[Segment] = ()) -> tuple[Stamp, list[OpenedSegment]]:
+def open_segments(folder: Path, last: Iterable[Segment] = ()) -> OpenedSegments:
     """Open the segments at the last commit, every byte verified, with the rows that are deleted in each; those of `last` stay open."""
     held = {segment.id: segment for segment in last}
 
-    def read(stamp: Stamp) -> tuple[Stamp, list[OpenedSegment]]:
+    def read(stamp: Stamp) -> OpenedSegments:
         found = _listed(folder, stamp)
-        return stamp, [(held.get(each.segment_id()) or Segment(folder, each), np.array([*each.deleted_docs()], dtype=np.int64)) for each in found]
+        opened = [(held.get(each.segment_id()) or Segment(folder, each), np.array([*each.deleted_docs()], dtype=np.int64)) for each in found]
+        return OpenedSegments(stamp, opened)
 
     return read_at_commit(folder, read)
 

@@ -273,7 +273,7 @@ class Writer:
 
     def words(self) -> Mapping[str, int]:
         """Return every word form with the number of chunks that hold it."""
-        return WhooshKeywordIndex(open_segments(self.places.keyword)[1], StoreCatalog(self.store, "")).counted_words()
+        return WhooshKeywordIndex(open_segments(self.places.keyword), StoreCatalog(self.store, "")).counted_words()
 
     def catch_up(self, most: int = CHUNKS_A_COMMIT) -> int:
         """Bring the keyword view some way further to the store, from whatever state it is in; return how many rows it still lacks."""

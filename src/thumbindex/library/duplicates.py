@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -118,14 +118,13 @@ def _repeats(
     kept: list[int] = []
     by_text: dict[tuple[str, ...], list[int]] = defaultdict(list)  # positions in `kept`
     earlier: list[Matrix] = []  # the vectors of those that are kept, block by block
-    for start in range(0, len(order), SEGMENTS_AT_ONCE):
-        block = order[start : start + SEGMENTS_AT_ONCE]
+    for block in groups(order, SEGMENTS_AT_ONCE):
         matrix = np.stack([vectors[n] for n in block])
         among = matrix @ matrix.T
         before = matrix @ np.concatenate(earlier).T if earlier else among[:, :0]
         stayed: list[int] = []  # positions in the block
         for at, n in enumerate(block):
-            if (start + at) % SEGMENTS_A_STEP == 0:
+            if at % SEGMENTS_A_STEP == 0:
                 yield
             cosines = np.concatenate([before[at], among[at, stayed]])
             same = by_text[chunks[n].text, *_numbers(chunks[n])]
@@ -216,7 +215,7 @@ QUERIES_AT_ONCE = 128
 CHUNKS_A_STEP = 256
 """Chunks that are loaded at once, and whose words are looked up."""
 
-PAIRS_AT_ONCE, PAIRS_KEPT_AT_ONCE = 64, 1000
+PAIRS_A_STEP, PAIRS_A_COMMIT = 64, 1000
 """Pairs that are judged, and kept, at once, in some hundredths of a second."""
 
 KEPT_VIEWS = 4
@@ -305,19 +304,20 @@ class _Comparison:
         """Return the pairs of these chunks and chunks of other documents that are one text twice or in the grey zone."""
         vectors, pairs = self.store.chunk_vectors(list(own)), set[tuple[int, int]]()
         same = defaultdict[bytes, list[int]](list)
-        for part in groups(list(own), CHUNKS_A_STEP):
-            yield
-            pairs.update((min(pair), max(pair)) for pair in self._of_the_same_words(part, own, plain, same))
         rows = [row for row in own if row in vectors]
-        for start in range(0, len(rows), QUERIES_AT_ONCE):
+        parts = chain(
+            (self._of_the_same_words(part, own, plain, same) for part in groups(list(own), CHUNKS_A_STEP)),
+            (self._nearest(part, own, vectors) for part in groups(rows, QUERIES_AT_ONCE)),
+        )
+        for part in parts:
             yield
-            pairs.update((min(pair), max(pair)) for pair in self._nearest(rows[start : start + QUERIES_AT_ONCE], own, vectors))
+            pairs.update((min(pair), max(pair)) for pair in part)
         pairs -= self.pairs
         # what is in a later block comes again there; of earlier ones nothing does but what comes from the other side
         newest = max(own, default=0)
         self.pairs = {pair for pair in self.pairs | pairs if pair[1] > newest}
         texts, found = dict(chunks), list[Alike]()
-        for judged in groups(sorted(pairs), PAIRS_AT_ONCE):
+        for judged in groups(sorted(pairs), PAIRS_A_STEP):
             yield
             others = sorted({row for pair in judged for row in pair} - texts.keys())
             texts.update(self.store.chunks(others))
@@ -420,7 +420,7 @@ def find_duplicates(folder: Folder) -> Iterator[None]:
                     if not keep(partial(DuplicateTables.forget_findings, mark=f"{version} 0")):
                         break
                     anew, mark = False, f"{version} 0"
-                for pairs in groups(found.alike, PAIRS_KEPT_AT_ONCE):
+                for pairs in groups(found.alike, PAIRS_A_COMMIT):
                     keep(partial(DuplicateTables.put_alike, rows=pairs))
                     yield
                 if not keep(partial(DuplicateTables.keep_findings, found=found, decided=decided)):
@@ -664,8 +664,7 @@ def _read_decision(given: Any, number: int) -> Decision:
 def judge_texts(pairs: Sequence[tuple[str, str]], embedder: Embedder, config: Config) -> tuple[Judgement, ...]:
     """Judge pairs of texts that are in no index, by a model and the configured guards."""
     found: list[Judgement] = []
-    for at in range(0, len(pairs), _PAIRS_AT_ONCE):
-        part = pairs[at : at + _PAIRS_AT_ONCE]
+    for part in groups(pairs, _PAIRS_AT_ONCE):
         vectors = embedder.embed_passages([embedded_text((), text) for pair in part for text in pair])
         cosines = (vectors[::2] * vectors[1::2]).sum(axis=1).tolist()
         for (first, second), cosine in zip(part, cosines, strict=True):

@@ -146,8 +146,7 @@ class WatchedFolder:
         self.words_left = self.rest_left = False  # the last run was cut short, and goes on in its turn
         self.is_quiet = False  # the last comparison found nothing to do
         self.notes: dict[str, str] = {}  # by what they are about
-        self.large: Future[IndexReport] | None = None  # a run over large files
-        self.large_turn = Turn(lambda: False)
+        self.large: Future[bool] | None = None  # a run over large files, which tells whether it was cut short
         self.more_large = False  # there are large files to read, or other texts of theirs since the run began
         self.large_at = _LONG_AGO  # when the last such run ended
         self.duplicates: Generator[None] | None = None  # the search for texts that are there twice, which is left for all else that is due
@@ -185,13 +184,12 @@ class WatchedFolder:
             self.duplicates.close()
             self.duplicates = None
 
-    def goes_on_searching(self) -> bool:
-        """Tell whether a search for duplicates is under way; one in an index that was built anew meanwhile is left, with the files it has open."""
+    def leave_old_edition(self) -> None:
+        """Leave a search for duplicates in an index that was built anew meanwhile, with the files that it has open."""
         edition = self.folder.places.present
         if edition != self._searched:
             self.leave_duplicates()
             self._searched = edition
-        return self.duplicates is not None
 
     def resign(self) -> None:
         """Stop watching and let another one be elected."""
@@ -205,12 +203,6 @@ class WatchedFolder:
             return _NEVER
         due = self.watch.quiet.due()
         return self.reconcile_at if due is None else min(self.reconcile_at, due)
-
-    def large_due(self) -> float:
-        """Return when large files are to be read; never while some are."""
-        if self.large is not None or not self.more_large:
-            return _NEVER
-        return self.large_at + (0.0 if self.vectors_at == _NEVER else _AFTER_LARGE_SECONDS)
 
     def rest_due(self) -> float:
         """Return when vectors are to be made, or duplicates to be looked for; never while large files are read."""
@@ -353,7 +345,7 @@ class IndexingLoop:
         turn = Turn(is_due, most=_WORDS_SECONDS, is_urgent=lambda: self._stopped or self._repair_asked, clock=self._clock)
         each.words_left = False
         try:
-            each.goes_on_searching()
+            each.leave_old_edition()
             report = self._index(each, "small", turn)
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
@@ -403,7 +395,8 @@ class IndexingLoop:
         turn = Turn(lambda: self._is_another_due(each, until) or each.vectors_at <= self._clock(), Share(self._settings.share), clock=self._clock)
         each.duplicates_at = _NEVER
         try:
-            has_found = each.goes_on_searching()
+            each.leave_old_edition()
+            has_found = each.duplicates is not None
             each.duplicates = each.duplicates or self._library.find_duplicates([each.folder.name])
             for _ in each.duplicates:
                 has_found = True
@@ -468,22 +461,29 @@ class IndexingLoop:
 
     def _large_due(self, each: WatchedFolder) -> float:
         """Return when large files of a folder are to be read: those of one folder at a time."""
-        return _NEVER if any(other.large is not None for other in self._folders) else each.large_due()
+        if not each.more_large or any(other.large is not None for other in self._folders):
+            return _NEVER
+        return each.large_at + (0.0 if each.vectors_at == _NEVER else _AFTER_LARGE_SECONDS)
 
     def _begin_large(self, each: WatchedFolder) -> None:
-        until, each.more_large = self._clock() + _LARGE_SECONDS, False
-        each.large_turn = Turn(lambda: self._stopped or self._clock() >= until, clock=self._clock)
-        each.large = self._large_files.submit(self._index, each, "large", each.large_turn)
+        each.more_large = False
+        each.large = self._large_files.submit(self._keep_large, each)
         each.large.add_done_callback(lambda _: self._wake.set())
+
+    def _keep_large(self, each: WatchedFolder) -> bool:
+        """Take in the words of large files for a while; tell whether that was cut short."""
+        until = self._clock() + _LARGE_SECONDS
+        turn = Turn(lambda: self._stopped or self._clock() >= until, clock=self._clock)
+        self._index(each, "large", turn)
+        return turn.was_cut_short
 
     def _finish_large(self, each: WatchedFolder) -> None:
         if each.large is None or not each.large.done():
             return
         taken, each.large = each.large, None
-        each.more_large = each.more_large or each.large_turn.was_cut_short
         each.large_at = self._clock()
         try:
-            taken.result()
+            each.more_large |= taken.result()
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
         else:
