@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ MEANINGS = (
 )
 """What a note says, and a question for it in other words: only its meaning finds it."""
 
-KINDS = {"anchor": 2, "current": 3, "gone": 3, "meaning": 2, "status": 1, "read": 1}
+KINDS = {"anchor": 2, "current": 3, "gone": 3, "meaning": 2, "listed": 1, "status": 1, "read": 1}
 """How often a kind of question is asked, of all together."""
 
 Answer = Mapping[str, Any]
@@ -78,6 +79,17 @@ def is_read(path: str, mark: str) -> Callable[[Answer], str]:
     return lambda answer: "" if answer["path"] == path and f" {mark}." in answer["text"] else f"{mark} is not in what was read of {path}"
 
 
+def is_listed(standing: Collection[str], departed: Callable[[], Collection[str]]) -> Callable[[Answer], str]:
+    """Return the judge of a list of notes: these and no others, but that those which departed just before or meanwhile may be there or not."""
+
+    def fault(answer: Answer) -> str:
+        listed, either = {each["path"] for each in answer["entries"]}, set(departed())
+        wrong = (set(standing) ^ listed) - either
+        return "" if not wrong else f"{sorted(wrong - listed)} are missing, {sorted(wrong & listed)} are still there"
+
+    return fault
+
+
 def is_plausible(least: int, most: int, departed: Collection[str] = ()) -> Callable[[Answer], str]:
     """Return the judge of a status: so many documents, no complaint but of notes that went while they were read."""
 
@@ -113,8 +125,8 @@ def put(question: Question, server: ServerProcess) -> str:
 class Vault:
     """A vault with one who edits it. Anchors, and notes that are asked for by meaning, are never touched."""
 
-    def __init__(self, root: Path, notes: int, seed: int) -> None:
-        self.root, self.random, self.lock = root, random.Random(seed), threading.Lock()
+    def __init__(self, root: Path, notes: int, seed: int, now: Callable[[], float] = time.monotonic) -> None:
+        self.root, self.now, self.random, self.lock = root, now, random.Random(seed), threading.Lock()
         self.author: Author = make_vault(root, notes, CHARACTERS)
         self.edits, self.gone = 0, deque[tuple[str, float]](maxlen=2000)
         for n in range(ANCHORS):
@@ -124,6 +136,7 @@ class Vault:
         self.notes = [Note(note_path(root, n), "", 0.0, 0.0) for n in range(notes)]
         self.untouched = ANCHORS + len(MEANINGS) + 1  # and the note that shows that edits are followed
         self.departed = deque[tuple[str, float]](maxlen=2000)  # paths where there is no note any more, since when
+        self.hundreds = list[float]()  # when each hundred of edits was over
 
     def edit(self) -> None:
         """Change, add, delete or rename one note."""
@@ -131,6 +144,8 @@ class Vault:
             self.edits += 1
             what = self.random.choices((self._change, self._add, self._delete, self._rename), (80, 7, 7, 6))[0]
             what(self.random.randrange(len(self.notes)))
+            if self.edits % 100 == 99:
+                self.hundreds.append(self.now())
 
     def _change(self, at: int) -> None:
         """Save another text."""
@@ -140,20 +155,20 @@ class Vault:
         beside = note.path.with_name(f".{note.path.name}.saving")
         beside.write_text(text, encoding="utf-8")
         beside.replace(note.path)
-        note.since = time.monotonic()
+        note.since = self.now()
         if replaced:
             self.gone.append((replaced, note.since))
 
     def _add(self, at: int) -> None:
         """Save a new note."""
-        self.notes.append(Note(self.root / f"new {self.edits}.md", "", 0.0, time.monotonic()))
+        self.notes.append(Note(self.root / f"new {self.edits}.md", "", 0.0, self.now()))
         self._change(len(self.notes) - 1)
 
     def _delete(self, at: int) -> None:
         """Delete a note."""
         note = self.notes.pop(at)
         note.path.unlink()
-        note.since = time.monotonic()
+        note.since = self.now()
         self._depart(note.path)
         if note.mark:
             self.gone.append((note.mark, note.since))
@@ -164,16 +179,16 @@ class Vault:
         target = note.path.with_name(f"moved {self.edits}.md")
         note.path.rename(target)
         self._depart(note.path)
-        note.path, note.since = target, time.monotonic()
+        note.path, note.since = target, self.now()
         note.there = note.since
 
     def _depart(self, path: Path) -> None:
-        self.departed.append((path.relative_to(self.root).as_posix(), time.monotonic()))
+        self.departed.append((path.relative_to(self.root).as_posix(), self.now()))
 
     def question(self, kind: str = "") -> Question:
         """Return a question of a kind, of any where none is given; an anchor's where nothing of that kind has settled yet."""
         with self.lock:
-            now = time.monotonic()
+            now = self.now()
             kind = kind or self.random.choices(list(KINDS), list(KINDS.values()))[0]
             if kind in ("current", "read"):
                 return self._of_note(kind, now) or self._of_anchor()
@@ -182,6 +197,8 @@ class Vault:
             if kind == "meaning":
                 n = self.random.randrange(len(MEANINGS))
                 return Question(kind, "query", {"query": MEANINGS[n][1], "limit": 3}, is_among(f"meaning{n}.md"))
+            if kind == "listed":
+                return self._of_list(now) or self._of_anchor()
             return self._of_status(now) if kind == "status" else self._of_anchor()
 
     def _of_anchor(self) -> Question:
@@ -209,6 +226,16 @@ class Vault:
             return None
         mark = self.random.choice(settled)
         return Question("gone", "query", {"query": f'"{mark}"', "limit": 3}, is_nowhere(mark))
+
+    def _of_list(self, now: float) -> Question | None:
+        """Ask for the notes that the last settled hundred of edits named: an index that is some seconds behind lacks some, or shows what has gone."""
+        since = now - SETTLED_SECONDS
+        hundred = sum(over <= since for over in self.hundreds) - 1
+        if hundred < 1:  # numbers below a hundred have fewer digits
+            return None
+        named = f"*[wd] {hundred}[0-9][0-9].md"  # `new` or `moved`
+        paths = {note.path.relative_to(self.root).as_posix() for note in self.notes if fnmatchcase(note.path.name, named)}
+        return Question("listed", "outline", {"path": f"**/{named}"}, is_listed(paths, lambda: self._departed(since)))
 
     def _of_status(self, now: float) -> Question:
         since = now - SETTLED_SECONDS

@@ -9,10 +9,11 @@ import subprocess
 import sys
 import threading
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from edited import SETTLED_SECONDS, Vault, is_among, is_first, is_nowhere, is_plausible, is_read, put
+from edited import SETTLED_SECONDS, Vault, is_among, is_first, is_listed, is_nowhere, is_plausible, is_read, put
 from ending import differences, judge_differences, judge_size
 from heard import judge_queue
 from judge import LEVEL, Verdict, conclude, judge_level, judge_pace, judge_wrong, quantile, slope
@@ -30,6 +31,10 @@ MB = 2**20
 
 def found(*texts: tuple[str, str]) -> dict:
     return {"results": [{"path": path, "text": text} for path, text in texts]}
+
+
+def listed(*paths: str) -> dict:
+    return {"entries": [{"path": path} for path in paths]}
 
 
 def status(documents: int, *notes: str, vectors: int = 5, skipped: str = "") -> dict:
@@ -232,6 +237,8 @@ def test_a_vault_of_a_marathon_stays_as_large_as_it_is(tmp_path):
         (is_first("a.md"), found(("a.md", "")), found()),
         (is_among("a.md"), found(("b.md", ""), ("a.md", "")), found(("b.md", ""))),
         (is_nowhere("mark7"), found(("a.md", "Here stands mark71.")), found(("a.md", "Here stands mark7."))),
+        (is_listed({"a.md", "b.md"}, lambda: {"b.md", "c.md"}), listed("a.md", "c.md"), listed("b.md", "c.md")),
+        (is_listed({"a.md"}, lambda: ()), listed("a.md"), listed("a.md", "c.md")),
         (is_read("a.md", "mark7"), {"path": "a.md", "text": "Here stands mark7."}, {"path": "a.md", "text": "Here stands mark6."}),
         (is_plausible(5, 7, {"gone.md"}), status(5, skipped="gone.md"), status(5, skipped="here.md")),
         (is_plausible(5, 7), status(7), status(8)),
@@ -309,6 +316,24 @@ def test_a_status_may_not_be_more_than_ten_seconds_behind(vault):
     question, there = vault.question("status"), len(vault.notes) + vault.untouched
     assert put(question, Server(status(there))) == ""
     assert all("documents where" in put(question, Server(status(n))) for n in (there - 1, there + 1))
+
+
+def test_a_list_that_is_twelve_seconds_behind_is_wrong_and_one_that_is_nine_behind_is_not(tmp_path):
+    clock = Slept()
+    vault, states = Vault(tmp_path, 100, 1, clock.now), list[tuple[float, list[str]]]()
+    for _ in range(1000):  # the pace of the soak
+        vault.edit()
+        clock.sleep(0.05)
+        states.append((clock.now(), [note.path.relative_to(tmp_path).as_posix() for note in vault.notes]))
+
+    def as_of(seconds: float) -> str:
+        known = next(paths for at, paths in reversed(states) if at <= clock.now() - seconds)
+        question = vault.question("listed")
+        named = question.arguments["path"].removeprefix("**/")
+        return put(question, Server(listed(*(path for path in known if fnmatchcase(Path(path).name, named)))))
+
+    assert as_of(9) == as_of(0) == ""
+    assert all("are missing" in as_of(seconds) for seconds in (12, 15, 40))
 
 
 def test_a_note_that_has_just_gone_may_be_said_to_be_unreadable_and_one_that_went_long_ago_may_not(vault):
