@@ -25,7 +25,7 @@ from thumbindex.index.writer import FEW_VECTORS, ORPHAN_FACTOR
 from thumbindex.library import Library
 from thumbindex.library.embedding import PART
 from thumbindex.library.indexing import Listing, keep_unlisted
-from thumbindex.model import Changes, Problem
+from thumbindex.model import Changes, Problem, Progress
 from thumbindex.testing import FakeEmbedder
 
 NOTES = {
@@ -483,6 +483,26 @@ def test_forget_deletes_the_index_and_not_the_notes(library, vault):
     location = Path(library.status()[0].location)
     library.forget()
     assert (location.exists(), (vault / "code.md").exists(), library.status()[0].indexed) == (False, True, False)
+
+
+@pytest.mark.parametrize("phase", ["words", "vectors"])
+def test_an_index_that_is_forgotten_while_it_is_written_is_whole_at_the_end(library, vault, tmp_path, phase):
+    for number in range(4):
+        write(vault / f"long {number}.md", "".join(f"# Part {number}.{part}\n\n{'words and more of them ' * 200}\n\n" for part in range(40)))
+    forgotten = []
+
+    def forget(progress: Progress) -> None:
+        if progress.phase == phase and 0 < progress.done < progress.total and not forgotten:
+            with open_library(vault, tmp_path / "index") as other:
+                forgotten.append(other.forget())
+
+    report = library.index(progress=forget)
+    with open_library(vault, tmp_path / "fresh") as fresh:
+        expected = fresh.index()
+        assert (len(forgotten), report.added, report.chunks, report.left) == (1, expected.added, expected.chunks, 0)
+        library.status(), fresh.status()  # opens what is there now
+        dumps = [logical_dump(each._readers[0].store, each.opened[0].places) for each in (library, fresh)]
+        assert dumps[0] == dumps[1]
 
 
 def test_a_vault_under_a_dot_directory_is_indexed_and_hidden_folders_inside_it_are_not(tmp_path):

@@ -219,7 +219,7 @@ class Kept:
     """What became of the files that were to be read."""
 
     failed: tuple[Problem, ...] = ()
-    passed_over: int = 0  # paths that another process has written meanwhile
+    passed_over: int = 0  # paths that another process has written meanwhile, or taken away with the index
     left: frozenset[str] = frozenset()  # paths of the files that are left for another run
     behind: bool = False  # words of files that are read are left for another run
     private: tuple[FileState, ...] = ()  # of the files that were read those that turned out to be private
@@ -381,7 +381,9 @@ def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report:
     with open_writer(folder, run) as writer:
         # what an edit waits behind is short: large merges wait for a run that finds nothing to do
         writer.merge_keyword("while" if report.added or report.changed or report.removed or done.asked else "leisure")
-        generation = writer.store.generation
+        generation, is_forgotten = writer.store.generation, report.chunks > 0 and _is_forgotten(writer.store)
+    if is_forgotten:
+        return index_vectors(folder, run, open_embedder, index_words(folder, run))
     seconds = round(report.seconds + time.perf_counter() - began, 3)
     return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)
 
@@ -471,7 +473,7 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
     same = known.withheld.with_states(listing.withheld) == known.withheld
     if not (groups or first.removed or first.touched) and same and known.is_complete(without_private(listing.problems, listing.withheld)):
         return Kept(left=left)
-    kept, done, total = Kept(left=left), 0, sum(map(len, groups))
+    kept, done, total, is_begun = Kept(left=left), 0, sum(map(len, groups)), bool(known.corpus)
     for number, group in enumerate(groups or [[]], 1):
         documents, failed, gone, private = _read(folder, group, listing)
         kept = replace(kept, failed=(*kept.failed, *failed), private=(*kept.private, *private))
@@ -486,15 +488,22 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
         newest = known.newest if run.sizes != "large" else 0.0  # large ones are left for later: they may be older than the index
         batch = replace(batch, private=hidden, withheld=known.withheld.with_states(withheld), facts=facts, newest=newest)
         with open_writer(folder, run) as writer:
+            if is_begun and _is_forgotten(writer.store):
+                return replace(kept, passed_over=kept.passed_over + len(documents))
             applied = writer.apply(batch, _resolver)
             writer.wipe()
-        first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
+        is_begun, first, kept = True, Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
         run.tell(Progress(folder.name, "words", done, total))
         if not last and run.interrupted():
             return replace(kept, left=left.union(state.path for group in groups[number:] for state in group))
     if applied.behind and run.sizes != "small":
         applied = _catch_up(folder, run)
     return replace(kept, behind=bool(applied.behind))
+
+
+def _is_forgotten(store: Store) -> bool:
+    """Tell whether `forget` took the index away in the middle of a run: what is there then is empty, and has not even begun."""
+    return not store.meta("corpus")
 
 
 def _catch_up(folder: Folder, run: Run) -> Applied:
