@@ -7,7 +7,7 @@ import pytest
 
 from reference import render_config, render_page
 from thumbindex.config import changed, load_config, resolve_folders, with_folder_file, with_tuned
-from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
 from thumbindex.process import offline
 from thumbindex.settings import Config, FuseSettings, QuerySettings
 
@@ -186,6 +186,12 @@ def test_a_folder_that_is_gone_is_not_what_was_meant(tmp_path: Path) -> None:
     with pytest.raises(UnknownFolderError) as raised:
         resolve_folders(config)
     assert "did you mean" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_folder_without_a_name_is_not_taken_for_the_current_one(name: str) -> None:
+    with pytest.raises(UsageError, match="its name is empty"):
+        resolve_folders(Config(), [name])
 
 
 @pytest.mark.parametrize(("value", "forbidden"), [("1", True), ("true", True), ("0", False), ("", False)])

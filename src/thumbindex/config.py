@@ -18,7 +18,7 @@ from unicodedata import normalize
 
 from platformdirs import user_config_path
 
-from thumbindex.errors import ConfigError, UnknownFolderError
+from thumbindex.errors import ConfigError, UnknownFolderError, UsageError
 from thumbindex.process import current_folder
 from thumbindex.settings import STAGE_NAMES, Config
 from thumbindex.text import one_line, without_password
@@ -212,6 +212,8 @@ def resolve_folders(
     configured = configured_roots(config)
     found: list[Path] = []
     for each in list(names) or list(configured) or [Path(current_folder())]:
+        if not str(each).strip():
+            raise UsageError("A folder is named, but its name is empty: write it, or leave the option out to mean the current folder.")
         root = configured.get(str(each)) or real_folder(each)
         if not root.is_dir() and not is_known(root):
             raise UnknownFolderError(_no_folder(str(each), root, sorted(configured)))

@@ -632,7 +632,8 @@ def reply_verify(library: Library, arguments: Mapping[str, Any], is_near: bool =
 def reply_status(library: Library, notes: Sequence[str], progress: Sequence[Progress] = ()) -> Reply:
     """Tell how far the index is, with what the background has to say."""
     folders = library.status()
-    structured = {**status_payload(folders), "notes": list(notes), "progress": as_json(tuple(progress))}
+    notes = [*notes, *filter(None, [not_there(library.away())])]
+    structured = {**status_payload(folders), "notes": notes, "progress": as_json(tuple(progress))}
     for each in structured["folders"]:
         each["skipped"] = each["skipped"][:_PROBLEMS_LISTED]
         each["flagged"] = each["flagged"][:_PROBLEMS_LISTED]

@@ -95,10 +95,10 @@ def browser(library: Library, browse: Callable[..., Browser]) -> Browser:
 def visit_of() -> Callable[..., Visit]:
     """Make a visit by hand: `visit_of(library, "q=sync&limit=3", rest="vault/sync.md", may_write=False)`."""
 
-    def make(library: Library, query: str = "", **more: Any) -> Visit:
+    def make(library: Library, query: str = "", opening: Opening | None = None, **more: Any) -> Visit:
         values = {name: tuple(each) for name, each in parse_qs(query).items()}
         facts: dict[str, Any] = {"may_write": True, "is_near": True, **more}
-        return Visit(Background(Opening(), lambda opening: library, command=[]), library, values, **facts)
+        return Visit(Background(opening or Opening(), lambda opening: library, command=[]), library, values, **facts)
 
     return make
 

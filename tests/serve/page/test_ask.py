@@ -1,7 +1,9 @@
 """Ask: an address says the whole question, the page and its twin the whole answer."""
 
 import json
+from pathlib import Path
 
+from thumbindex.serve.opening import Opening
 from thumbindex.serve.page.ask import Question, lines_of, names_like
 from thumbindex.serve.page.visit import address, note_address
 
@@ -57,8 +59,16 @@ def test_names_have_their_own_light_address(browser):
 
 
 def test_the_same_command_is_shown_quoted(visit_of, library):
-    asked = Question.of(visit_of(library, "q=it's+here&tag=a&limit=3"))
-    assert asked.command() == """thumbindex query 'it'"'"'s here' --tag a --limit 3"""
+    visit = visit_of(library, "q=it's+here&tag=a&limit=3")
+    assert Question.of(visit).command(visit) == """thumbindex query 'it'"'"'s here' --tag a --limit 3"""
+
+
+def test_the_command_opens_what_the_page_was_opened_with_and_tells_nobody_from_afar_where_that_is(library, visit_of, vault):
+    opening = Opening((str(vault),), Path("indexes"), None, ("query.limit=3",))
+    visits = [visit_of(library, query, opening, is_near=is_near) for query in ("q=tea", "q=tea&folder=vault") for is_near in (True, False)]
+    near = f"thumbindex query tea --folder={vault} --set=query.limit=3 --index={Path('indexes').absolute()}"
+    commands = [Question.of(visit).command(visit) for visit in visits]
+    assert commands == [near, "thumbindex query tea", near, "thumbindex query tea --folder=vault"]
 
 
 def test_lines_keep_their_numbers_and_marks(library):

@@ -110,16 +110,16 @@ class Question:
         several = [(name, each) for name in ("tag", "path") for each in getattr(self, name)[1:]] + [("also", each) for each in self.also]
         return several + [(name, str(value)) for name in ("passage", "limit") if (value := getattr(self, name))]
 
-    def command(self) -> str:
+    def command(self, visit: Visit) -> str:
         """Return the command that prints the same."""
-        return shlex.join(["thumbindex", "query", self.text or "QUESTION", *self.options()])
+        return shlex.join(["thumbindex", "query", self.text or "QUESTION", *self.options(visit)])
 
-    def options(self) -> list[str]:
+    def options(self, visit: Visit) -> list[str]:
         """Return all but the question as options of the command line."""
-        words = [part for name, value in self.filters() for part in (f"--{name}", value)]
+        words = [part for name, value in self.filters() if name != "folder" for part in (f"--{name}", value)]
         words += [part for each in self.also for part in ("--also", each)]
         words += ["--passage", self.passage] if self.passage else []
-        return words + (["--limit", str(self.limit)] if self.limit else [])
+        return words + (["--limit", str(self.limit)] if self.limit else []) + visit.options(self.folder)
 
 
 def show(visit: Visit) -> Screen:
@@ -130,7 +130,7 @@ def show(visit: Visit) -> Screen:
         "given": asked,
         "folders": [name for name, _ in library.folders],
         "several": len(library.folders) > 1,
-        "command": asked.command(),
+        "command": asked.command(visit),
         "indexing": indexing(visit.background.progress()),
         "problems": visit.warnings(),
     }

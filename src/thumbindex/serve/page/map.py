@@ -79,7 +79,7 @@ def show(visit: Visit) -> Screen:
         "drawn": _NEAR_DRAWN,
         "data": address("map.json", **here | {"off": (), "view": ""}),
         "view": view,
-        "command": shlex.join(["thumbindex", "map", *(["--folder", folder] if len(names) > 1 else [])]),
+        "command": shlex.join(["thumbindex", "map", *visit.options([folder] if len(names) > 1 else ())]),
     }
 
     def twin() -> dict[str, Any]:

@@ -82,7 +82,7 @@ def show(visit: Visit) -> Screen:
         "has_vectors": visit.library.states().get(folder) is not None and visit.library.states()[folder].vectors > 0,
         "map": _local_map(found, names),
         "opens": programs(root / found.path, heading, first) if visit.is_near else (),
-        "command": shlex.join(["thumbindex", "read", found.path, *(["--lines", f"{cited[0]}-{cited[1]}"] if cited else [])]),
+        "command": shlex.join(["thumbindex", "read", found.path, *(["--lines", f"{cited[0]}-{cited[1]}"] if cited else []), *visit.options()]),
     }
 
     def twin() -> dict[str, Any]:

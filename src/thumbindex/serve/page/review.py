@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -65,7 +66,7 @@ def show(visit: Visit) -> Screen:
         "narrowed": folder,
         "imported": visit.number("imported", 0, 0, 10**6) if visit.text("imported") else None,
         "indexed": visit.library.indexed,
-        "command": "thumbindex duplicates --grey",
+        "command": shlex.join(["thumbindex", "duplicates", "--grey", *visit.options(folder)]),
     }
 
     page = visit.number("page", at // _PAGE + 1, 1, 100_000)

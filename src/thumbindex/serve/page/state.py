@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,7 +37,7 @@ def show(visit: Visit) -> Screen:
         "looked": bool(looked),
         "look": address("state", look="1"),
         "busy": bool(progress),
-        "command": "thumbindex status",
+        "command": shlex.join(["thumbindex", "status", *visit.options()]),
     }
     return Screen("State", values, lambda: status_payload(statuses) | {"growth": as_json(tuple(growth.values()))})
 

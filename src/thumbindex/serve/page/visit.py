@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from thumbindex.config import absolute
 from thumbindex.errors import UsageError
+from thumbindex.serve.opening import is_here
 from thumbindex.serve.tools import LONGEST_ARGUMENT, MOST_VALUES, read_lines, replace_surrogates
 
 if TYPE_CHECKING:
@@ -87,6 +89,18 @@ class Visit:
         said = self.background.notes()
         places = [str(place) for each in self.library.opened for place in (each.root, each.places.folder)]
         return [each if self.is_near or not any(place in each for place in places) else NOT_FROM_AFAR for each in said]
+
+    def options(self, folder: Sequence[str] = ()) -> list[str]:
+        """Return the options by which a command opens these folders, else all that the server opened.
+
+        Places of the disk are for who is on this machine.
+        """
+        if not self.is_near:
+            return [f"--folder={each}" for each in folder]
+        own, roots = self.background.opening, {name: root for name, root in self.library.folders if is_here(root)}
+        chosen = folder or (tuple(roots) if own.folder else ())
+        index, config = (path and absolute(path) for path in (own.index, own.config))
+        return replace(own, folder=tuple(str(roots.get(each, each)) for each in chosen), index=index, config=config).arguments()
 
     def has(self, name: str) -> bool:
         """Tell whether a switch is on: given, and not as `0`."""

@@ -69,7 +69,7 @@ def show(visit: Visit) -> Screen:
         "kept": [(name, value) for name, value in _kept(asked)],
         "several": len(library.folders) > 1,
         "offered": [each.path for each in library.listing().notes[:_NAMES_OFFERED]] if library.indexed else (),
-        "command": _command(asked, named),
+        "command": _command(visit, asked, named),
         "answer": None,
         "found": None,
         "missing": "",
@@ -180,10 +180,10 @@ def _kept(asked: Question) -> Iterable[tuple[str, str]]:
                     yield ("glob" if name == "path" else name), str(each)
 
 
-def _command(asked: Question, named: str) -> str:
+def _command(visit: Visit, asked: Question, named: str) -> str:
     if not named:
-        return f"{asked.command()} --explain"
-    return shlex.join(["thumbindex", "why", named, asked.text or "QUESTION", *asked.options()])
+        return f"{asked.command(visit)} --explain"
+    return shlex.join(["thumbindex", "why", named, asked.text or "QUESTION", *asked.options(visit)])
 
 
 # ------------------------------------------------------------------ courses
