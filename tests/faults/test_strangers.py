@@ -175,13 +175,13 @@ def test_a_server_answers_others_beside_a_flood_and_holds_no_more_afterwards(scr
                 longest = max(longest, time.monotonic() - began)
                 count[f"strangers: {flood.__name__}"] += made
             strangers.leave()
-            handles = before[0] + 8  # one connection of ours stays open, others are closed in their turn
+            handles = before[0] + 1  # others are closed in their turn, some after a while
             assert until(lambda most=handles: held(pid)[0] <= most, 60), (before, held(pid))  # type: ignore[misc]
             before = held(pid) if turn == 0 else before
         after = held(pid)
     count["strangers: longest answer beside them, ms"] = round(longest * 1000)
     assert longest < ANSWER_SECONDS
-    assert after[0] <= before[0] + 8
+    assert after[0] <= before[0] + 1
     assert after[1] <= before[1] + 8
     assert after[2] <= before[2] * 1.1 + 16
 
@@ -192,10 +192,14 @@ def test_a_server_answers_others_beside_a_flood_and_holds_no_more_afterwards(scr
 COMMANDS = (("index", "--words-only"), ("index", "--words-only", "--rebuild"), ("forget",), ("serve",), ("query", "stone wall"), ("status",))
 
 
+def is_server(command: tuple[str, ...]) -> bool:
+    return command[0] == "serve"
+
+
 def start(command: tuple[str, ...], options: list[str], pause: float) -> subprocess.Popen[str]:
-    """Start a command after a while; a server's input ends at once."""
+    """Start a command after a while; a server's input ends when it is waited for."""
     time.sleep(pause)
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes = {"stdin": subprocess.PIPE if is_server(command) else subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([*THUMBINDEX, *command, *options], text=True, **pipes)  # type: ignore[call-overload, no-any-return]
 
 
@@ -216,7 +220,7 @@ def test_commands_that_meet_on_a_folder_end_with_a_result_or_a_sentence(scratch:
     for _ in range(36 if full else 2):
         chosen = chance.choices(COMMANDS, k=4)
         running = [(given, start(given, options, chance.random() * 0.8)) for given in chosen]
-        for given, process in running:
+        for given, process in sorted(running, key=lambda each: is_server(each[0])):  # servers serve until the others have ended
             out, said = process.communicate(timeout=180)
             assert process.returncode in (0, 1, 2), (given, process.returncode, said)
             assert "Traceback" not in said + out, (given, said)
