@@ -132,7 +132,8 @@ bench: .venv/installed
 	$(BIN)/python tests/bench/run.py --set encode.embed.model=all-MiniLM-L6-v2 $(or $(ARGS),$(if $(FOLDER),--folder $(FOLDER)) $(if $(EVAL),--eval $(EVAL)) --plots build/bench --json build/bench.json)
 
 # Other tools beside this one, asked the same questions over MCP: installed from PyPI and npm into build/compare the first time (2.5 GB, and some minutes for
-# a stand-in model), then asked; an hour on two cores. EVAL=DIR asks labeled sets of it, FOLDER=DIR that folder, else this project's docs are asked by what
+# a stand-in model), then asked; an hour on two cores. EVAL=DIR asks its labeled sets (DIR/queries/dev/CORPUS.manual.jsonl, .client and .names; DIR/unpack.sh
+# unpacks a corpus), FOLDER=DIR that folder, else this project's docs are asked by what
 # they hold. What is measured stays in build/compare/compare.json: `make compare ARGS="--only qmd --again"` measures one tool anew.
 compare: .venv/installed
 	$(BIN)/python tests/compare/run.py $(if $(EVAL),--eval $(EVAL)) $(if $(CORPORA),--corpora $(CORPORA)) $(if $(FOLDER),--folder $(FOLDER)) $(ARGS)

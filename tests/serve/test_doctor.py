@@ -81,7 +81,7 @@ def test_a_folder_that_is_mistyped_fails_once_and_the_one_that_was_meant_is_name
 def test_a_folder_that_is_not_there_fails_and_the_server_is_tried_without_it(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["doctor", "--folder", "/nowhere"], env={"HOME": str(tmp_path)})
     assert result.exit_code == 1
-    assert "fail  folder /nowhere: /nowhere: there is no folder /nowhere" in result.stdout
+    assert "fail  folder /nowhere: There is no folder /nowhere" in result.stdout
     assert "ok    model: " in result.stdout
     assert "      Mend the path, or leave it out: it is --folder that names it." in result.stdout
     assert "ok    handshake: " in result.stdout

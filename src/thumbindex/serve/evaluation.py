@@ -262,7 +262,7 @@ def print_tuning(found: Tuning, folder: Folder, *, dry_run: bool = False) -> Non
         console.print(plain(f"  {key} = {as_written(value)}"))
     kept = f"kept in {folder.places.tuned}; `thumbindex tune --undo` deletes it; {found.seconds:.0f} s"
     if dry_run:
-        kept = f"nothing was kept: without --dry-run it would be; {found.seconds:.0f} s"
+        kept = f"nothing was kept{': without --dry-run it would be' if found.choices else ''}; {found.seconds:.0f} s"
     elif not found.tried:
         kept = f"nothing was decided: {'what was kept before stays' if folder.places.tuned.exists() else 'nothing is kept'}"
     print_line(kept, "dim")

@@ -100,7 +100,7 @@ def check_folder(status: FolderStatus) -> Check:
         entries = sum(1 for _ in os.scandir(root))
     except OSError as error:
         return Check(f"folder {status.folder}", "warn", f"{root}: {error.strerror}", "Mount it or allow it to be read; until then the index answers.")
-    return Check(f"folder {status.folder}", "ok", f"{root}, {entries:,} entries")
+    return Check(f"folder {status.folder}", "ok", f"{root}, {f'{entries:,} entries' if entries != 1 else '1 entry'}")
 
 
 def check_own_file(status: FolderStatus) -> Check | None:
@@ -157,7 +157,7 @@ def check_watches(roots: Sequence[Path], limits: Path = INOTIFY) -> Check | None
     except (OSError, ValueError):
         return None
     wanted = sum(1 for root in roots for _ in os.walk(root))
-    found = f"{wanted:,} folders to watch, {most:,} allowed"
+    found = f"{plural(wanted, 'folder')} to watch, {most:,} allowed"
     if wanted * _SPARE > most:
         more = max(524_288, wanted * 4)
         return Check("watches", "warn", found, f"Allow more: `sudo sysctl fs.inotify.max_user_watches={more}`; else it looks every few seconds.")
