@@ -17,7 +17,7 @@ BY_LETTERS = 0.5
 BY_MEANING = 0.4
 """The same for texts whose vectors are alike: it was 0.5 at least."""
 
-KEPT = 4096
+KEPT = 1024
 """Texts whose sketches are remembered, half a kilobyte each: the next query finds the same ones."""
 
 SKETCH_SETS = 8
