@@ -46,7 +46,7 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def library(vault: Path, tmp_path: Path) -> Iterator[Library]:
-    with open_library(vault, tmp_path / "index") as library:
+    with open_library(vault, tmp_path / "index", "encode.embed.workers=1") as library:  # as a server's child
         yield library
 
 

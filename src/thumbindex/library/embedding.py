@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from thumbindex.encode.embed import default_workers
 from thumbindex.index.editions import finish_sweep
 from thumbindex.index.store import Store
 from thumbindex.index.writer import Writer
@@ -99,10 +100,10 @@ class RememberedScores(Reranker):
 OpenEmbedder = Callable[[str], Embedder]
 """Opens the model that the configuration asks for; the argument is the one that the index was made with, or empty."""
 
-PART = 8
-"""Texts that are embedded between two looks whether words are due, in some tenths of a second; more where more threads than half of that embed.
+PART, PART_OF_SEVERAL = 8, 32
+"""Texts a thread between two looks whether words are due: some tenths of a second for the one thread of a server's child, no slower than more.
 
-One thread is no faster with 32 at once.
+Several threads are started anew for each part, and wait for each other at its end: they are given more.
 """
 
 Pending = Sequence[tuple[bytes, int]]
@@ -181,7 +182,8 @@ def embed_group(
     texts: list[str] = []
     vectors: dict[bytes, Vector] = {}
     taken = 0
-    for part in groups(group, max(PART, 2 * folder.config.encode.embed.workers)):
+    threads = folder.config.encode.embed.workers or default_workers()
+    for part in groups(group, PART if threads == 1 else PART_OF_SEVERAL * threads):
         if taken and interrupted():
             break
         taken += len(part)
