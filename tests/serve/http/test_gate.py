@@ -335,7 +335,7 @@ async def test_a_connection_does_not_outlast_its_time_whatever_the_package_does(
     assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-@pytest.mark.parametrize(("proxies", "statuses"), [(("127.0.0.1",), [401, 429, 401]), ((), [401, 429, 429])])
+@pytest.mark.parametrize(("proxies", "statuses"), [(("127.0.0.1",), [401, 429, 401]), (("10.0.0.9",), [401, 429, 429]), ((), [401, 429, 429])])
 def test_a_proxy_is_believed_where_it_is_configured(serve: Callable[..., Any], proxies: tuple[str, ...], statuses: list[int]) -> None:
     with serve(rate=0.001, burst=1, proxies=proxies) as running:
         shown = [{"Authorization": "Bearer x", "X-Forwarded-For": address} for address in ("10.0.0.1", "10.0.0.1", "10.0.0.2")]

@@ -26,7 +26,7 @@ def verified(file: TokenFile, token: str) -> str | None:
 
 
 def test_a_token_is_in_no_file(tmp_path: Path) -> None:
-    path = tmp_path / "secrets" / "tokens"
+    path = tmp_path / "new" / "secrets" / "tokens"
     token = add_token(path, "alice")
     assert token.startswith(PREFIX)
     assert token.removeprefix(PREFIX) not in path.read_text(encoding="utf-8")
