@@ -515,7 +515,8 @@ def _no_folder(given: str, root: Path, configured: Sequence[str]) -> str:
     near = get_close_matches(given, [name for name in configured if name != given], n=1)
     others = f"or name a configured one: {', '.join(configured)}." if configured else "no folder is configured by a name."
     known = f"did you mean `{near[0]}`?" if near else f"check the path; {others}"
-    return f"{f'{given}: t' if given != str(root) else 'T'}here is no folder {root}: {known}"
+    there = "There" if given == str(root) else f"{given}: there"
+    return f"{there} is no folder {root}: {known}"
 
 
 def _folder_tables(folders: Any, path: Path, source: str) -> list[tuple[str, Mapping[str, Any]]]:

@@ -473,7 +473,7 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
     same = known.withheld.with_states(listing.withheld) == known.withheld
     if not (groups or first.removed or first.touched) and same and known.is_complete(without_private(listing.problems, listing.withheld)):
         return Kept(left=left)
-    kept, done, total, is_begun = Kept(left=left), 0, sum(map(len, groups)), bool(known.corpus)
+    kept, done, total = Kept(left=left), 0, sum(map(len, groups))
     for number, group in enumerate(groups or [[]], 1):
         documents, failed, gone, private = _read(folder, group, listing)
         kept = replace(kept, failed=(*kept.failed, *failed), private=(*kept.private, *private))
@@ -488,11 +488,11 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
         newest = known.newest if run.sizes != "large" else 0.0  # large ones are left for later: they may be older than the index
         batch = replace(batch, private=hidden, withheld=known.withheld.with_states(withheld), facts=facts, newest=newest)
         with open_writer(folder, run) as writer:
-            if is_begun and _is_forgotten(writer.store):
+            if (known.corpus or number > 1) and _is_forgotten(writer.store):
                 return replace(kept, passed_over=kept.passed_over + len(documents))
             applied = writer.apply(batch, _resolver)
             writer.wipe()
-        is_begun, first, kept = True, Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
+        first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
         run.tell(Progress(folder.name, "words", done, total))
         if not last and run.interrupted():
             return replace(kept, left=left.union(state.path for group in groups[number:] for state in group))

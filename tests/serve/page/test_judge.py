@@ -3,12 +3,14 @@
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.index.judged import MOST_QUESTIONS, change_judged, read_judged
 from thumbindex.model import Judged
+from thumbindex.serve.opening import Opening
 from thumbindex.serve.page.judge import LEAST_QUERIES, RUNS, _tried, stop
 from thumbindex.serve.page.runs import Runs
 from thumbindex.study.evaluate import load_unanswerable
@@ -31,6 +33,15 @@ def page(vault, browse):
 def mark(page, grade: str, query: str = "Which button?", path: str = "sync.md", **more):
     given = {"query": query, "kind": "factual", "folder": "vault0", "path": path, "heading": "Set up", "grade": grade, **more}
     return page.post("/judge/mark", given, Accept="application/json")
+
+
+def test_the_commands_of_a_screen_open_the_index_that_the_server_opened(vault, visit_of, show):
+    ((_, root),), own = vault.folders, vault.opened[0].places.judged_set
+    opening = Opening((str(root),), Path("indexes"))
+    screen, _ = show("judge", visit_of(vault, "", opening))
+    assert screen.values["commands"]["tune"] == f"thumbindex tune --queries {own} --folder={root} --index={Path('indexes').absolute()}"
+    afar, _ = show("judge", visit_of(vault, "", opening, is_near=False))
+    assert afar.values["commands"]["tune"] == "thumbindex tune --queries judged.jsonl"
 
 
 def test_a_thumb_is_a_line_that_eval_reads(page, vault):

@@ -135,11 +135,11 @@ def _commands(visit: Visit, folder: str) -> Mapping[str, str]:
     places = {each.name: each.places for each in visit.library.opened}
     if not visit.is_near or folder not in places:
         return {"eval": "thumbindex eval judged.jsonl", "tune": "thumbindex tune --queries judged.jsonl", "undo": "thumbindex tune --undo"}
-    own, root = str(places[folder].judged_set), str(dict(visit.library.folders)[folder])
+    own, options = str(places[folder].judged_set), visit.options([folder])
     return {
-        "eval": shlex.join(["thumbindex", "eval", own, "--folder", root]),
-        "tune": shlex.join(["thumbindex", "tune", "--queries", own, "--folder", root]),
-        "undo": shlex.join(["thumbindex", "tune", "--undo", "--folder", root]),
+        "eval": shlex.join(["thumbindex", "eval", own, *options]),
+        "tune": shlex.join(["thumbindex", "tune", "--queries", own, *options]),
+        "undo": shlex.join(["thumbindex", "tune", "--undo", *options]),
     }
 
 
