@@ -15,7 +15,7 @@ from thumbindex.index.store import Store
 from thumbindex.index.words import MOST_SEGMENTS, _smallest, _too_many
 from thumbindex.index.writer import Batch, Writer
 from thumbindex.library.indexing import read_known
-from thumbindex.model import ChunkId, Filters, Term
+from thumbindex.model import ChunkId, FileTimes, Filters, Term
 from thumbindex.ports import KeywordWeights
 
 BODY = KeywordWeights({"body": 1.0})
@@ -44,6 +44,13 @@ def test_after_a_delete_nothing_of_the_file_comes_back(build, note):
     build(note("a.md", "apples"))
     store, places = build(removed=("a.md",))
     assert (store.documents(), store.chunk_rows(), store.links(), postings(places.keyword)) == ([], [], [], [])
+
+
+def test_an_edit_keeps_a_notes_commits_and_takes_the_time_of_its_file(build, note):
+    store, _ = build(note("a.md", "apples", modified=10.0, first_commit="2020-01-01", last_commit="2021-01-01"), note("b.md", "pears", modified=10.0))
+    build(note("a.md", "plums", modified=20.0))
+    times = [row[3] for row in store.documents()]
+    assert times == [FileTimes(20.0, 20.0, "2020-01-01", "2021-01-01"), FileTimes(10.0, 0.0)]
 
 
 def test_one_batch_is_one_commit(build, note):

@@ -73,9 +73,8 @@ def main() -> int:
     chosen = options.parse_args()
     ends = time.monotonic() + chosen.minutes * 60
     lay_out(chosen.place)
-    mutmut(
-        chosen.place, chosen.workers, "thumbindex.query.filters.*__mutmut_1"
-    )  # makes all faults, and learns which test goes through which function
+    # Makes all faults, and learns which test goes through which function.
+    mutmut(chosen.place, chosen.workers, "thumbindex.query.filters.*__mutmut_1")
     rounds = sample(faults(chosen.place), chosen.seed, chosen.part or list(PARTS))
     tried: list[str] = []
     for names in rounds:
@@ -94,10 +93,14 @@ def verdict(ended: Mapping[str, int | None], tried: Sequence[str]) -> int:
 
 
 def lay_out(place: Path) -> None:
-    """Copy what git knows, and tell mutmut what to do; a fault of text that has not changed stays, and is not tried again."""
+    """Copy what git knows, and tell mutmut what to do; a fault of text that has not changed stays, and is not tried again.
+
+    The folder of the changed modules is there before mutmut starts: Python never again looks into one on its path that was not.
+    """
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, encoding="utf-8").stdout
     names = {name for name in listed.split("\0") if (ROOT / name).is_file()} - {""}
     clear(place, names)
+    changed(place).mkdir(parents=True, exist_ok=True)
     for name in sorted(names):
         target, text = place / name, (ROOT / name).read_bytes().replace(APPLICATION, APPLICATION + b"  # pragma: no mutate block")
         if not (target.exists() and target.read_bytes() == text):
@@ -105,6 +108,11 @@ def lay_out(place: Path) -> None:
             target.write_bytes(text)
     settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8") + SETTINGS
     (place / "pyproject.toml").write_text(settings, encoding="utf-8")
+
+
+def changed(place: Path) -> Path:
+    """Return where mutmut puts the modules with their faults; the tests import them from there."""
+    return place.resolve() / "mutants" / "src"
 
 
 def clear(place: Path, names: Collection[str]) -> None:
@@ -122,7 +130,7 @@ def mutmut(place: Path, workers: int, *names: str) -> None:
         command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers), *names]
         # CI: hypothesis then takes the same examples each time, and no deadline, which twice the work could miss.
         # A test's children have the fault, too.
-        environment = {**os.environ, "CI": "1", "PYTHONPATH": str(place.resolve() / "mutants" / "src")}
+        environment = {**os.environ, "CI": "1", "PYTHONPATH": str(changed(place))}
         done = subprocess.run(command, cwd=place, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         sys.exit(f"mutmut ended with {done.returncode}: see {place / 'mutmut.log'}. The tests must pass on what is not changed.")

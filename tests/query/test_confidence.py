@@ -66,6 +66,11 @@ def test_an_identifier_is_asked_for_as_a_whole_too_a_word_once():
     assert held == [True, True, True, False]  # get, mailmerge, users; get_users
 
 
+def test_the_words_of_a_quoted_phrase_are_asked_for_together_alone():
+    tools = Tools(memory_snapshot([document("a.md", "# A\n\nA users guide with a quoted phrase.")]))
+    assert [each.text for each in query_terms(begin(Query('"quoted phrase" users'), tools).ways[0], tools)] == ["quoted phrase", "users"]
+
+
 def test_a_page_of_the_right_subject_that_lacks_the_word_makes_less_sure(ask):
     notes = [document("a.md", "# Sync\n\nPay for sync with a card."), document("b.md", "# Themes\n\nDark and light themes.")]
     answered, _ = ask(notes, "pay for sync with a card", embedder=FakeEmbedder(512))

@@ -4,7 +4,7 @@ import pytest
 
 from thumbindex.language import telling_words
 from thumbindex.model import ChunkId, DocumentId, Hit, Query, RankedList
-from thumbindex.query.rank import as_read, convex, first_of_each, fuse_lists, reciprocal_ranks
+from thumbindex.query.rank import as_read, convex, first_of_each, fuse_lists, reciprocal_ranks, retriever_weights
 from thumbindex.query.stage import Search, Tools
 from thumbindex.settings import FuseSettings, QuerySettings, SearchVectorSettings
 from thumbindex.testing import FakeEmbedder, document, memory_snapshot
@@ -16,6 +16,13 @@ def ranked(*hits: tuple[int, int, float], **documents: float) -> RankedList:
     """Make a list of hits (chunk, document, score) and documents' own scores (d0=…)."""
     made = tuple(Hit(ChunkId(c), DocumentId(d), rank, score) for rank, (c, d, score) in enumerate(hits, 1))
     return RankedList(made, {DocumentId(int(name[1:])): score for name, score in documents.items()})
+
+
+def test_a_retriever_that_found_documents_or_chunks_has_its_share_and_one_that_found_nothing_has_none(settings_of):
+    chunks, documents = RankedList((Hit(ChunkId(0), DocumentId(0), 1, 4.0),)), RankedList(documents={DocumentId(0): 2.0})
+    settings = settings_of(search_keyword={"weight": 3.0}, search_graph={"weight": 1.0})
+    lists = {"search_keyword": chunks, "search_graph": documents, "search_vector": RankedList()}
+    assert retriever_weights(Search(Query("x"), "x", lists=lists), settings) == {"search_keyword": 0.75, "search_graph": 0.25}
 
 
 def test_convex_adds_shares_of_each_retrievers_best():

@@ -131,6 +131,13 @@ def test_a_passage_that_stands_for_several_places_says_the_careful_thing_of_all(
     assert (passage.updated, passage.file_time) == ("2026-02-01", "")
 
 
+@pytest.mark.parametrize(("stated", "file_time"), [({"created": "2020-02-02"}, ""), ({"date": "2021-01-01"}, ""), ({}, "1970-01-02")])
+def test_the_day_of_a_file_is_shown_where_no_day_is_stated(stated: dict[str, str], file_time: str) -> None:
+    catalog = memory_snapshot([document("a.md", "text", modified=86_400.0, **stated)]).catalog
+    found = Candidate(ChunkId(0), DocumentId(0), catalog.chunks([ChunkId(0)])[ChunkId(0)], 0.5)
+    assert passages_of([found], {}, catalog)[0].file_time == file_time
+
+
 def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> None:
     children = [candidate(0, 0.9), candidate(2, 0.8), candidate(1, 0.7, disagrees=((3, "x"),)), candidate(3, 0.7, disagrees=((1, "y"),))]
     passages = passages_of(children, CATALOG.sections(ALL))
