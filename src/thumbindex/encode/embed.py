@@ -112,7 +112,7 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
     """Find and load the model that is set; raise ModelError where it cannot be had. `lean` is for who embeds questions alone, and stays."""
     cache = cache_folder(settings.cache)
     # the bundled model stays in onnxruntime, for its weights for torch would have to be fetched
-    torch = settings.runtime == "torch" or (settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and _gpu_is_there())
+    torch = settings.runtime == "torch" or (settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and gpu_is_there())
     if settings.runtime == "torch":
         require_extra('`encode.embed.runtime = "torch"`')
     card = find_model(settings.model, offline=offline, cache=cache, torch=torch)
@@ -132,7 +132,8 @@ def default_workers() -> int:
     return min(4, cores())
 
 
-def _gpu_is_there() -> bool:
+def gpu_is_there() -> bool:
+    """Tell whether torch has a GPU to compute on."""
     if not any(Path(trace).exists() for trace in GPU_TRACES) or not extra_is_there():
         return False
     import torch
