@@ -18,6 +18,10 @@ MOST_QUEUED = 10_000
 """So many events are some MB; a checkout of ten thousand notes makes several times as many."""
 
 
+EMPTIED_SECONDS = 30.0
+"""So long after a checkout the queue may fill: git may tidy up in the background, and the deletion of twenty thousand objects is heard, too."""
+
+
 def count_queued(made: Path) -> tuple[int, int, int]:
     """Watch the vault in this process, as a server's child does, while the first branch is checked out again.
 
@@ -35,12 +39,12 @@ def count_queued(made: Path) -> tuple[int, int, int]:
     watch = Watch(made / "vault", made / "index", WatchSettings(), CorpusSettings(), wake, make_observer)
     watch.look()
     checkout = subprocess.Popen(["git", "-C", str(made / "vault"), "checkout", "--quiet", "before"])
-    until = math.inf
-    while time.monotonic() < until:
+    ended = math.inf
+    while (late := time.monotonic() - ended) < WatchSettings().longest_ms / 1000 or (queued[-1] and late < EMPTIED_SECONDS):
         queued.append(max(observer.event_queue.qsize() for observer in observers))
         time.sleep(0.001)
-        if until == math.inf and checkout.poll() is not None:
-            until = time.monotonic() + WatchSettings().longest_ms / 1000
+        if ended == math.inf and checkout.poll() is not None:
+            ended = time.monotonic()
     watch.close()
     return (max(queued), queued[-1], woken[0]) if checkout.returncode == 0 else (-1, -1, 0)
 
