@@ -262,7 +262,7 @@ def await_start(call: Call, folder: Path, seconds: float = START_SECONDS) -> Non
     path.write_text("# Started\n\nmarkstarted\n", encoding="utf-8")
     complaints = (
         (lambda: is_found(call, "markstarted"), f"{path} was not found within {seconds:g} s: the server follows no edits."),
-        (lambda: has_all_vectors(call), f"vectors were still missing after {seconds:g} s: the server does not fill them in."),
+        (lambda: has_all_vectors(call, folder.name), f"vectors were still missing after {seconds:g} s: the server does not fill them in."),
     )
     for is_so, complaint in complaints:
         while not is_so():
@@ -272,14 +272,14 @@ def await_start(call: Call, folder: Path, seconds: float = START_SECONDS) -> Non
     time.sleep(WARM_SECONDS)
 
 
-def is_found(call: Call, mark: str) -> bool:
+def is_found(call: Call, mark: str, **narrowed: Any) -> bool:
     """Tell whether a word is in the first passage that is found for it."""
-    return any(mark in result["text"] for result in call("query", query=f'"{mark}"', limit=1)["results"])
+    return any(mark in result["text"] for result in call("query", query=f'"{mark}"', limit=1, **narrowed)["results"])
 
 
-def has_all_vectors(call: Call) -> bool:
-    """Tell whether no chunk lacks its vector."""
-    return bool(call("status")["folders"][0]["index"]["pending"] == 0)
+def has_all_vectors(call: Call, folder: str) -> bool:
+    """Tell whether no chunk of a folder lacks its vector."""
+    return any(each["folder"] == folder and each["index"]["pending"] == 0 for each in call("status")["folders"])
 
 
 def await_meaning(call: Call, question: str, seconds: float = ANSWER_SECONDS) -> None:

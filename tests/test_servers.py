@@ -80,7 +80,7 @@ def test_a_server_that_refuses_to_begin_is_not_left_running() -> None:
     ("results", "complaint"), [("[]", r"started\.md was not found within 0\.3 s"), ('[{"text": "markstarted"}]', "vectors were still missing")]
 )
 def test_a_server_that_does_not_follow_is_not_waited_for_without_end(results: str, complaint: str, tmp_path: Path) -> None:
-    status = f'{{"results": {results}, "folders": [{{"index": {{"pending": 1}}}}]}}'
+    status = f'{{"results": {results}, "folders": [{{"folder": "{tmp_path.name}", "index": {{"pending": 1}}}}]}}'
     with server(f"while True: answer(take(), structuredContent={status})") as asked, pytest.raises(ThumbindexError, match=complaint):
         await_start(asked.call, tmp_path, seconds=0.3)
 

@@ -50,7 +50,8 @@ def measure(subject: Subject) -> Iterator[Row]:
                 found[name] += _seconds_until(saved, is_so)
 
         for number in range(edits):
-            edit(number, {"words": partial(is_found, server.call, f"mark{number}"), "vectors": partial(has_all_vectors, server.call)})
+            whole = partial(has_all_vectors, server.call, made.folder.name)
+            edit(number, {"words": partial(is_found, server.call, f"mark{number}"), "vectors": whole})
         large = author.write_note(0, notes, min(LARGE_TIMES * subject.given.characters, LARGE_BYTES))
 
         def save_large(mark: str) -> None:  # with a section more at its top

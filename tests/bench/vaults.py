@@ -16,7 +16,7 @@ import numpy as np
 from bench.results import Row
 from bench.subject import Subject
 from notes import Author, make_vault, note_path
-from servers import Call, ServerProcess, await_start
+from servers import Call, ServerProcess, await_start, has_all_vectors, is_found
 from thumbindex.serve.opening import Opening
 from waiting import until
 
@@ -128,7 +128,8 @@ def _seen(call: Call, folders: Sequence[Path], authors: Sequence[Author], edits:
         path = note_path(folder, chance.randrange(small))
         path.write_text(f"{author.write_note(number, small, CHARACTERS)}\nHere stands {mark}.\n", encoding="utf-8")
         saved = time.perf_counter()
-        for kept, is_so in ((seen.found, partial(_is_found, call, folder.name, mark)), (seen.vectors, partial(_is_whole, call, folder.name))):
+        found, whole = partial(is_found, call, mark, folder=[folder.name]), partial(has_all_vectors, call, folder.name)
+        for kept, is_so in ((seen.found, found), (seen.vectors, whole)):
             if until(is_so, GIVEN_UP_SECONDS):
                 kept.append(time.perf_counter() - saved)
             else:
@@ -139,11 +140,3 @@ def _seen(call: Call, folders: Sequence[Path], authors: Sequence[Author], edits:
             call("query", query=words, folder=[folder.name], limit=5)
             seen.answer.append(time.perf_counter() - began)
     return seen
-
-
-def _is_found(call: Call, folder: str, mark: str) -> bool:
-    return any(mark in each["text"] for each in call("query", query=f'"{mark}"', folder=[folder], limit=1)["results"])
-
-
-def _is_whole(call: Call, folder: str) -> bool:
-    return any(each["folder"] == folder and each["index"]["pending"] == 0 for each in call("status")["folders"])
