@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.library.duplicates import Boost, Repeat, boost_of, counted, in_words, ingest, total, warnings
+from thumbindex.library.duplicates import JUDGED, MOST_JUDGED, Boost, Repeat, boost_of, counted, in_words, ingest, total, warnings
 from thumbindex.model import BlockKind, Chunk, IngestionCounts
 from thumbindex.ports import Vector
 from thumbindex.settings import IngestSettings
@@ -154,6 +154,14 @@ def test_blocks_do_not_change_what_is_found():
     lines = [segment(n, f"{SENTENCES[0]} {'and ' * (n % 2)}".strip(), 1 - n / 1000) for n in range(600)]
     assert {keeper for _, keeper in left_out(*lines)} == {0}
     assert len(left_out(*lines)) == 599
+
+
+def test_beyond_so_many_judged_pairs_of_a_document_only_equal_texts_are_repeats():
+    said = SENTENCES[0]
+    for others, repeats in ((20, 2), (MOST_JUDGED // JUDGED + 20, 1)):
+        log = [segment(n, f"The backup of all notes runs every {n} minutes at home.") for n in range(others)]
+        last = [segment(others + n, text, 0.4) for n, text in enumerate((said, said.replace("home", "**home**"), said))]
+        assert len(left_out(*log, *last)) == repeats
 
 
 def test_three_near_duplicates_boost_by_three_tenths():

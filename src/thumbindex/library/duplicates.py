@@ -66,6 +66,9 @@ SEGMENTS_A_STEP = 32
 JUDGED = 5
 """Kept segments that one is judged against, the nearest first: a log of ten thousand lines that differ in a number is read in seconds."""
 
+MOST_JUDGED = 10_000
+"""Pairs that are judged of one kind of segment in a document, in ten seconds: beyond that only equal texts are repeats, and others stay."""
+
 _NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
 
 Repeat = tuple[int, int, bool]
@@ -116,6 +119,7 @@ def _repeats(
     """Go through segments of one kind, the most salient first: each repeats a kept one of the same text, else the nearest that says the same."""
     repeats: list[Repeat] = []
     kept: list[int] = []
+    judged = 0
     by_text: dict[tuple[str, ...], list[int]] = defaultdict(list)  # positions in `kept`
     earlier: list[Matrix] = []  # the vectors of those that are kept, block by block
     for block in groups(order, SEGMENTS_AT_ONCE):
@@ -129,9 +133,10 @@ def _repeats(
             cosines = np.concatenate([before[at], among[at, stayed]])
             same = by_text[chunks[n].text, *_numbers(chunks[n])]
             keeper = next((kept[k] for k in same if cosines[k] >= similarity), None)
-            if keeper is None:
+            if keeper is None and judged < MOST_JUDGED:
                 near = np.flatnonzero(highest(cosines[np.newaxis], similarity, JUDGED))
                 nearest = near[np.argsort(-cosines[near], kind="stable")][:JUDGED].tolist()
+                judged += len(nearest)
                 keeper = next((kept[k] for k in nearest if _says_the_same(chunks[kept[k]], chunks[n])), None)
             if keeper is None:
                 same.append(len(kept))
@@ -366,7 +371,7 @@ class _Comparison:
 
 # ------------------------------------------------------------------ new chunks are compared
 
-COMPARISON_VERSION = 4
+COMPARISON_VERSION = 5
 """Changes when the same chunks would be judged in another way: all are compared again."""
 
 COMPARED_AT_ONCE = 1000
