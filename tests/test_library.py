@@ -504,6 +504,25 @@ def test_an_index_that_is_forgotten_while_it_is_written_is_whole_at_the_end(libr
         assert dump(library) == dump(fresh)
 
 
+def test_a_vector_is_its_texts_where_the_index_is_built_anew_while_vectors_are_made(library, vault, tmp_path):
+    for number in range(4):
+        write(vault / f"long {number}.md", "".join(f"# Part {number}.{part}\n\n{f'words of {number} and {part} ' * 100}\n\n" for part in range(40)))
+    rebuilt = []
+
+    def rebuild(progress: Progress) -> None:
+        if progress.phase == "vectors" and 0 < progress.done < progress.total and not rebuilt:
+            (vault / "long 0.md").unlink()  # chunks get other row ids
+            with open_library(vault, tmp_path / "index") as other:
+                rebuilt.append(other.index(words_only=True, rebuild=True))
+
+    library.index(progress=rebuild)
+    assert len(rebuilt) == 1
+    library.index()
+    with open_library(vault, tmp_path / "fresh") as fresh:
+        fresh.index()
+        assert dump(library) == dump(fresh)
+
+
 def test_a_vault_under_a_dot_directory_is_indexed_and_hidden_folders_inside_it_are_not(tmp_path):
     root = tmp_path / ".notes"
     write(root / "seen.md", "seen")

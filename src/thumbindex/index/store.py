@@ -364,6 +364,8 @@ class Store(Database):
             (self._embedded_to(vectors),),
         )
         held = vectors.held([row[0] for row in rows]) if rows and vectors else set()
+        if vectors:
+            self._counted = ((self.generation, vectors.mark), self.count_chunks() - sum(row[0] not in held for row in rows))
         first: dict[bytes, int] = {}
         for key, row, _modified, _path, _ordinal in sorted(rows, key=lambda r: (-r[2], r[3], r[4])):
             if key not in held:

@@ -156,7 +156,9 @@ def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embed
         store = writer.store
         known = store.meta("model")
         wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
-        if wanted and not store.pending() and not _vocabulary_due(folder, writer):
+        pending, fingerprint = store.pending() if wanted else [], store.meta("fingerprint")
+        had = store.counts()[2] if wanted else 0
+        if wanted and not pending and not _vocabulary_due(folder, writer):
             if store.embedded_to < store.last_row:
                 with store.transaction():
                     store.note_embedded()
@@ -165,8 +167,9 @@ def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embed
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
     with Writer.open(folder.places.folder) as writer:
         writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name, model_setting=setting)
-        pending = writer.store.pending()
-        _, _, had = writer.store.counts()
+        if not wanted or embedder.fingerprint != fingerprint:
+            pending = writer.store.pending()
+            _, _, had = writer.store.counts()
         return Task(embedder, pending, had)
 
 
@@ -179,6 +182,9 @@ def embed_group(
     """
     with Writer.open(folder.places.folder) as writer:
         chunks = writer.store.chunks([row for _, row in group])
+    standing = {key: embedded_text(chunk.heading_path, chunk.text) for key, row in group if (chunk := chunks.get(row))}
+    # an index that was built anew meanwhile has other texts at these rows
+    standing = {key: text for key, text in standing.items() if text_key(text) == key}
     texts: list[str] = []
     vectors: dict[bytes, Vector] = {}
     taken = 0
@@ -187,7 +193,7 @@ def embed_group(
         if taken and interrupted():
             break
         taken += len(part)
-        there = {key: embedded_text(chunks[row].heading_path, chunks[row].text) for key, row in part if row in chunks}
+        there = {key: standing[key] for key, _ in part if key in standing}
         vectors.update(zip(there, embedder.embed_passages(list(there.values())), strict=True))
         texts += there.values()
     with Writer.open(folder.places.folder) as writer:
