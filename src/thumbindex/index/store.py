@@ -69,6 +69,14 @@ def digests(parsed: ParsedDocument) -> tuple[bytes, ...]:
     return tuple(text_key(embedded_text(chunk.heading_path, chunk.text)) for chunk in parsed.chunks)
 
 
+def each_once(rows: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
+    """Return each key with the first of the row ids that it comes with."""
+    first: dict[bytes, int] = {}
+    for key, row in rows:
+        first.setdefault(key, row)
+    return list(first.items())
+
+
 class Store(Database):
     """One folder's SQLite file, with its tables of duplicates and the vectors of its texts, which lie in a store for all folders."""
 
@@ -358,19 +366,17 @@ class Store(Database):
 
     def pending(self) -> list[tuple[bytes, int]]:
         """Return each text key without a vector, with one chunk that has it; newest documents first."""
+        return each_once(self.lacking())
+
+    def lacking(self) -> list[tuple[bytes, int]]:
+        """Return text key and row id of each chunk without a vector; newest documents first."""
         vectors = self.vectors
         rows = self.fetch(
             "SELECT c.key, c.id, d.modified, d.path, c.ordinal FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id > ?",
             (self._embedded_to(vectors),),
         )
         held = vectors.held([row[0] for row in rows]) if rows and vectors else set()
-        if vectors:
-            self._counted = ((self.generation, vectors.mark), self.count_chunks() - sum(row[0] not in held for row in rows))
-        first: dict[bytes, int] = {}
-        for key, row, _modified, _path, _ordinal in sorted(rows, key=lambda r: (-r[2], r[3], r[4])):
-            if key not in held:
-                first.setdefault(key, row)
-        return list(first.items())
+        return [(key, row) for key, row, *_ in sorted(rows, key=lambda r: (-r[2], r[3], r[4])) if key not in held]
 
     @property
     def embedded_to(self) -> int:

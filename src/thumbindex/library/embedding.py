@@ -12,7 +12,7 @@ import numpy as np
 
 from thumbindex.encode.embed import default_workers
 from thumbindex.index.editions import finish_sweep
-from thumbindex.index.store import Store
+from thumbindex.index.store import Store, each_once
 from thumbindex.index.writer import Writer
 from thumbindex.library.folders import Folder
 from thumbindex.model import Progress
@@ -156,9 +156,8 @@ def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embed
         store = writer.store
         known = store.meta("model")
         wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
-        pending, fingerprint = store.pending() if wanted else [], store.meta("fingerprint")
-        had = store.counts()[2] if wanted else 0
-        if wanted and not pending and not _vocabulary_due(folder, writer):
+        lacking, fingerprint = store.lacking() if wanted else [], store.meta("fingerprint")
+        if wanted and not lacking and not _vocabulary_due(folder, writer):
             if store.embedded_to < store.last_row:
                 with store.transaction():
                     store.note_embedded()
@@ -168,9 +167,8 @@ def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embed
     with Writer.open(folder.places.folder) as writer:
         writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name, model_setting=setting)
         if not wanted or embedder.fingerprint != fingerprint:
-            pending = writer.store.pending()
-            _, _, had = writer.store.counts()
-        return Task(embedder, pending, had)
+            lacking = writer.store.lacking()
+        return Task(embedder, each_once(lacking), writer.store.count_chunks() - len(lacking))
 
 
 def embed_group(
