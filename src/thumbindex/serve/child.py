@@ -46,6 +46,10 @@ MERGE_SECONDS = 5.0
 _WORDS_SECONDS = 4.0
 """For so long words are taken in before newer ones come first: where each save cut short the run before it, older texts would never come."""
 
+_REST_SECONDS = 1.0
+"""After a run words rest for as long as it took, so long at most: a huge folder that changes all the time leaves half of the time to others, to
+its own vectors, and to the servers that open what it commits."""
+
 _VECTORS_SECONDS = 2.0
 """For so long vectors of one folder are made, or its duplicates looked for, before another one, cut short before, goes on: beginning anew costs a
 look at all that is missing."""
@@ -142,6 +146,7 @@ class WatchedFolder:
     def __init__(self, folder: Folder, watch: Watch) -> None:
         self.folder, self.watch = folder, watch
         self.elect_at = self.look_at = self.reconcile_at = 0.0
+        self.rests_until = _LONG_AGO  # words that were saved meanwhile wait
         self.vectors_at = self.scrub_at = self.merge_at = self.duplicates_at = _NEVER
         self.words_left = self.rest_left = False  # the last run was cut short, and goes on in its turn
         self.is_quiet = False  # the last comparison found nothing to do
@@ -202,7 +207,7 @@ class WatchedFolder:
         if not self.watch.is_there:
             return _NEVER
         due = self.watch.quiet.due()
-        return self.reconcile_at if due is None else min(self.reconcile_at, due)
+        return self.reconcile_at if due is None else min(self.reconcile_at, max(due, self.rests_until))
 
     def rest_due(self) -> float:
         """Return when vectors are to be made, or duplicates to be looked for; never while large files are read."""
@@ -341,7 +346,8 @@ class IndexingLoop:
             # from now on: what is due already would cut this very run short
             each.reconcile_at = self._clock() + self._settings.reconcile_seconds
         each.watch.quiet.clear()
-        is_due = partial(self._are_words_due, each, self._clock() + _WORDS_SECONDS)
+        began = self._clock()
+        is_due = partial(self._are_words_due, each, began + _WORDS_SECONDS)
         turn = Turn(is_due, most=_WORDS_SECONDS, is_urgent=lambda: self._stopped or self._repair_asked, clock=self._clock)
         each.words_left = False
         try:
@@ -350,6 +356,7 @@ class IndexingLoop:
         except (ThumbindexError, OSError) as error:
             self._postpone(each, error)
         else:
+            each.rests_until = self._clock() + min(self._clock() - began, _REST_SECONDS)
             self._note(each, "words", "")
             self._note(each, "empty", "")
             self._tell_mended(each, report.mended)
