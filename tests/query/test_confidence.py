@@ -1,5 +1,6 @@
 """Confidence comes from cosines and words, and can say no."""
 
+import re
 from dataclasses import replace
 from typing import ClassVar
 
@@ -127,6 +128,33 @@ def test_a_page_in_a_language_that_the_model_does_not_read_counts_by_its_words(a
     read, _ = ask([*RECIPES, PLUMS], "cinnamon plums", embedder=english)
     unread, _ = ask([*RECIPES, note], "cinnamon plums", embedder=english)
     assert (unread.confidence, unread.confidence == read.confidence) == (WORDS_ALONE, False)
+
+
+class _Blurred(FakeEmbedder):
+    """Makes of any code what it makes of some other word."""
+
+    def embed_query(self, text: str) -> Vector:
+        return super().embed_query(re.sub(r"\S*\d\S*", "sauce", text))
+
+
+PARTS = document("parts.md", "# Parts\n\n" + "\n\n".join(f"Hinge and pump, {n} left, code BL-{86000 + n}." for n in range(40)))
+
+
+@pytest.mark.parametrize(("known", "level"), [((), "high"), (("bl-86024", "86024"), "low")])
+def test_a_code_that_the_model_cannot_read_counts_by_the_words_of_its_page(ask, known, level):
+    search, _ = ask([*RECIPES, PARTS], "BL-86024", embedder=_Blurred(512, known=known))
+    assert search.confidence_level == level
+
+
+def test_a_code_that_no_note_holds_is_refused(ask):
+    search, _ = ask([*RECIPES, PARTS], "QX-99999", embedder=_Blurred(512))
+    assert (search.answerable, search.passages) == (False, ())
+
+
+def test_function_words_alone_make_nobody_sure_unless_they_are_a_name(ask):
+    who = document("who.md", "# The Who\n\nThe band of the same name, on the road.")
+    answered = [ask([*RECIPES, who], text, embedder=FakeEmbedder(512))[0] for text in ("the", "the who")]
+    assert [(each.answerable, each.confidence_level) for each in answered] == [(True, "low"), (True, "high")]
 
 
 class _Translating(FakeEmbedder):

@@ -23,6 +23,7 @@ from thumbindex.ports import Mask, Matrix, Selection, Vector, VectorIndex, inner
 from thumbindex.query.rank import reads
 from thumbindex.query.retrieve import OWN_WORDS, chunks_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
+from thumbindex.query.understand import stops_of
 
 A_WORD, WORDS_ALONE = 0.05, 0.73
 """What words alone say where one section holds next to none of them, and all: they may stand in a text that does not answer."""
@@ -78,6 +79,10 @@ class QueryTerm:
         """Tell whether one of these chunks holds it."""
         return bool(self.holding.among(chunks).any())
 
+    def is_code(self) -> bool:
+        """Tell whether it has digits: unless a model knows it as a whole, its pieces (bl, -, 52, 00, 3) mean nothing."""
+        return any(character.isdigit() for character in self.text)
+
 
 def confidence(search: Search, tools: Tools) -> Search:
     """Weigh the evidence, abstain where there is next to none, and drop candidates below the minimum relevance."""
@@ -87,7 +92,7 @@ def confidence(search: Search, tools: Tools) -> Search:
         pages.setdefault(each.document, each)
     firsts, evidence = list(pages.values())[:PAGES], PageEvidence(search, tools)
     sure = 1.0 if any(each.name_kind for each in search.candidates) else evidence.weigh(firsts[0]) if firsts else 0.0
-    sure = min(sure, settings.doubt) / 2 if _is_unmet_day(search, tools) else sure
+    sure = min(sure, settings.doubt) / 2 if _is_unmet_day(search, tools) or _asks_nothing(search, tools) else sure
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
     if sure < settings.abstain and all(evidence.weigh(each) < settings.abstain for each in firsts[1:]):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
@@ -101,6 +106,14 @@ def _is_unmet_day(search: Search, tools: Tools) -> bool:
     """Tell whether a query is, whole, the name of a daily note that is not there: those of near days have the same form and most of its words."""
     day = _DAY.fullmatch(search.text.strip())
     return day is not None and not any(each.name_kind for each in search.candidates) and not tools.snapshot.keyword.holding_phrase(day[1])
+
+
+def _asks_nothing(search: Search, tools: Tools) -> bool:
+    """Tell whether a query holds function words alone and names nothing: what holds them is no answer, however near it is."""
+    if any(each.name_kind for each in search.candidates):
+        return False
+    stops = stops_of(search.text, tools.snapshot.keyword.languages)
+    return all(stops.get(term.text) == 0 for term in search.terms)
 
 
 class PageEvidence:
@@ -123,7 +136,10 @@ class PageEvidence:
         return min(sum(asked) / len(asked), sum(every) / len(every))
 
     def _weigh_by(self, way: Way, best: Candidate) -> float:
-        """Weigh by one phrasing. Words alone count where there is no vector of the page yet, or its language is one that the model does not read."""
+        """Weigh by one phrasing. Words alone count where there is no vector of the page yet, or its language is one that the model does not read.
+
+        They count in so far as it asks for codes, too, of which a vector says nothing.
+        """
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
         page = chunks_of(best.document, self._tools)
         if embedder is not None and reads(embedder, catalog.documents[best.document].language) and way.vector is not None:
@@ -131,7 +147,11 @@ class PageEvidence:
             if not math.isnan(cosines[page.index(best.id)]):
                 meaning = self._notes.standing(way.vector, float(np.nanmax(cosines)), page) * way.known
                 on_page = [(each.idf, each.holding.among(page)) for each in way.asked]
-                return MEANING * meaning + GROUNDED * grounding(cosines, on_page)
+                read = MEANING * meaning + GROUNDED * grounding(cosines, on_page)
+                return read + way.codes * (self._weigh_by_words(way, best) - read) if way.codes else read
+        return self._weigh_by_words(way, best)
+
+    def _weigh_by_words(self, way: Way, best: Candidate) -> float:
         section = [each.id for each in self._search.candidates if each.document == best.document and each.chunk.section == best.chunk.section]
         held = share(way.asked, [each.is_in(section) for each in way.asked])
         return A_WORD + (WORDS_ALONE - A_WORD) * held if held else 0.0
@@ -140,7 +160,16 @@ class PageEvidence:
     def _ways(self) -> Sequence[Way]:
         knows = self._tools.embedder.knows if self._tools.embedder else lambda word: False
         asked = [(each, query_terms(each, self._tools, self._known)) for each in self._search.ways]
-        return [Way(each.name, each.vector, of, share(of, [bool(t.holding) or knows(t.text) for t in of])) for each, of in asked]
+        return [
+            Way(
+                each.name,
+                each.vector,
+                of,
+                known=share(of, [bool(term.holding) or knows(term.text) for term in of]),
+                codes=share(of, [term.is_code() and not knows(term.text) for term in of]),
+            )
+            for each, of in asked
+        ]
 
     @cached_property
     def _notes(self) -> Sample:
@@ -154,6 +183,7 @@ class Way(NamedTuple):
     vector: Vector | None
     asked: Sequence[QueryTerm]
     known: float  # the share of what is asked that some text holds or the model knows: it makes a vector of gibberish, too
+    codes: float  # the share of what is asked of which the model can make nothing
 
 
 class Sample:
