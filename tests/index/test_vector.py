@@ -55,6 +55,15 @@ def test_copies_hold_what_was_added_and_not_what_was_removed(steps: list[tuple[b
     assert [vector.tobytes() for vector in view.take(np.arange(len(wanted)))] == list(held(view).values())
 
 
+@pytest.mark.parametrize("most", [1, 3, 5])
+def test_of_vectors_that_are_equally_near_the_first_rows_come(most: int) -> None:
+    view, one, other = VectorView(DIMENSIONS), *(np.frombuffer(unit(row), dtype=np.float32) for row in (1, 2))
+    view.add([9, 4, 7, 2, 8], np.stack([one, one, other, one, one]))
+    view.add([3, 1], np.stack([one, other]))
+    at, near, _ = view.near(np.stack([one, other]), -1.0, most)
+    assert (near[at == 0].tolist(), near[at == 1].tolist()) == ([2, 3, 4, 8, 9][:most], [1, 7, 2, 3, 4][:most])
+
+
 def test_a_copy_that_changes_leaves_the_one_that_is_searched_as_it_was() -> None:
     view = VectorView(DIMENSIONS)
     add(view, [1, 2, 3])

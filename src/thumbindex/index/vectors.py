@@ -187,7 +187,7 @@ class VectorView:
         """
         found: list[tuple[Any, Any, Any]] = []
         for ids, cosines in self._compared(queries):
-            at, to = np.nonzero(highest(cosines, least, most))
+            at, to = np.nonzero(_first_of_ties(highest(cosines, least, most), cosines, ids, most))
             found.append((at, ids[to], cosines[at, to]))
         if not found:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
@@ -226,6 +226,18 @@ def highest(cosines: Any, least: float, most: int) -> Any:
     crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > most)
     if len(crowded):
         chosen[crowded] = cosines[crowded] >= np.maximum(np.partition(cosines[crowded], -most, axis=1)[:, -most, None], least)
+    return chosen
+
+
+def _first_of_ties(chosen: Any, cosines: Any, ids: Positions, most: int) -> Any:
+    """Leave at most `most` a row: of those that are as high as the last of them, which may be thousands of one text, the first by row id."""
+    for row in np.flatnonzero(np.count_nonzero(chosen, axis=1) > most).tolist():
+        columns = np.flatnonzero(chosen[row])
+        lowest = cosines[row, columns].min()
+        ties = columns[cosines[row, columns] == lowest]
+        room = most - (len(columns) - len(ties))
+        chosen[row, ties] = False
+        chosen[row, ties[np.argpartition(ids[ties], room - 1)[:room]]] = True
     return chosen
 
 
