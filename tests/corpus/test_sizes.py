@@ -1,6 +1,6 @@
 """A note of very many lines or headings is read as Markdown up to a limit, and as text from there on: nothing of it is lost, and it says so."""
 
-from thumbindex.corpus.markdown import MOST_BRACKETS, MOST_HEADINGS, MOST_LINES
+from thumbindex.corpus.markdown import LONGEST_HEADING, MOST_BARS, MOST_BRACKETS, MOST_HEADINGS, MOST_LINES
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import ParsedDocument
 from thumbindex.settings import CorpusSettings
@@ -17,6 +17,25 @@ def test_lines_beyond_the_limit_are_text_that_is_found() -> None:
     ]
     assert (found.links, {chunk.heading_path for chunk in found.chunks}, found.chunks[0].start_line) == ((), {("a",)}, MOST_LINES + 1)
     assert sum(chunk.text.count("plums") for chunk in found.chunks) == 1_000
+
+
+def test_rows_of_tables_beyond_the_limit_are_text_that_is_found() -> None:
+    rows = MOST_BARS // 4
+    found = parsed("| a | b | c | d |\n|---|---|---|---|\n" + "| 1 | 2 | 3 | 4 |\n" * rows + "# No heading\n\n| plums |\n")
+    (problem,) = found.problems
+    assert (problem.line, problem.reason.split(":")[0]) == (MOST_BARS // 5 + 1, f"more than {MOST_BARS:,} vertical bars")
+    assert ({chunk.heading_path for chunk in found.chunks}, "plums" in found.chunks[-1].text) == ({("a",)}, True)
+
+
+def test_one_row_of_too_many_cells_is_text() -> None:
+    found = parsed(f"# Wide\n\n{'| plum ' * (MOST_BARS + 2)}\n")
+    assert ([problem.line for problem in found.problems], sum(chunk.text.count("plum") for chunk in found.chunks)) == ([3], MOST_BARS + 2)
+
+
+def test_of_a_heading_so_much_is_kept() -> None:
+    before = "[a " * 100
+    found = parsed("\n\n".join([*[before] * (MOST_BRACKETS // 100 + 1), f"# {'h' * 5_000}", "text"]))
+    assert [len(name) for name in (*parsed(f"# {'h' * 5_000}").chunks[0].heading_path, *found.chunks[-1].heading_path)] == [LONGEST_HEADING] * 2
 
 
 def test_headings_beyond_the_limit_are_text_below_the_last_one_of_it() -> None:
@@ -39,4 +58,5 @@ def test_links_and_tags_are_read_up_to_a_number_of_brackets_and_the_text_below_t
 
 def test_a_note_at_its_limits_says_nothing() -> None:
     assert parsed("\n" * (MOST_LINES - 1) + "# last\n").problems == ()
+    assert parsed("|" * MOST_BARS).problems == ()
     assert parsed("[a " * 100 + "\n\n" + "\n\n".join(["[a " * 100] * (MOST_BRACKETS // 100 - 1))).problems == ()

@@ -250,10 +250,14 @@ def _is_text(piece: str) -> bool:
     return piece.count("[") > _BRACKETS
 
 
+LONGEST_HEADING = 1_000
+"""Characters of a heading that are kept: each chunk below has them, too."""
+
+
 def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
     """Return a heading as a reader sees it: no marks, anchors or targets."""
     tokens: list[Token] = []
-    piece = without_anchor(content)[:_PIECE]
+    piece = without_anchor(content)[:LONGEST_HEADING]
     if _is_text(piece):
         return " ".join(piece.split())
     md.inline.parse(piece, md, env, tokens)
@@ -337,6 +341,9 @@ _NESTING = 40  # open blocks at once; what lies deeper is text of the block arou
 
 MOST_LINES = 200_000
 """Of a note that are read as Markdown: a file of 10 MB has more only where they are shorter than 50 characters. Those below are text."""
+
+MOST_BARS = 200_000
+"""Vertical bars of a note that are read as Markdown: each may end a cell of a table, which takes a kilobyte. What is below is text."""
 
 MOST_HEADINGS = 20_000
 """Of a note: each begins a chunk, so that a note has at most twice as many as its length makes. Those below are text."""
@@ -424,8 +431,9 @@ def code_lines(text: str, closed: bool = False) -> tuple[tuple[int, int], ...]:
 
 def _beginning(text: str) -> str:
     """Return the lines of a text that are read as Markdown."""
-    last = next(islice(re.finditer("\n", text), MOST_LINES - 1, None), None)
-    return text[: last.end()] if last else text
+    most = next((found.end() for found in islice(re.finditer("\n", text), MOST_LINES - 1, MOST_LINES)), len(text))
+    bar = next((found.start() for found in islice(re.finditer(r"\|", text[:most]), MOST_BARS, None)), None)
+    return text[:most] if bar is None else text[: text.rfind("\n", 0, bar) + 1]
 
 
 def _is_closed(token: Token, lines: Sequence[str]) -> bool:
@@ -437,7 +445,8 @@ def read_outline(text: str) -> Outline:
     """Find the headings and blocks of a Markdown text (CommonMark, tables, footnotes) and the links and tags in them."""
     md = _parser()
     env: Environment = {}
-    tokens = md.parse(_beginning(text), env)
+    beginning = _beginning(text)
+    tokens = md.parse(beginning, env)
     links: list[Link] = []
     tags: list[str] = []
     brackets, unread = 0, len(text)  # the line from which on none is read
@@ -460,12 +469,14 @@ def read_outline(text: str) -> Outline:
     if len(marks) > MOST_HEADINGS:
         line = _lines(tokens[marks[MOST_HEADINGS]])[0] + 1
         limits.append((line, f"{len(marks):,} headings, more than {MOST_HEADINGS:,}: those from here on are read as text"))
-    if lines > MOST_LINES:
-        limits.append((MOST_LINES + 1, f"{lines:,} lines, more than {MOST_LINES:,}: those from here on are read as text, not as Markdown"))
+    read = beginning.count("\n")
+    if is_cut := len(beginning) < len(text):
+        many = f"{lines:,} lines, more than {MOST_LINES:,}" if read == MOST_LINES else f"more than {MOST_BARS:,} vertical bars"
+        limits.append((read + 1, f"{many}: those from here on are read as text, not as Markdown"))
     regions = [*_regions(md, tokens, marks[:MOST_HEADINGS], total, unread, env)]
-    if lines > MOST_LINES:
+    if is_cut:
         body = regions[-1].body
-        rest = Block(Shape.TEXT, BlockKind.PROSE, MOST_LINES, total)
+        rest = Block(Shape.TEXT, BlockKind.PROSE, read, total)
         regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, rest)))
     return Outline(tuple(regions), tuple(links), tuple(dict.fromkeys(tags)), tuple(limits))
 
@@ -478,7 +489,7 @@ def _regions(md: MarkdownIt, tokens: Sequence[Token], marks: Sequence[int], tota
         if mark < len(tokens):
             start, first = _lines(tokens[mark])
             level, content, begin = int(tokens[mark].tag[1]), tokens[mark + 1].content, mark + 3
-            heading = visible_heading(md, content, env) if start < unread else without_anchor(content)
+            heading = visible_heading(md, content, env) if start < unread else without_anchor(content)[:LONGEST_HEADING]
 
 
 def _tree(tokens: Sequence[Token], kind: BlockKind = BlockKind.PROSE) -> tuple[Block, ...]:
