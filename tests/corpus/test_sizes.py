@@ -1,6 +1,6 @@
 """A note of very many lines or headings is read as Markdown up to a limit, and as text from there on: nothing of it is lost, and it says so."""
 
-from thumbindex.corpus.markdown import LONGEST_HEADING, MOST_BARS, MOST_BRACKETS, MOST_HEADINGS, MOST_LINES
+from thumbindex.corpus.markdown import LONGEST_HEADING, MOST_BARS, MOST_BRACKETS, MOST_HEADINGS, MOST_LINES, MOST_TAGS
 from thumbindex.corpus.parse import parse_document
 from thumbindex.model import ParsedDocument
 from thumbindex.settings import CorpusSettings
@@ -56,7 +56,14 @@ def test_links_and_tags_are_read_up_to_a_number_of_brackets_and_the_text_below_t
     assert (found.chunks[-1].heading_path, "quince" in found.chunks[-1].text) == (("[Pears](b.md)",), True)
 
 
+def test_tags_beyond_the_limit_are_words() -> None:
+    found = parsed("\n\n".join(f"#tag{n} plum" for n in range(MOST_TAGS + 2)))
+    assert [(problem.line, problem.reason.split(":")[0]) for problem in found.problems] == [(2 * MOST_TAGS + 1, f"more than {MOST_TAGS:,} tags")]
+    assert (found.document.tags[-1], f"#tag{MOST_TAGS + 1} plum" in found.chunks[-1].text) == (f"tag{MOST_TAGS - 1}", True)
+
+
 def test_a_note_at_its_limits_says_nothing() -> None:
     assert parsed("\n" * (MOST_LINES - 1) + "# last\n").problems == ()
     assert parsed("|" * MOST_BARS).problems == ()
+    assert parsed("".join(f"#tag{n}\n" for n in range(MOST_TAGS))).problems == ()
     assert parsed("[a " * 100 + "\n\n" + "\n\n".join(["[a " * 100] * (MOST_BRACKETS // 100 - 1))).problems == ()

@@ -339,6 +339,9 @@ MOST_BRACKETS = 100_000
 
 _NESTING = 40  # open blocks at once; what lies deeper is text of the block around it
 
+MOST_TAGS = 10_000
+"""Tags of a note, as many as links by default: all of a note's tags are read with each answer that shows it."""
+
 MOST_LINES = 200_000
 """Of a note that are read as Markdown: a file of 10 MB has more only where they are shorter than 50 characters. Those below are text."""
 
@@ -448,8 +451,9 @@ def read_outline(text: str) -> Outline:
     beginning = _beginning(text)
     tokens = md.parse(beginning, env)
     links: list[Link] = []
-    tags: list[str] = []
+    tags: dict[str, None] = {}
     brackets, unread = 0, len(text)  # the line from which on none is read
+    limits: list[tuple[int, str]] = []
     for before, token in pairwise(tokens):
         if token.type == "inline" and token.map and ("[" in token.content or "#" in token.content):
             content = without_anchor(token.content) if before.type == "heading_open" else token.content
@@ -459,11 +463,12 @@ def read_outline(text: str) -> Outline:
                 break
             found, named = read_inline(md, content, token.map[0] + 1, env)
             links += found
-            tags += named
+            tags.update(dict.fromkeys(named))
+            if len(tags) > MOST_TAGS and not limits:
+                limits.append((token.map[0] + 1, f"more than {MOST_TAGS:,} tags: those from here on are words alone"))
     marks = [i for i, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
     total = text.count("\n") + 1
     lines = total - text.endswith("\n")
-    limits: list[tuple[int, str]] = []
     if brackets > MOST_BRACKETS:
         limits.append((unread + 1, f"more than {MOST_BRACKETS:,} square brackets: links and tags from here on are not read"))
     if len(marks) > MOST_HEADINGS:
@@ -478,7 +483,7 @@ def read_outline(text: str) -> Outline:
         body = regions[-1].body
         rest = Block(Shape.TEXT, BlockKind.PROSE, read, total)
         regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, rest)))
-    return Outline(tuple(regions), tuple(links), tuple(dict.fromkeys(tags)), tuple(limits))
+    return Outline(tuple(regions), tuple(links), tuple(tags)[:MOST_TAGS], tuple(limits))
 
 
 def _regions(md: MarkdownIt, tokens: Sequence[Token], marks: Sequence[int], total: int, unread: int, env: Environment) -> Iterator[Region]:
