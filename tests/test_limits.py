@@ -23,6 +23,10 @@ def links(text: str) -> int:
     return len(parse_document("a.md", text.encode(), CorpusSettings()).links)
 
 
+def tags(text: str) -> int:
+    return len(parse_document("a.md", text.encode(), CorpusSettings()).document.tags)
+
+
 def is_read(text: str) -> bool:
     return read_outline(text).limits == ()
 
@@ -52,12 +56,12 @@ LIMITS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "values of front matter": (20_000, lambda count: is_whole(f"x: [{','.join('1' * (count - 3))}]")),
     "levels of front matter": (20, lambda depth: is_whole(f"x: {'[' * (depth - 1)}{']' * (depth - 1)}")),
     "brackets in a paragraph": (800, lambda count: links("[ " * (count - 2) + "[[b]]") == 1),
-    "characters of a heading": (1_000, lambda size: len(read_outline(f"# {'h' * size}\n").regions[-1].heading) == size),
+    "characters of a heading": (5_000, lambda size: len(read_outline(f"# {'h' * size}\n").regions[-1].heading) == size),
     "lines of a note": (200_000, lambda count: is_read("\n" * (count - 1) + "a")),
     "vertical bars of a note": (200_000, lambda count: is_read("|" * count)),
     "headings of a note": (20_000, lambda count: is_read("# a\n" * count)),
     "links of a note": (10_000, lambda count: links("[[b]]\n\n" * count) == count),
-    "tags of a note": (10_000, lambda count: len(read_outline("".join(f"#t{n}\n" for n in range(count))).tags) == count),
+    "tags of a note": (10_000, lambda count: tags("".join(f"#t{n}\n" for n in range(count))) == count),
     "characters of a question": (10_000, lambda size: is_taken(query="x" * size)),
     "characters of another argument": (4_096, lambda size: is_taken(why="x" * size)),
     "values of an argument": (100, lambda count: is_taken(path=["x"] * count)),

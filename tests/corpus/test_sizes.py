@@ -1,8 +1,8 @@
 """A note of very many lines or headings is read as Markdown up to a limit, and as text from there on: nothing of it is lost, and it says so."""
 
-from thumbindex.corpus.markdown import LONGEST_HEADING, MOST_BARS, MOST_BRACKETS, MOST_HEADINGS, MOST_LINES, MOST_TAGS
-from thumbindex.corpus.parse import parse_document
-from thumbindex.model import ParsedDocument
+from thumbindex.corpus.markdown import LONGEST_HEADING, MOST_BARS, MOST_BRACKETS, MOST_HEADINGS, MOST_LINES
+from thumbindex.corpus.parse import MOST_TAGS, parse_document
+from thumbindex.model import BlockKind, ParsedDocument
 from thumbindex.settings import CorpusSettings
 
 
@@ -34,8 +34,8 @@ def test_one_row_of_too_many_cells_is_text() -> None:
 
 def test_of_a_heading_so_much_is_kept() -> None:
     before = "[a " * 100
-    found = parsed("\n\n".join([*[before] * (MOST_BRACKETS // 100 + 1), f"# {'h' * 5_000}", "text"]))
-    assert [len(name) for name in (*parsed(f"# {'h' * 5_000}").chunks[0].heading_path, *found.chunks[-1].heading_path)] == [LONGEST_HEADING] * 2
+    found = parsed("\n\n".join([*[before] * (MOST_BRACKETS // 100 + 1), f"# {'h' * 9_000}", "text"]))
+    assert [len(name) for name in (*parsed(f"# {'h' * 9_000}").chunks[0].heading_path, *found.chunks[-1].heading_path)] == [LONGEST_HEADING] * 2
 
 
 def test_headings_beyond_the_limit_are_text_below_the_last_one_of_it() -> None:
@@ -56,9 +56,20 @@ def test_links_and_tags_are_read_up_to_a_number_of_brackets_and_the_text_below_t
     assert (found.chunks[-1].heading_path, "quince" in found.chunks[-1].text) == (("[Pears](b.md)",), True)
 
 
+def test_tables_whose_rows_are_filled_up_end_with_the_cells_that_they_may_take() -> None:
+    wide = "|a" * 181 + "|\n" + "|-" * 181 + "|\n" + "x\n" * 360
+    found = parsed("\n".join([wide] * 8))
+    tables = [chunk for chunk in found.chunks if chunk.kind is BlockKind.TABLE]
+    assert ({chunk.start_line // 363 for chunk in tables}, sum(chunk.text.count("x\n") > 0 for chunk in found.chunks) > 8) == ({0, 1, 2, 3}, True)
+
+
+def test_a_title_of_front_matter_is_cut_like_a_heading() -> None:
+    assert len(parsed(f"---\ntitle: {'t' * 9_000}\n---\ntext\n").document.title) == LONGEST_HEADING
+
+
 def test_tags_beyond_the_limit_are_words() -> None:
     found = parsed("\n\n".join(f"#tag{n} plum" for n in range(MOST_TAGS + 2)))
-    assert [(problem.line, problem.reason.split(":")[0]) for problem in found.problems] == [(2 * MOST_TAGS + 1, f"more than {MOST_TAGS:,} tags")]
+    assert [problem.reason.split(":")[0] for problem in found.problems] == [f"{MOST_TAGS + 2:,} tags, more than {MOST_TAGS:,}"]
     assert (found.document.tags[-1], f"#tag{MOST_TAGS + 1} plum" in found.chunks[-1].text) == (f"tag{MOST_TAGS - 1}", True)
 
 

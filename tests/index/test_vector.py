@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thumbindex.index.vectors import HELD, LATE_ROWS, SPARSE, VectorView
+from thumbindex.index.vectors import HELD, LATE_ROWS, SPARSE, VectorView, _first_of_ties, highest
 
 DIMENSIONS = 4
 
@@ -62,6 +62,12 @@ def test_of_vectors_that_are_equally_near_the_first_rows_come(most: int) -> None
     view.add([3, 1], np.stack([one, other]))
     at, near, _ = view.near(np.stack([one, other]), -1.0, most)
     assert (near[at == 0].tolist(), near[at == 1].tolist()) == ([2, 3, 4, 8, 9][:most], [1, 7, 2, 3, 4][:most])
+
+
+def test_of_many_that_are_equally_near_no_more_than_are_wanted_are_put_in_order() -> None:
+    cosines = np.array([[0.5, 0.9, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4]], dtype=np.float32)
+    chosen = _first_of_ties(highest(cosines, 0.0, 2), cosines, np.array([4, 3, 2, 1]), 2)
+    assert chosen.tolist() == [[False, True, False, True], [False, False, True, True]]
 
 
 def test_a_copy_that_changes_leaves_the_one_that_is_searched_as_it_was() -> None:

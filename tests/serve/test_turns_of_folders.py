@@ -164,6 +164,17 @@ def test_its_vectors_wait_for_no_folder_with_much_to_do(two):
     assert work.vectors["huge"] > 0
 
 
+def test_words_rest_for_as_long_as_a_run_took_and_vectors_come_meanwhile(two):
+    loop, work = two(huge=1)
+
+    def take_long() -> None:
+        work.clock.now += 0.5
+        save(loop, work, "huge")
+
+    work.after.append(take_long)
+    assert [what for what, _ in run(loop, work)] == ["words", "vectors", "vectors", "words"]
+
+
 def test_a_folder_that_others_cut_short_again_and_again_goes_on_all_the_same(two):
     loop, work = two(huge=50, small=0)
     work.after.extend([lambda: save(loop, work, "small")] * 60)

@@ -17,6 +17,7 @@ from thumbindex.model import BlockKind, Link, LinkKind
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
@@ -250,8 +251,8 @@ def _is_text(piece: str) -> bool:
     return piece.count("[") > _BRACKETS
 
 
-LONGEST_HEADING = 1_000
-"""Characters of a heading that are kept: each chunk below has them, too."""
+LONGEST_HEADING = _PIECE
+"""Characters of a heading, or of a title, that are kept: each chunk below has them, too."""
 
 
 def visible_heading(md: MarkdownIt, content: str, env: Environment) -> str:
@@ -339,14 +340,17 @@ MOST_BRACKETS = 100_000
 
 _NESTING = 40  # open blocks at once; what lies deeper is text of the block around it
 
-MOST_TAGS = 10_000
-"""Tags of a note, as many as links by default: all of a note's tags are read with each answer that shows it."""
-
 MOST_LINES = 200_000
 """Of a note that are read as Markdown: a file of 10 MB has more only where they are shorter than 50 characters. Those below are text."""
 
 MOST_BARS = 200_000
-"""Vertical bars of a note that are read as Markdown: each may end a cell of a table, which takes a kilobyte. What is below is text."""
+"""Vertical bars of a note that are read as Markdown: each may end a cell of a table, which takes a kilobyte. What is below is text.
+
+Rows that are shorter than their header are filled up with cells, 65,536 a table at most: no table begins once so many tokens are of tables.
+"""
+
+_MOST_OF_TABLES = 3 * MOST_BARS  # tokens: each cell has three
+_TABLES, _REFUSED = "tables", "refused"  # in a parser's environment: tokens of tables so far, and the line of the first table that was none
 
 MOST_HEADINGS = 20_000
 """Of a note: each begins a chunk, so that a note has at most twice as many as its length makes. Those below are text."""
@@ -421,8 +425,23 @@ def _parser() -> MarkdownIt:
 
     md = MarkdownIt("commonmark", {"maxNesting": _NESTING}).enable(["table", "strikethrough"]).use(footnote_plugin, inline=False, move_to_end=False)
     add_inline_rules(md)
+    md.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
     md.core.ruler.enableOnly(["block"])  # inline text is parsed by read_inline, which needs positions
     return md
+
+
+def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read a table, as markdown-it does, while those of the note have no more tokens than they may."""
+    from markdown_it.rules_block import table
+
+    if state.env.get(_TABLES, 0) > _MOST_OF_TABLES:
+        if "|" in state.src[state.bMarks[start] : state.eMarks[start]]:
+            state.env.setdefault(_REFUSED, start)
+        return False
+    before = len(state.tokens)
+    found = table(state, start, end, silent)
+    state.env[_TABLES] = state.env.get(_TABLES, 0) + len(state.tokens) - before
+    return found
 
 
 def code_lines(text: str, closed: bool = False) -> tuple[tuple[int, int], ...]:
@@ -451,7 +470,7 @@ def read_outline(text: str) -> Outline:
     beginning = _beginning(text)
     tokens = md.parse(beginning, env)
     links: list[Link] = []
-    tags: dict[str, None] = {}
+    tags: list[str] = []
     brackets, unread = 0, len(text)  # the line from which on none is read
     limits: list[tuple[int, str]] = []
     for before, token in pairwise(tokens):
@@ -463,9 +482,7 @@ def read_outline(text: str) -> Outline:
                 break
             found, named = read_inline(md, content, token.map[0] + 1, env)
             links += found
-            tags.update(dict.fromkeys(named))
-            if len(tags) > MOST_TAGS and not limits:
-                limits.append((token.map[0] + 1, f"more than {MOST_TAGS:,} tags: those from here on are words alone"))
+            tags += named
     marks = [i for i, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
     total = text.count("\n") + 1
     lines = total - text.endswith("\n")
@@ -474,6 +491,8 @@ def read_outline(text: str) -> Outline:
     if len(marks) > MOST_HEADINGS:
         line = _lines(tokens[marks[MOST_HEADINGS]])[0] + 1
         limits.append((line, f"{len(marks):,} headings, more than {MOST_HEADINGS:,}: those from here on are read as text"))
+    if _REFUSED in env:
+        limits.append((env[_REFUSED] + 1, f"more than {_MOST_OF_TABLES // 3:,} cells of tables: those from here on are read as text"))
     read = beginning.count("\n")
     if is_cut := len(beginning) < len(text):
         many = f"{lines:,} lines, more than {MOST_LINES:,}" if read == MOST_LINES else f"more than {MOST_BARS:,} vertical bars"
@@ -483,7 +502,7 @@ def read_outline(text: str) -> Outline:
         body = regions[-1].body
         rest = Block(Shape.TEXT, BlockKind.PROSE, read, total)
         regions[-1] = replace(regions[-1], body=replace(body, children=(*body.children, rest)))
-    return Outline(tuple(regions), tuple(links), tuple(tags)[:MOST_TAGS], tuple(limits))
+    return Outline(tuple(regions), tuple(links), tuple(dict.fromkeys(tags)), tuple(limits))
 
 
 def _regions(md: MarkdownIt, tokens: Sequence[Token], marks: Sequence[int], total: int, unread: int, env: Environment) -> Iterator[Region]:

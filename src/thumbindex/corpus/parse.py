@@ -13,6 +13,7 @@ from thumbindex.corpus.dates import read_dates
 from thumbindex.corpus.front_matter import FrontMatter, read_front_matter
 from thumbindex.corpus.hidden import find_flags, strip_invisible
 from thumbindex.corpus.markdown import (
+    LONGEST_HEADING,
     code_lines,
     find_comments,
     is_mdx,
@@ -30,6 +31,9 @@ from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument
 from thumbindex.settings import CorpusSettings
 from thumbindex.text import visible
 
+MOST_TAGS = 10_000
+"""Tags of a note, as many as links by default: all of a note's tags are read with each answer that shows it."""
+
 _WHOLE_WIKILINK = re.compile(r"\[\[([^\[\]]+)\]\]")
 _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()<>]*)*)\)")
 
@@ -43,13 +47,14 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
     source = read_source("\n" * front.lines + text[front.size :], path)
     outline = read_outline(source.text)
     title = front.text("title") or next((r.heading for r in outline.regions if r.level == 1 and r.heading), "") or PurePosixPath(path).stem
+    title, tags = title[:LONGEST_HEADING], tuple(dict.fromkeys((*front.tags, *outline.tags)))
     sections, chunks = cut_document(source, outline, title, settings.chunk)
     day, created = read_dates(path, front, text[front.size :])
     document = Document(
         path=path,
         title=title,
         front_matter=front.fields,
-        tags=tuple(dict.fromkeys((*front.tags, *outline.tags))),
+        tags=tags[:MOST_TAGS],
         aliases=front.values("aliases", "alias"),
         keywords=front.values("keywords", "keyword"),
         description=front.text("description", "summary"),
@@ -66,6 +71,8 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
     private = is_private_path(path, settings) or says_private(raw, front, settings)
     limited = (Problem(path, line, reason) for line, reason in outline.limits)
     links, problems = (*_property_links(front), *outline.links), (*found, *front.problems, *limited)
+    if len(tags) > MOST_TAGS:
+        problems = (*problems, Problem(path, 1, f"{len(tags):,} tags, more than {MOST_TAGS:,}: the others are words alone"))
     if len(links) > settings.max_links:
         reason = f"{len(links):,} links, more than {settings.max_links:,}: those from here on are not followed"
         problems = (*problems, Problem(path, links[settings.max_links].line, reason))

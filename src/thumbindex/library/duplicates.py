@@ -64,10 +64,13 @@ SEGMENTS_A_STEP = 32
 """Segments of these that are judged at once, in some hundredths of a second."""
 
 JUDGED = 5
-"""Kept segments that one is judged against, the nearest first: a log of ten thousand lines that differ in a number is read in seconds."""
+"""Kept segments that one is judged against, the nearest first."""
 
 MOST_JUDGED = 10_000
-"""Pairs that are judged of one kind of segment in a document, in ten seconds: beyond that only equal texts are repeats, and others stay."""
+"""Pairs that are judged of one kind of segment in a document: a log of ten thousand lines that differ in a number is read in some ten seconds.
+
+Beyond that only equal texts are repeats, and others stay.
+"""
 
 _NUMBERED = re.compile(r"(?<!\w)\w*\d[\w.]*")
 

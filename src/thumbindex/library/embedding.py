@@ -156,7 +156,7 @@ def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embed
         store = writer.store
         known = store.meta("model")
         wanted = bool(known) and (store.meta("model_setting") == setting or (settings.model in {"auto", known} and settings.runtime == "auto"))
-        lacking, fingerprint = store.lacking() if wanted else [], store.meta("fingerprint")
+        lacking, seen = store.lacking() if wanted else [], (writer.places.edition, store.generation, store.meta("fingerprint"))
         if wanted and not lacking and not _vocabulary_due(folder, writer):
             if store.embedded_to < store.last_row:
                 with store.transaction():
@@ -164,10 +164,10 @@ def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embed
             finish_sweep(folder.places.folder.parent)
             return Embedded(0, store.count_chunks())
     embedder = open_embedder(known if wanted or settings.model == "auto" else "")
-    with Writer.open(folder.places.folder) as writer:
+    with Writer.open(folder.places.folder) as writer:  # opening a model takes seconds, in which others go on
+        is_same = wanted and seen == (writer.places.edition, writer.store.generation, embedder.fingerprint)
         writer.note("fingerprint", embedder.fingerprint, dimensions=str(embedder.dimensions), model=embedder.name, model_setting=setting)
-        if not wanted or embedder.fingerprint != fingerprint:
-            lacking = writer.store.lacking()
+        lacking = lacking if is_same else writer.store.lacking()
         return Task(embedder, each_once(lacking), writer.store.count_chunks() - len(lacking))
 
 

@@ -80,7 +80,7 @@ class QueryTerm:
         return bool(self.holding.among(chunks).any())
 
     def is_code(self) -> bool:
-        """Tell whether it has digits: unless a model knows it as a whole, its pieces (bl, -, 52, 00, 3) mean nothing."""
+        """Tell whether it has digits: unless a model knows it as a whole, it reads pieces only (of BL-52003: bl, -, 52, 00, 3)."""
         return any(character.isdigit() for character in self.text)
 
 
@@ -113,7 +113,7 @@ def _asks_nothing(search: Search, tools: Tools) -> bool:
     if any(each.name_kind for each in search.candidates):
         return False
     stops = stops_of(search.text, tools.snapshot.keyword.languages)
-    return all(stops.get(term.text) == 0 for term in search.terms)
+    return bool(search.terms) and all(stops.get(term.text) == 0 for term in search.terms)
 
 
 class PageEvidence:
@@ -138,7 +138,7 @@ class PageEvidence:
     def _weigh_by(self, way: Way, best: Candidate) -> float:
         """Weigh by one phrasing. Words alone count where there is no vector of the page yet, or its language is one that the model does not read.
 
-        They count in so far as it asks for codes, too, of which a vector says nothing.
+        Of a phrasing with codes in it the words' verdict has the codes' share: of them a vector says next to nothing.
         """
         catalog, embedder = self._tools.snapshot.catalog, self._tools.embedder
         page = chunks_of(best.document, self._tools)
@@ -183,7 +183,7 @@ class Way(NamedTuple):
     vector: Vector | None
     asked: Sequence[QueryTerm]
     known: float  # the share of what is asked that some text holds or the model knows: it makes a vector of gibberish, too
-    codes: float  # the share of what is asked of which the model can make nothing
+    codes: float  # the share of what is asked of which the model reads pieces only
 
 
 class Sample:

@@ -47,7 +47,7 @@ _WORDS_SECONDS = 4.0
 """For so long words are taken in before newer ones come first: where each save cut short the run before it, older texts would never come."""
 
 _REST_SECONDS = 1.0
-"""After a run words rest for as long as it took, so long at most: a huge folder that changes all the time leaves half of the time to others, to
+"""After a run that came to its end words rest for as long as it took, so long at most: a folder that changes all the time leaves time to others, to
 its own vectors, and to the servers that open what it commits."""
 
 _VECTORS_SECONDS = 2.0
