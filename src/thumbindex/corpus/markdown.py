@@ -344,13 +344,13 @@ MOST_LINES = 200_000
 """Of a note that are read as Markdown: a file of 10 MB has more only where they are shorter than 50 characters. Those below are text."""
 
 MOST_BARS = 200_000
-"""Vertical bars of a note that are read as Markdown: each may end a cell of a table, which takes a kilobyte. What is below is text.
+"""Vertical bars of a note that are read as Markdown: each may end a cell of a table, which takes a kilobyte. What is below is text."""
 
-Rows that are shorter than their header are filled up with cells, 65,536 a table at most: no table begins once so many tokens are of tables.
-"""
+_MOST_OF_TABLES = 3 * MOST_BARS
+"""Tokens of a note's tables, three a cell, after which none begins: rows shorter than their header are filled up, with 65,536 at most."""
 
-_MOST_OF_TABLES = 3 * MOST_BARS  # tokens: each cell has three
-_TABLES, _REFUSED = "tables", "refused"  # in a parser's environment: tokens of tables so far, and the line of the first table that was none
+_TABLES, _REFUSED = "tables", "refused"
+"""In a parser's environment: tokens of tables so far, and the line of the first table that was none."""
 
 MOST_HEADINGS = 20_000
 """Of a note: each begins a chunk, so that a note has at most twice as many as its length makes. Those below are text."""
@@ -472,7 +472,6 @@ def read_outline(text: str) -> Outline:
     links: list[Link] = []
     tags: list[str] = []
     brackets, unread = 0, len(text)  # the line from which on none is read
-    limits: list[tuple[int, str]] = []
     for before, token in pairwise(tokens):
         if token.type == "inline" and token.map and ("[" in token.content or "#" in token.content):
             content = without_anchor(token.content) if before.type == "heading_open" else token.content
@@ -486,13 +485,14 @@ def read_outline(text: str) -> Outline:
     marks = [i for i, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
     total = text.count("\n") + 1
     lines = total - text.endswith("\n")
+    limits: list[tuple[int, str]] = []
     if brackets > MOST_BRACKETS:
         limits.append((unread + 1, f"more than {MOST_BRACKETS:,} square brackets: links and tags from here on are not read"))
     if len(marks) > MOST_HEADINGS:
         line = _lines(tokens[marks[MOST_HEADINGS]])[0] + 1
         limits.append((line, f"{len(marks):,} headings, more than {MOST_HEADINGS:,}: those from here on are read as text"))
     if _REFUSED in env:
-        limits.append((env[_REFUSED] + 1, f"more than {_MOST_OF_TABLES // 3:,} cells of tables: those from here on are read as text"))
+        limits.append((env[_REFUSED] + 1, f"more than {MOST_BARS:,} cells of tables: those from here on are read as text"))
     read = beginning.count("\n")
     if is_cut := len(beginning) < len(text):
         many = f"{lines:,} lines, more than {MOST_LINES:,}" if read == MOST_LINES else f"more than {MOST_BARS:,} vertical bars"

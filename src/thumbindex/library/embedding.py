@@ -180,9 +180,9 @@ def embed_group(
     """
     with Writer.open(folder.places.folder) as writer:
         chunks = writer.store.chunks([row for _, row in group])
-    standing = {key: embedded_text(chunk.heading_path, chunk.text) for key, row in group if (chunk := chunks.get(row))}
+    found = ((key, embedded_text(chunk.heading_path, chunk.text)) for key, row in group if (chunk := chunks.get(row)))
     # an index that was built anew meanwhile has other texts at these rows
-    standing = {key: text for key, text in standing.items() if text_key(text) == key}
+    standing = {key: text for key, text in found if text_key(text) == key}
     texts: list[str] = []
     vectors: dict[bytes, Vector] = {}
     taken = 0

@@ -91,8 +91,10 @@ def confidence(search: Search, tools: Tools) -> Search:
     for each in search.candidates:
         pages.setdefault(each.document, each)
     firsts, evidence = list(pages.values())[:PAGES], PageEvidence(search, tools)
-    sure = 1.0 if any(each.name_kind for each in search.candidates) else evidence.weigh(firsts[0]) if firsts else 0.0
-    sure = min(sure, settings.doubt) / 2 if _is_unmet_day(search, tools) or _asks_nothing(search, tools) else sure
+    named = any(each.name_kind for each in search.candidates)
+    sure = 1.0 if named else evidence.weigh(firsts[0]) if firsts else 0.0
+    if not named and (_is_unmet_day(search, tools) or _asks_nothing(search, tools)):
+        sure = min(sure, settings.doubt) / 2
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
     if sure < settings.abstain and all(evidence.weigh(each) < settings.abstain for each in firsts[1:]):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
@@ -105,13 +107,11 @@ def confidence(search: Search, tools: Tools) -> Search:
 def _is_unmet_day(search: Search, tools: Tools) -> bool:
     """Tell whether a query is, whole, the name of a daily note that is not there: those of near days have the same form and most of its words."""
     day = _DAY.fullmatch(search.text.strip())
-    return day is not None and not any(each.name_kind for each in search.candidates) and not tools.snapshot.keyword.holding_phrase(day[1])
+    return day is not None and not tools.snapshot.keyword.holding_phrase(day[1])
 
 
 def _asks_nothing(search: Search, tools: Tools) -> bool:
-    """Tell whether a query holds function words alone and names nothing: what holds them is no answer, however near it is."""
-    if any(each.name_kind for each in search.candidates):
-        return False
+    """Tell whether a query holds function words alone: what holds them is no answer, however near it is."""
     stops = stops_of(search.text, tools.snapshot.keyword.languages)
     return bool(search.terms) and all(stops.get(term.text) == 0 for term in search.terms)
 
