@@ -1,7 +1,13 @@
+import random
+import zlib
+from dataclasses import replace
+
 import pytest
 
-from thumbindex.corpus.read import decode
+from thumbindex.corpus.parse import parse_document
+from thumbindex.corpus.read import decode, decode_seen, is_text
 from thumbindex.model import Problem
+from thumbindex.settings import CorpusSettings
 
 
 @pytest.mark.parametrize(
@@ -41,3 +47,34 @@ def test_nul_characters_are_replaced_and_reported() -> None:
 def test_half_a_character_of_utf16_at_the_end_does_no_harm() -> None:
     text, problems = decode("a.md", "ab".encode("utf-16") + b"\x00")
     assert (text, [problem.line for problem in problems]) == ("ab\ufffd", [1])
+
+
+NO_TEXT = random.Random(7).randbytes(20_000)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"a\0b, and twenty more characters",  # a stray one
+        "Вот и всё, что я хотел сказать.\r\n".encode("cp1251"),
+        "これは日本語の文章です。".encode("shift_jis"),
+        b"\x1b[1mbold\x1b[0m\n",
+        "grün".encode("utf-16"),
+    ],
+)
+def test_what_people_write_is_text_in_any_encoding(data: bytes) -> None:
+    assert is_text(data)
+    assert bool(decode_seen("a.md", data)) == bool(data)
+
+
+@pytest.mark.parametrize("data", [NO_TEXT, zlib.compress(bytes(range(256)) * 40 + NO_TEXT), "in UTF-16 without a mark".encode("utf-16-le")])
+def test_a_file_that_is_no_text_is_a_document_without_a_word_and_reported(data: bytes) -> None:
+    parsed = parse_document("photo.md", data, CorpusSettings())
+    assert replace(parsed, problems=()) == parse_document("photo.md", b"", CorpusSettings())
+    assert [(each.line, each.reason.split(" (")[0]) for each in parsed.problems] == [(None, "no text")]
+    assert decode_seen("photo.md", data) == ""
+
+
+def test_a_file_that_says_to_be_private_is_private_whatever_else_it_holds() -> None:
+    assert parse_document("a.md", b"---\nprivate: true\n---\n" + NO_TEXT, CorpusSettings()).private

@@ -24,7 +24,7 @@ from thumbindex.corpus.markdown import (
     read_source,
 )
 from thumbindex.corpus.private import says_private
-from thumbindex.corpus.read import decode
+from thumbindex.corpus.read import decode, is_text
 from thumbindex.corpus.walk import is_private_path
 from thumbindex.language import prose_language
 from thumbindex.model import BlockKind, Document, Link, LinkKind, ParsedDocument, Problem
@@ -39,10 +39,17 @@ _WHOLE_LINK = re.compile(r"\[([^\[\]]*)\]\((<[^<>]+>|[^()<>]+(?:\([^()<>]*\)[^()
 
 
 def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: float = 0.0) -> ParsedDocument:
-    """Parse a file's bytes, whatever they are; what could not be read as it stands is named in `problems`."""
+    """Parse a file's bytes, whatever they are; what could not be read as it stands is named in `problems`.
+
+    A file that is no text is a document without a word; that it says to be private holds all the same.
+    """
     raw, found = decode(path, data)
     text = strip_invisible(raw)
     front = read_front_matter(path, text)
+    private = is_private_path(path, settings) or says_private(raw, front, settings)
+    if not is_text(data):
+        raw, text, front = "", "", FrontMatter()
+        found = (Problem(path, None, "no text (or UTF-16 without a mark: save it as UTF-8): it is found by its name alone"),)
     # blank lines in place of the front matter keep every later line at its number
     source = read_source("\n" * front.lines + text[front.size :], path)
     outline = read_outline(source.text)
@@ -68,7 +75,6 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, text, lambda: code_lines(source.text))),
         language=prose_language(visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE),
     )
-    private = is_private_path(path, settings) or says_private(raw, front, settings)
     limited = (Problem(path, line, reason) for line, reason in outline.limits)
     links, problems = (*_property_links(front), *outline.links), (*found, *front.problems, *limited)
     if len(tags) > MOST_TAGS:

@@ -264,6 +264,20 @@ _BOMS = (
 _LINE_END = re.compile(r"\r\n?")
 
 
+_CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\v\f\r\x1b")
+"""Control characters that no text has: it has tabs, ends of lines and pages, and a terminal's log has escapes."""
+
+_CONTROLS_OF_TEXT = 1 / 20
+"""Of all bytes. A note with a few stray ones is read; of compressed files, pictures and random bytes it is a tenth and more, of programs a third."""
+
+
+def is_text(data: bytes) -> bool:
+    """Tell whether a file's bytes are text in any encoding, by its mark or as good as no control characters."""
+    if data.startswith(tuple(mark for mark, _ in _BOMS)):
+        return True
+    return len(data) - len(data.translate(None, _CONTROLS)) <= len(data) * _CONTROLS_OF_TEXT
+
+
 def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
     """Return a file's text with line feeds only, no byte order mark and no NUL, and what had to be guessed or replaced."""
     mark, encoding = next(((mark, name) for mark, name in _BOMS if data.startswith(mark)), (b"", "utf-8"))
@@ -284,8 +298,8 @@ def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
 
 
 def decode_seen(path: str, data: bytes) -> str:
-    """Return a file's text as it is shown and searched: without what nobody sees."""
-    return strip_invisible(decode(path, data)[0])
+    """Return a file's text as it is shown and searched: without what nobody sees; empty where it is no text."""
+    return strip_invisible(decode(path, data)[0]) if is_text(data) else ""
 
 
 def _guess(data: bytes, encoding: str) -> tuple[str, str]:
