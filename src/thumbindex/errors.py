@@ -7,6 +7,7 @@ ThumbindexError
 │   └── UnknownPathError    a document that is not in the index, with the nearest names
 ├── StorageError            the index on disk
 │   ├── IndexBusyError      another process holds the writer's lock: wait, it is not damage
+│   ├── IndexGoneError      there is no index, or none any more: `forget` of another process took it away meanwhile
 │   ├── IndexDamagedError   a file that cannot be read as what it is, or is of an earlier schema: it is built anew
 │   ├── IndexTooNewError    written by a later version of thumbindex
 │   └── EngineError         the database that folders are published to cannot be used as it is
@@ -46,6 +47,10 @@ class StorageError(ThumbindexError):
 
 class IndexBusyError(StorageError):
     """Another process is writing; nothing is damaged."""
+
+
+class IndexGoneError(StorageError):
+    """There is no index where one was to be read: it was never made, or was forgotten meanwhile."""
 
 
 class IndexDamagedError(StorageError):

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from thumbindex.library import Library
 from thumbindex.serve.cli import app
+from thumbindex.serve.notes import index_words, up_to_date
 from thumbindex.serve.opening import Opening
 from thumbindex.text import text_digest
 
@@ -279,3 +280,24 @@ def test_a_name_of_several_lines_takes_one(run: Run, kitchen: Path) -> None:
     write(kitchen / "two\nlines.md", "# Two\n\n[[nowhere]]\n")
     assert f"{kitchen}/two lines.md:3  [[nowhere]]\n" in run("broken").stdout
     assert run("read", "two lines.md").stdout.startswith("two lines.md (lines 1-3 of 3)\n")
+
+
+@pytest.mark.parametrize("when", ["before it is asked", "while it is asked"])
+def test_a_command_whose_index_another_process_forgets_makes_it_again_and_answers(kitchen, tmp_path, open_fake, when):
+    opening, forgotten = Opening((str(kitchen),), tmp_path / "index"), []
+
+    def forget(now: str) -> None:
+        if now == when and not forgotten:
+            with open_fake(opening) as other:
+                forgotten.append(other.forget())
+
+    def make_ready(library: Library) -> None:
+        index_words(library)
+        forget("before it is asked")
+
+    def ask() -> int:
+        forget("while it is asked")
+        return len(library.listing().notes)
+
+    with open_fake(opening) as library:
+        assert (up_to_date(library, ask, make_ready), len(forgotten)) == (len(NOTES), 1)

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexGoneError, IndexTooNewError, StorageError
 from thumbindex.index.locks import mark_of
 
 BUSY_SECONDS = 30.0
@@ -82,7 +82,7 @@ class Database:
             self._frozen_at = (found.st_size, found.st_mtime_ns)
             self._open(True, "&immutable=1")
         except OSError as error:
-            raise StorageError(f"There is no index at {self.path} any more: run `thumbindex index`.") from error
+            raise _gone(self.path) from error
         except FOREIGN as error:
             raise translated(error, self.path) from error
 
@@ -276,13 +276,17 @@ def damaged(path: Path, what: str) -> str:
     return f"{path} is damaged ({what}): run `thumbindex index`, which builds it anew from the notes."
 
 
+def _gone(path: Path) -> IndexGoneError:
+    return IndexGoneError(f"There is no index at {path}: run `thumbindex index`, which makes one.")
+
+
 def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Path) -> StorageError:
     """Return what an error of SQLite means for who uses the index."""
     text, name = str(error), _name_of(error)
     if isinstance(error, sqlite3.ProgrammingError):
         return StorageError(f"{path} was closed while it was read ({text}): ask again.")
     if name.startswith("SQLITE_CANTOPEN"):
-        return StorageError(f"There is no index at {path}, or it may not be opened: run `thumbindex index`, or check permissions and free space.")
+        return StorageError(f"{path} may not be opened: check the permissions of its folder, and free space.") if path.exists() else _gone(path)
     if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if name == "SQLITE_FULL":

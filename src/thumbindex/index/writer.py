@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, StorageError
+from thumbindex.errors import IndexDamagedError, IndexGoneError, StorageError
 from thumbindex.index.catalog import Positions, StoreCatalog
 from thumbindex.index.duplicate_tables import write_decisions
 from thumbindex.index.editions import BUILDING, being_built, open_store, sweep_vectors
@@ -177,7 +177,7 @@ class Writer:
         with locked(places.lock, waiting):
             places = places.at(edition)
             if edition and not places.store.exists():
-                raise IndexBusyError(f"The index in {folder} was changed by another process while it was built anew: run it again.")
+                raise IndexGoneError(f"The index in {folder} was forgotten by another process while it was built anew: run it again.")
             places.sweep(places.edition, being_built(places))
             with closing(open_store(places)) as store:
                 yield cls(places, store)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -131,21 +131,28 @@ class Task:
     had: int  # chunks that have a vector
 
 
+class Taken(NamedTuple):
+    """What became of one batch."""
+
+    texts: int  # of the batch, from its first on
+    asked: int  # those of them that are there still
+    truncated: int  # those that the model saw only in part
+
+
 def embed_folder(folder: Folder, open_embedder: OpenEmbedder, tell: Callable[[Progress], None], interrupted: Callable[[], bool]) -> Embedded:
     """Embed what is pending, newest files first; a model is opened only when something is. `interrupted` leaves the rest for the next call."""
     task = begin_embedding(folder, open_embedder)
     if isinstance(task, Embedded):
         return task
-    done = truncated = 0
+    done = asked = truncated = 0
     while left := task.pending[done:]:
         group = left[: folder.config.encode.embed.batch]
-        taken, partly = embed_group(folder, task.embedder, group, last=len(group) == len(left), interrupted=interrupted)
-        done, truncated = done + taken, truncated + partly
+        taken = embed_group(folder, task.embedder, group, last=len(group) == len(left), interrupted=interrupted)
+        done, asked, truncated = done + taken.texts, asked + taken.asked, truncated + taken.truncated
         tell(Progress(folder.name, "vectors", done, len(task.pending)))
-        if taken < len(group) or (done < len(task.pending) and interrupted()):
-            return Embedded(done, task.had, truncated, is_whole=False)
-    done += _finish(folder, task.embedder)
-    return Embedded(done, task.had, truncated)
+        if taken.texts < len(group) or (done < len(task.pending) and interrupted()):
+            return Embedded(asked, task.had, truncated, is_whole=False)
+    return Embedded(asked + _finish(folder, task.embedder), task.had, truncated)
 
 
 def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embedded:
@@ -171,13 +178,8 @@ def begin_embedding(folder: Folder, open_embedder: OpenEmbedder) -> Task | Embed
         return Task(embedder, each_once(lacking), writer.store.count_chunks() - len(lacking))
 
 
-def embed_group(
-    folder: Folder, embedder: Embedder, group: Pending, *, last: bool = False, interrupted: Callable[[], bool] = lambda: False
-) -> tuple[int, int]:
-    """Embed one batch, or as much of it as there is time for, and commit that; chunks that went meanwhile are passed over.
-
-    Return how many texts were taken, and how many of them the model saw only in part.
-    """
+def embed_group(folder: Folder, embedder: Embedder, group: Pending, *, last: bool = False, interrupted: Callable[[], bool] = lambda: False) -> Taken:
+    """Embed one batch, or as much of it as there is time for, and commit that; chunks that went meanwhile are passed over."""
     with Writer.open(folder.places.folder) as writer:
         chunks = writer.store.chunks([row for _, row in group])
     found = ((key, embedded_text(chunk.heading_path, chunk.text)) for key, row in group if (chunk := chunks.get(row)))
@@ -198,7 +200,7 @@ def embed_group(
         writer.keep_vectors(vectors, [row for _, row in group], last=last and taken == len(group))
         if taken < len(group):  # where notes change faster than the model reads, no run comes to its end
             writer.sweep_unused()
-    return taken, embedder.count_truncated(texts)
+    return Taken(taken, len(texts), embedder.count_truncated(texts))
 
 
 def _finish(folder: Folder, embedder: Embedder) -> int:

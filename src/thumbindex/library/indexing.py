@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import LONGEST_PATH, decode, digest_of, read_bytes, read_digest
 from thumbindex.corpus.walk import FolderChanges, FolderDigests, find_changes, is_private_folder, is_private_path, is_unchanged, walk
-from thumbindex.errors import IndexBusyError, StorageError, UnknownFolderError
+from thumbindex.errors import IndexBusyError, IndexGoneError, StorageError, UnknownFolderError
 from thumbindex.index.editions import BUILDING, next_edition, present_words, switch
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
@@ -237,7 +237,17 @@ class Listing:
 
 
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
-    """Bring folders' indexes up to the disk: the words of all of them first, then vectors. Raises ModelError with the words kept."""
+    """Bring folders' indexes up to the disk: the words of all of them first, then vectors. Raises ModelError with the words kept.
+
+    Where `forget` takes an index away meanwhile, it is made again.
+    """
+    for _ in range(ROUNDS - 1):
+        with suppress(IndexGoneError):
+            return _index_once(folders, run, open_embedder)
+    return _index_once(folders, run, open_embedder)
+
+
+def _index_once(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
     reports = [index_words(folder, run) for folder in folders]
     for folder, report in zip(folders, reports, strict=True) if run.sizes == "all" else ():
         if (report.added or report.changed or report.removed) and not run.interrupted():
@@ -347,6 +357,8 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
         if is_complete or kept.left:
             break
     if not (is_complete or kept.left):
+        if folder.places.present + 1 != edition:
+            raise IndexGoneError(f"The index in {folder.places.folder} was forgotten by another process while it was built anew: run it again.")
         raise IndexBusyError(f"The index in {folder.places.folder} changes faster than it is built anew: run it again when the notes rest.")
     if is_complete:
         with open_writer(folder, run) as writer:
@@ -373,7 +385,7 @@ def _is_done(comparison: FolderChanges, listing: Listing, known: Known) -> bool:
 
 def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report: IndexReport) -> IndexReport:
     """Embed what has no vector yet, find what is there twice, and add that to a report."""
-    began = time.perf_counter()
+    began, edition = time.perf_counter(), folder.places.present
     done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
     for _ in find_duplicates(folder) if done.is_whole else ():
         if run.interrupted():
@@ -381,9 +393,10 @@ def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report:
     with open_writer(folder, run) as writer:
         # what an edit waits behind is short: large merges wait for a run that finds nothing to do
         writer.merge_keyword("while" if report.added or report.changed or report.removed or done.asked else "leisure")
-        generation, is_forgotten = writer.store.generation, report.chunks > 0 and _is_forgotten(writer.store)
-    if is_forgotten:
-        return index_vectors(folder, run, open_embedder, index_words(folder, run))
+        generation, is_other = writer.store.generation, edition != writer.places.edition or (report.chunks > 0 and _is_forgotten(writer.store))
+    if is_other:  # another process built the index anew, or took it away
+        again = index_vectors(folder, run, open_embedder, index_words(folder, run))
+        return replace(again, embedded=done.asked + again.embedded)
     seconds = round(report.seconds + time.perf_counter() - began, 3)
     return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)
 

@@ -26,7 +26,7 @@ from thumbindex.serve.evaluation import evaluate_queries, tune_folder
 from thumbindex.serve.folders import add, folders, remove
 from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.serve.last_answer import erase_answer, open_result, remember_answer
-from thumbindex.serve.notes import broken, index_words, map_notes, named_here, orphans, outline, read, related, verify
+from thumbindex.serve.notes import broken, index_words, map_notes, named_here, orphans, outline, read, related, up_to_date, verify
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, open_everywhere, reported, say_error
 from thumbindex.serve.options import (
     AlsoOption,
@@ -268,8 +268,7 @@ def list_command(
     """List notes by tag, path and date, the newest first, without a question."""
     filters = filters_from_options(tag, path, since, until)
     with open_for(ctx, opening) as library:
-        index_words(library)
-        found = library.listing(path=filters.path, tag=filters.tag, since=filters.since, until=filters.until)
+        found = up_to_date(library, partial(library.listing, path=filters.path, tag=filters.tag, since=filters.since, until=filters.until))
         several = len(library.folders) > 1
     if as_json:
         print_json(list_payload(found, limit))
@@ -365,13 +364,12 @@ def _to_forget(ctx: typer.Context, opening: Opening) -> Library:
 
 def _answer(library: Library, ask: Callable[[], Answer], wait: bool) -> Answer:
     """Ask what is up to date; where that shows damage, mend it and ask again."""
-    _make_ready(library, wait)
+    ready = partial(_make_ready, wait=wait)
     try:
-        return ask()
+        return up_to_date(library, ask, ready)
     except IndexDamagedError:
         library.repair()
-        _make_ready(library, wait)
-        return ask()
+        return up_to_date(library, ask, ready)
 
 
 def _make_ready(library: Library, wait: bool) -> None:

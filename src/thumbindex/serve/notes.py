@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from thumbindex.config import absolute
-from thumbindex.errors import IndexDamagedError, StorageError, UnknownFolderError, UsageError
-from thumbindex.model import Excerpt
+from thumbindex.errors import IndexDamagedError, IndexGoneError, StorageError, UnknownFolderError, UsageError
+from thumbindex.model import Excerpt, NoteMap, OutlineEntry, Related
 from thumbindex.serve.as_json import (
     broken_payload,
     excerpt_payload,
@@ -66,11 +67,15 @@ def read(
     if len(paths) > 1 and (heading is not None or lines is not None):
         raise UsageError("--heading and --lines go with one note: of several, write each as path#heading or path:12-40.")
     with open_for(ctx, opening) as library:
-        index_words(library)
-        places = [place_here(path, library) for path in paths]
         if len(paths) > 1:
-            return _print_several(*library.read_each(places), len(library.folders) > 1, as_json)
-        excerpt = library.read(places[0][0], folder=places[0][1], heading=heading, lines=asked)
+            several = up_to_date(library, lambda: library.read_each([place_here(path, library) for path in paths]))
+            return _print_several(*several, len(library.folders) > 1, as_json)
+
+        def read_one() -> Excerpt:
+            path, folder = place_here(paths[0], library)
+            return library.read(path, folder=folder, heading=heading, lines=asked)
+
+        excerpt = up_to_date(library, read_one)
     if as_json:
         print_json(excerpt_payload(excerpt))
     else:
@@ -114,9 +119,12 @@ def outline(
     if path is not None and "*" in path:
         raise UsageError(f"`outline` takes a note or a directory; for a glob: `thumbindex list --path '{path}'`.")
     with open_for(ctx, opening) as library:
-        index_words(library)
-        wanted, folder = place_here(path, library) if path is not None else (None, None)
-        entries = library.outline(wanted, folder=folder)
+
+        def outlined() -> Sequence[OutlineEntry]:
+            wanted, folder = place_here(path, library) if path is not None else (None, None)
+            return library.outline(wanted, folder=folder)
+
+        entries = up_to_date(library, outlined)
     if as_json:
         print_json(outline_payload(entries))
     else:
@@ -137,10 +145,13 @@ def related(
     """List the links of a note, its backlinks, and the notes most similar to it; changed notes are indexed first, words only."""
     check_limit(limit)
     with open_for(ctx, opening) as library:
-        index_words(library)
-        wanted, folder = place_here(path, library)
-        found = library.related(wanted, folder=folder, limit=limit)
-        has_vectors = library.states()[found.folder].vectors > 0
+
+        def related_now() -> tuple[Related, bool]:
+            wanted, folder = place_here(path, library)
+            found = library.related(wanted, folder=folder, limit=limit)
+            return found, library.states()[found.folder].vectors > 0
+
+        found, has_vectors = up_to_date(library, related_now)
     if as_json:
         print_json(related_payload(found, limit))
         return FOUND
@@ -167,8 +178,7 @@ def verify(
     """Check the citations in a text: there as quoted, moved, changed, gone, or never there. Exit code 1 where one of the last three is found."""
     draft = _draft(text, file)
     with open_for(ctx, opening) as library:
-        index_words(library)
-        found, several = library.verify(replace_surrogates(draft)), len(library.folders) > 1
+        found, several = up_to_date(library, lambda: library.verify(replace_surrogates(draft))), len(library.folders) > 1
     if as_json:
         print_json(verification_payload(found))
     else:
@@ -220,8 +230,7 @@ def broken(
     """List the links that lead to no note; exit code 1 where there is none. Changed notes are indexed first, words only."""
     filters = filters_from_options(tag, path, None, None)
     with open_for(ctx, opening) as library:
-        index_words(library)
-        found, roots = library.broken(path=filters.path, tag=filters.tag), dict(library.folders)
+        found, roots = up_to_date(library, lambda: library.broken(path=filters.path, tag=filters.tag)), dict(library.folders)
     if as_json:
         print_json(broken_payload(found))
         return FOUND if found.links else NOT_FOUND
@@ -246,8 +255,7 @@ def orphans(
     """List the notes that no other note links to, the newest first; exit code 1 where there is none. Changed notes are indexed first, words only."""
     filters = filters_from_options(tag, path, None, None)
     with open_for(ctx, opening) as library:
-        index_words(library)
-        found = library.orphans(path=filters.path, tag=filters.tag)
+        found = up_to_date(library, lambda: library.orphans(path=filters.path, tag=filters.tag))
     if as_json:
         print_json(list_payload(found, None))
         return FOUND if found.notes else NOT_FOUND
@@ -271,13 +279,16 @@ def map_notes(
 ) -> int:
     """Lay the notes out by what they mean, for the page, and list those that are near and not linked."""
     with open_for(ctx, opening) as library:
-        index_words(library, vectors=True)
-        for name, _ in library.folders:
-            try:
-                library.lay_out([name], is_asked=True)
-            except UsageError as error:
-                say_error(str(error))
-        found = [library.map(name) for name, _ in library.folders]
+
+        def laid_out() -> list[NoteMap]:
+            for name, _ in library.folders:
+                try:
+                    library.lay_out([name], is_asked=True)
+                except UsageError as error:
+                    say_error(str(error))
+            return [library.map(name) for name, _ in library.folders]
+
+        found = up_to_date(library, laid_out, partial(index_words, vectors=True))
     if as_json:
         print_json({"folders": [map_payload(each) for each in found]})
         return FOUND
@@ -322,6 +333,24 @@ def named_here(path: str, library: Library) -> str:
     held = any((root / each).exists() for _, root in library.folders for each in (path, file))
     inside = any(root in (here.parent.resolve() / here.name).parents for _, root in library.folders)
     return f"{here}{mark}{heading}" if inside and here.exists() and not held else path
+
+
+ATTEMPTS = 3
+"""How often a command makes an index and asks it, where `forget` of another process takes it away in between."""
+
+_Told = TypeVar("_Told")
+
+
+def up_to_date(library: Library, ask: Callable[[], _Told], make_ready: Callable[[Library], None] | None = None) -> _Told:
+    """Bring the words up to date and ask; both again where another process takes the index away in between."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(IndexGoneError):
+            (make_ready or index_words)(library)
+            told = ask()
+            if library.indexed:  # else nothing was asked of a folder whose index went
+                return told
+    (make_ready or index_words)(library)
+    return ask()
 
 
 def index_words(library: Library, vectors: bool = False) -> None:
