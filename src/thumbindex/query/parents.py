@@ -121,13 +121,18 @@ def in_larger(families: Families, sections: Mapping[ChunkId, Section], catalog: 
 
 
 def _is_part(family: Sequence[Candidate], others: Sequence[Candidate], copy: ChunkId, sections: Mapping[ChunkId, Section], catalog: Catalog) -> bool:
-    """Tell whether a family's section stands in that of others, where a child has a copy: word for word, or each of its chunks as a copy."""
+    """Tell whether a family's section stands in that of others, where a child has a copy: word for word, or each of its chunks as a copy.
+
+    Word for word it does so whatever else the larger one says that disagrees with a third.
+    """
     section, larger = sections.get(family[0].id), sections.get(copy)
-    if section is None or larger is None or any(each.disagrees for each in (*family, *others)):
+    if section is None or larger is None or any(each.disagrees for each in family):
         return False
     part, whole = (" ".join(comparable(_HEADINGS.sub("", each.text))[0].split()) for each in (section, larger))
     if part and part in whole:
         return True
+    if any(each.disagrees for each in others):
+        return False
     own = catalog.sections([ChunkId(n) for n in catalog.chunk_ids(family[0].document)])
     key = _key_of(copy, sections, catalog)
     copied = {child.id for child in family if any(_key_of(n, sections, catalog) == key for n in child.also_in)}
