@@ -1,4 +1,4 @@
-"""Which notes say of themselves that they are private: each form of `docs/security.md`, read alone and among other words."""
+"""Which notes say of themselves that they are private: each form of `docs/private-forms.md`, read alone and among other words."""
 
 from __future__ import annotations
 

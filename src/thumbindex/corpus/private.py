@@ -1,7 +1,7 @@
 """Which notes are nobody's but their owner's: by a glob, by the key `private` at their head, or by a tag. In doubt a note is private.
 
 What a note says is looked for in its plain text, without the readers of YAML, TOML and Markdown, which give up where a person still understands.
-`docs/security.md` has a table of all forms, which the tests read.
+`docs/private-forms.md` has a table of all forms, which the tests read.
 """
 
 from __future__ import annotations
