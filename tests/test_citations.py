@@ -231,6 +231,11 @@ def test_lines_that_moved_are_told(library: Library, vault: Path) -> None:
     assert library.read(check.address).start_line == 9
 
 
+@pytest.mark.parametrize(("cited", "state"), [("plans.md:5", "there"), ("plans.md:1", "moved"), ("plans.md (lines 5-6)", "moved")])
+def test_one_line_is_where_a_passage_begins_as_the_terminal_prints_it_and_several_are_those_alone(library: Library, cited: str, state: str) -> None:
+    assert checked(library, f'{cited} says "{SPENDS}"').state == state
+
+
 @pytest.mark.parametrize("quoted", [True, False])
 def test_a_renamed_note_is_found_by_the_digest_and_by_what_is_quoted(library: Library, vault: Path, quoted: bool) -> None:
     cited = f'plans.md#Budget (line 7): "{SPENDS}"' if quoted else budget(library)

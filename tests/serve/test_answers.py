@@ -64,13 +64,25 @@ def test_a_short_answer_names_path_and_line_and_shows_the_line_that_matches(ask:
     monkeypatch.chdir(notes)
     lines = ask("lantern lighting the stairs").stdout.splitlines()
     assert lines[0].startswith("5 passages, confidence ")
-    assert lines[2] == f"1. days{os.sep}log.md:9  Storm (2026-03-01)"
+    assert lines[2] == f"1. days{os.sep}log.md:8  Storm (2026-03-01)"
     assert "   - two lanterns were lighting the stairs" in lines[3:6]
+
+
+def test_the_line_is_that_with_which_the_text_begins_inside_a_paragraph_too(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
+    lines = [f"{number}one and {number}two and {number}three and {number}four and {number}five of it" for number in range(30)]
+    lines[17] = "here the cormorant dries its wings and nobody minds it at all"
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "paragraph.md").write_text("# Birds\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    place = ["--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "index")]
+    printed = CliRunner().invoke(app, ["query", *place, "cormorant wings"], obj=open_fake).stdout
+    line, first = re.search(r"paragraph\.md:(\d+)\n\s+(?:Birds[^\n]*\n\s+)?…?(\S+)", printed).groups()  # type: ignore[union-attr]
+    assert 3 < int(line) <= 20
+    assert first in lines[int(line) - 3].split()
 
 
 def test_a_path_outside_the_current_directory_is_whole(ask: Ask, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert f"1. {notes / 'days' / 'log.md'}:9\n   Storm (2026-03-01)\n" in ask("lantern lighting the stairs").stdout
+    assert f"1. {notes / 'days' / 'log.md'}:8\n   Storm (2026-03-01)\n" in ask("lantern lighting the stairs").stdout
 
 
 @pytest.mark.parametrize(("columns", "rows"), [("80", "40"), ("80", "24"), ("120", "30"), ("60", "24")])

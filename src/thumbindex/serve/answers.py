@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,15 +82,17 @@ def print_answer(
             _print_whole(console, passage, roots, width)
             _print_explanation(passage.explanation)
     else:
-        found = [_lead(passage, roots, width) for passage in answer.passages]
+        found = [_lead(passage, roots, width, place_line(passage)) for passage in answer.passages]
         room = min(MOST_ROWS, console.height - _PROMPT_ROWS) if console.is_terminal else MOST_ROWS
         room -= _rows_around(answer) + sum(each.rows(width) for each in found)
         is_spaced = room >= 2 * len(found)  # a row of text and an empty one for each
         rows = _share_rows(len(found), room - len(found) * is_spaced)
-        for passage, lead, count in zip(answer.passages, found, rows, strict=True):
-            for row in (*lead.above, *snippet(passage, width, count), *lead.below):
+        for passage, count in zip(answer.passages, rows, strict=True):
+            first, texts = snippet(passage, width, count)
+            lead = _lead(passage, roots, width, _line_in_note(passage, first))
+            for row in (*lead.above, *texts, *lead.below):
                 print_row(console, row)
-            if is_spaced or lead is found[-1]:
+            if is_spaced or passage is answer.passages[-1]:
                 console.print()
             _print_explanation(passage.explanation)
     if explain:
@@ -169,18 +172,18 @@ class Lead:
         return sum(-(-each.cell_len // width) for each in (*self.above, *self.below))
 
 
-def _lead(passage: Passage, roots: Mapping[str, Path], width: int) -> Lead:
-    """Return a passage's place, heading and day, and in few words what else is to be known of it."""
+def _lead(passage: Passage, roots: Mapping[str, Path], width: int, line: int) -> Lead:
+    """Return a passage's place, the line that is shown first, its heading and day, and in few words what else is to be known of it."""
     day = passage.updated or passage.created
     warnings = [*passage_flags(passage)[:1], *disagreement_words(passage)]
     said = [*((each, "") for each in copies_words(passage)), *((each, WARNING) for each in warnings)]
     below = tuple(Text(_INDENT) + _cut(Text(plain(one_line(each)), style), width - len(_INDENT)) for each, style in said)
-    return Lead(_above(passage, roots, width, f"({day})" if day else ""), below)
+    return Lead(_above(passage, roots, width, line, f"({day})" if day else ""), below)
 
 
-def _above(passage: Passage, roots: Mapping[str, Path], width: int, more: str) -> tuple[Text, ...]:
+def _above(passage: Passage, roots: Mapping[str, Path], width: int, line: int, more: str) -> tuple[Text, ...]:
     """Return a passage's place with its headings and something more: where they do not fit the last heading, else on a row of their own."""
-    place, names = _place(passage, roots, place_line(passage)), _headings(passage)
+    place, names = _place(passage, roots, line), _headings(passage)
     forms = [Text.assemble((each, "bold"), f" {more}" if each and more else more) for each in (" > ".join(names), *names[-1:])]
     room = width - place.cell_len - 2
     if not forms[0].plain:
@@ -191,23 +194,25 @@ def _above(passage: Passage, roots: Mapping[str, Path], width: int, more: str) -
 
 def place_line(passage: Passage) -> int:
     """Return the line of the note in which most of the query's words stand, of those that matched; the first of them where none does."""
-    lines = passage.text.split("\n")
-    if passage.end_line - passage.start_line != len(lines) - 1:  # comments were left out: which line of the note it is cannot be told
-        return passage.match_start
-    return passage.start_line + best_line(lines, matched_lines(passage), words_by_line(passage))
+    return _line_in_note(passage, best_line(passage.text.split("\n"), matched_lines(passage), words_by_line(passage)))
 
 
-def snippet(passage: Passage, width: int, rows: int) -> list[Text]:
-    """Return the rows of a passage that show its best line, with as many of the query's words as they can."""
+def _line_in_note(passage: Passage, at: int) -> int:
+    """Return the number of a passage's line in its note; where comments were left out it cannot be told, and is that of the match."""
+    return passage.start_line + at if passage.end_line - passage.start_line == passage.text.count("\n") else passage.match_start
+
+
+def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
+    """Return the rows of a passage that show its best line, with as many of the query's words as they can, and the line with which they begin."""
     lines = _lines_of(passage)
     matched = matched_lines(passage)
     best, room = best_line(passage.text.split("\n"), matched, words_by_line(passage)), width - len(_INDENT) - 2 * len(_ELLIPSIS)
     found = [
-        (best in numbers, row, at > 0, at < len(wrapped) - 1)
-        for numbers, block in _blocks(lines, matched)
-        if not is_idle(block.plain) or best in numbers
-        for wrapped in (_wrap(block, room),)
-        for at, row in enumerate(wrapped)
+        (best in block.numbers, row, at > 0, at < len(wrapped) - 1, line)
+        for block in _blocks(lines, matched)
+        if not is_idle(block.text.plain) or best in block.numbers
+        for wrapped in (block.rows(room),)
+        for at, (line, row) in enumerate(wrapped)
     ]
     windows = [found[at : at + rows] for at in range(max(1, len(found) - rows + 1))]
     windows = [each for each in windows if any(has_best for has_best, *_ in each)]
@@ -221,22 +226,44 @@ def snippet(passage: Passage, width: int, rows: int) -> list[Text]:
         texts[0] = Text(_ELLIPSIS) + texts[0]
     if shown[-1][3]:
         texts[-1] = texts[-1] + Text(_ELLIPSIS)
-    return [Text(_INDENT) + each for each in texts]
+    return shown[0][-1], [Text(_INDENT) + each for each in texts]
 
 
-def _blocks(lines: Sequence[Text], matched: range) -> list[tuple[range, Text]]:
-    """Return the blocks of some lines, each with its lines' numbers: the lines of a paragraph are one, as a reader sees it."""
-    found, is_code = list[tuple[range, Text]](), False
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that a reader sees as one: those of a paragraph."""
+
+    numbers: range
+    text: Text
+    starts: tuple[int, ...]  # where each of the lines begins in the text
+
+    def joined(self, line: Text) -> Block:
+        """Return the block with another line behind it."""
+        indent = len(line.plain) - len(line.plain.lstrip())
+        return Block(range(self.numbers.start, self.numbers.stop + 1), self.text + Text(" ") + line[indent:], (*self.starts, len(self.text) + 1))
+
+    def rows(self, width: int) -> list[tuple[int, Text]]:
+        """Return the rows that it takes, each with the number of the line in which it begins."""
+        found, end = list[tuple[int, Text]](), 0
+        for row in _wrap(self.text, width):
+            shown = row.plain.strip()
+            start = max(end, self.text.plain.find(shown, end))  # not found: a row of a table that was cut at its front
+            found.append((self.numbers.start + bisect_right(self.starts, start) - 1, row))
+            end = start + len(shown)
+        return found
+
+
+def _blocks(lines: Sequence[Text], matched: range) -> list[Block]:
+    """Return the blocks of some lines, in order."""
+    found, is_code = list[Block](), False
     for n, line in enumerate(lines):
         is_fence = line.plain.lstrip().startswith(("```", "~~~"))
         joins = not is_code and not is_fence and n > matched.start and not _BLOCK.match(line.plain) and not _ENDED.search(lines[n - 1].plain)
         if n in matched:
             if joins and found:
-                numbers, block = found.pop()
-                indent = len(line.plain) - len(line.plain.lstrip())
-                found.append((range(numbers.start, n + 1), block + Text(" ") + line[indent:]))
+                found.append(found.pop().joined(line))
             else:
-                found.append((range(n, n + 1), line))
+                found.append(Block(range(n, n + 1), line, (0,)))
         is_code ^= is_fence
     return found
 
@@ -277,7 +304,9 @@ def _cut(text: Text, width: int) -> Text:
 
 def _print_whole(console: Console, passage: Passage, roots: Mapping[str, Path], width: int) -> None:
     """Print a passage's section as it is written; on a terminal its lines end between words, and rows of tables are cut."""
-    for head in _above(passage, roots, width, f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})"):
+    for head in _above(
+        passage, roots, width, place_line(passage), f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})"
+    ):
         print_row(console, head)
     warnings = (*passage_flags(passage), *disagreement_words(passage))
     said = [Text(plain(one_line(each)), style=WARNING if each in warnings else "") for each in (*passage_flags(passage), *beside(passage))]
