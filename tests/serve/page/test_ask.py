@@ -1,6 +1,7 @@
 """Ask: an address says the whole question, the page and its twin the whole answer."""
 
 import json
+import os
 from pathlib import Path
 
 from thumbindex.serve.opening import Opening
@@ -114,6 +115,12 @@ def test_an_empty_folder_says_that_it_is_empty(vault_copy, browse):
     assert "There is no note on this map yet" in page.get("/map").text
 
 
-def test_the_newest_notes_are_named_whether_or_not_they_say_their_day(vault_copy, browse):
-    page = browse(vault_copy({"dated.md": "---\ndate: 2020-01-01\n---\n# Dated\n", "undated.md": "# Undated\n\nWords.\n"})).get("/").text
-    assert page.index("Undated") < page.index("Dated<")
+def test_the_newest_notes_stand_as_list_has_them_and_those_without_a_day_behind_them_by_their_files_times(vault_copy, browse):
+    texts = {"dated.md": "---\ndate: 2020-01-01\n---\n# Dated\n", "older.md": "# Older\n\nWords.\n", "newer.md": "# Newer\n\nWords.\n"}
+    library = vault_copy(texts)
+    for name, seconds in (("older.md", 1e9), ("newer.md", 2e9)):
+        os.utime(library.folders[0][1] / name, (seconds, seconds))
+    library.index(words_only=True)
+    page = browse(library).get("/").text
+    assert page.index("2020-01-01") < page.index("Newer") < page.index("Older")
+    assert "2001-09-09" not in page  # a copy gives every file the time at which it was made

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from thumbindex.errors import StorageError
-from thumbindex.model import Answer, Disagreement, Document, Judged, OutlineEntry, Passage, day_modified, day_of, iso_day
+from thumbindex.model import Answer, Disagreement, Document, Judged, OutlineEntry, Passage, day_of, iso_day
 from thumbindex.serve.as_json import answer_payload, as_json
 from thumbindex.serve.budget import matched_lines
 from thumbindex.serve.links import programs
@@ -178,13 +178,15 @@ def named(note: OutlineEntry) -> dict[str, Any]:
 
 
 def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
-    """Return the newest notes with their days; of a note of which no day is known the time of its file counts."""
-    days: dict[tuple[str, str], date] = {}
+    """Return the newest notes with their days, as `list` has them; behind them those of which no day is known, by the times of their files."""
+    days: dict[tuple[str, str], date | None] = {}
 
     def newest_first(documents: Iterable[Document]) -> list[Document]:
         every = list(documents)
-        days.update({(each.folder, each.path): day_of(each) or day_modified(each) for each in every})
-        return sorted(every, key=lambda each: (days[each.folder, each.path], each.modified), reverse=True)
+        days.update({(each.folder, each.path): day_of(each) for each in every})
+        by_path = sorted(every, key=lambda each: (each.folder, each.path))
+        by_time = sorted(by_path, key=lambda each: 0.0 if days[each.folder, each.path] else each.modified, reverse=True)
+        return sorted(by_time, key=lambda each: days[each.folder, each.path] or date.min, reverse=True)
 
     return [(each, iso_day(days[each.folder, each.path])) for each in islice(library.browse(newest_first), _RECENT)]
 
