@@ -71,3 +71,7 @@ class EngineLostError(EngineError):
 
 class ModelError(ThumbindexError):
     """A model cannot be loaded or run."""
+
+
+WORDS_ALONE = "Answers come from words alone."
+"""What follows where no model can be had."""

@@ -222,7 +222,8 @@ def test_commands_that_meet_on_a_folder_end_with_a_result_or_a_sentence(scratch:
         running = [(given, start(given, options, chance.random() * 0.8)) for given in chosen]
         for given, process in sorted(running, key=lambda each: is_server(each[0])):  # servers serve until the others have ended
             out, said = process.communicate(timeout=180)
-            assert process.returncode in (0, 1, 2), (given, process.returncode, said)
+            is_refused = given == ("forget",) and process.returncode == 3 and said.startswith("Nothing was deleted: ")  # beside a run or a server
+            assert is_refused or process.returncode in (0, 1, 2), (given, process.returncode, said)
             assert "Traceback" not in said + out, (given, said)
             assert process.returncode == 0 or said.strip() or out.strip(), given
             count[f"commands that met: {given[0]}, ended with {process.returncode}"] += 1

@@ -222,9 +222,11 @@ def delete_index(places: Places) -> None:
         for path in sorted(places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.made)):
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path.suffix == ".lock" and path != places.lock:
-                drop_lock(path)  # a server's: where it stays, it holds no word of any note
-            elif path not in (places.lock, mark_of(places.lock)):
+            elif path in (places.lock, mark_of(places.lock)) or is_held(path.with_suffix(".lock")):
+                continue  # that of a run or a server, whom others are to see still, holds no word of any note
+            elif path.suffix == ".lock":
+                drop_lock(path)
+            else:
                 path.unlink(missing_ok=True)  # what was seen is written without a lock
         is_gone = drop_lock(places.lock)
     with suppress(OSError):  # another writer has begun there since: what it has open, or made, stays

@@ -19,7 +19,7 @@ from thumbindex.config import load_config, real_folder
 from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
-from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import WORDS_ALONE, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer
@@ -38,7 +38,7 @@ from thumbindex.library.duplicates import (
 )
 from thumbindex.library.embedding import RememberedQueries, RememberedScores, embed_folder
 from thumbindex.library.folders import Folder, find_folders, find_indexes, opened_folder, place_of, undo_tuned, write_tuned
-from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, wait_until_fresh
+from thumbindex.library.freshness import News, announced, await_others, checked_wait, count_words, indexed_by, wait_until_fresh
 from thumbindex.library.indexing import Run, Sizes, holds_nothing, index_dates, index_folders, is_up_to_date, open_directories
 from thumbindex.library.reader import PATIENCE_SECONDS, Reader
 from thumbindex.library.reading import (
@@ -287,7 +287,7 @@ class Library:
                 self.load_models()
             except ModelError as error:
                 self._wait_for_models = False
-                _LOG.warning("%s Answers come from words alone.", error)
+                _LOG.warning("%s %s", error, "Passages are not reranked." if self.models_ready else WORDS_ALONE)
 
     def open_model(self, known: str) -> Embedder:
         """Open the model that indexes are made with: the configured one, or the `known` one of an index where none is named. Raises ModelError."""
@@ -784,6 +784,10 @@ class Library:
     def watched(self) -> tuple[str, ...]:
         """Return the names of the folders that a server watches, and whose indexes it keeps."""
         return tuple(reader.folder.name for reader in self._readers if not reader.is_published and is_held(reader.folder.places.watch))
+
+    def being_indexed(self) -> Mapping[str, int]:
+        """Return the names of the folders that another process indexes just now, each with that process's number."""
+        return {reader.folder.name: pid for reader in self._readers if not reader.is_published and (pid := indexed_by(reader.folder))}
 
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes; the notes are not touched. Raises IndexBusyError where another process is writing."""

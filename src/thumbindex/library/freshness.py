@@ -62,6 +62,12 @@ def progress_of(folder: Folder) -> Progress | None:
     return Progress(folder.name, work.phase, work.done, work.total, work.pid) if work else None
 
 
+def indexed_by(folder: Folder) -> int:
+    """Return the number of another process that indexes a folder just now; 0 where none does."""
+    work = work_in(folder.places.folder)
+    return work.pid if work and _is_anothers(work) else 0
+
+
 def is_tended(folder: Folder) -> bool:
     """Tell whether a process writes a folder's index, or watches the folder to do so."""
     return is_writing(folder.places.lock) or is_held(folder.places.watch) or work_in(folder.places.folder) is not None

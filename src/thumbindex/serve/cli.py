@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.errors import WORDS_ALONE, IndexBusyError, IndexDamagedError, ModelError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
 from thumbindex.serve.answers import first_of_notes, print_answer, print_files
 from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
@@ -128,7 +128,7 @@ def _load_models(library: Library) -> None:
         if any(state.vectors for state in library.states().values()):
             library.load_models()
     except ModelError as error:
-        say_error(f"{error} Answers come from words alone.")
+        say_error(f"{error} {'Passages are not reranked.' if library.models_ready else WORDS_ALONE}")
 
 
 FIRST_STEPS = ('query "how do I sync two devices?" --folder notes', "install cursor --folder notes", "query --help")
@@ -331,6 +331,9 @@ def forget(
             raise UsageError(f"Nothing was deleted: which index is meant? Run it with `{roots}`, or with --yes.")
         if watched := library.watched():
             raise IndexBusyError(f"Nothing was deleted: a server watches {', '.join(watched)} and would build the index again. End it first.")
+        if indexed := library.being_indexed():
+            who = ", ".join(f"process {pid} is indexing {name}" for name, pid in indexed.items())
+            raise IndexBusyError(f"Nothing was deleted: {who} and would make the index again. End it first, or wait until it is done.")
         folders = library.forget()
         erase_answer(root for _, root in library.folders)
     if as_json:
@@ -377,6 +380,6 @@ def _make_ready(library: Library, wait: bool) -> None:
     try:
         index_words(library, wait)
     except ModelError as error:
-        say_error(f"{error} Answers come from words alone.")
+        say_error(f"{error} {WORDS_ALONE}")
         return
     _load_models(library)
