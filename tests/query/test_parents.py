@@ -105,6 +105,14 @@ def test_what_is_shown_with_a_larger_section_counts_each_place_once() -> None:
     assert passage.also_in == (Place("", "b.md", 3, 3),)
 
 
+@pytest.mark.parametrize(("part", "other", "shown_alone"), [((), ((2, "x"),), False), (((2, "x"),), (), True)])
+def test_what_stands_word_for_word_in_a_larger_section_comes_with_it_unless_it_disagrees_itself(part, other, shown_alone) -> None:
+    found = [candidate(3, 0.9, also_in=(0,), cluster_size=2, disagrees=part), candidate(1, 0.8, disagrees=other)]
+    families = in_larger(as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG)
+    passages = as_passages(families, CATALOG.sections(ALL), CATALOG, 5)
+    assert [each.path for each in passages] == (["b.md", "a.md"] if shown_alone else ["a.md"])
+
+
 def test_a_section_of_which_only_a_part_is_in_a_larger_one_is_a_passage_of_its_own() -> None:
     more = f"# Small\n\n- It has a list that the larger one has not, and nothing is to be lost of it.\n\n{REWORDED.replace('every', 'each')}\n"
     assert [path for path, _ in shown(QuerySettings(), more, LARGER, copies={0: 1})] == ["0.md", "1.md"]

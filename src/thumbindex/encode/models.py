@@ -298,8 +298,8 @@ def bundled_folder(cache: Path, hashes: Mapping[str, str] = BUNDLED_HASHES, fold
         path = folder / name
         if not path.is_file() or file_digest(path, cache) != expected:
             raise ModelError(
-                f"The bundled model is damaged: {path} is missing or not the file that was published."
-                " Reinstall it with `pip install --force-reinstall --no-deps thumbindex`."
+                f"The bundled model is damaged: {path} is {'not the file that was published' if path.exists() else 'missing'}."
+                " Install thumbindex again, in its checkout: `uv tool install --reinstall .` (with pip: `pip install --force-reinstall --no-deps .`)."
             )
     return folder
 

@@ -232,6 +232,7 @@ class Child:
                         self._notes[note] = None
                     if (note := _read_note(line, OVER)) is not None:
                         self._notes.pop(note, None)
+                        line = f"no longer so{line.removeprefix(OVER)}"  # to whoever reads the server's log
                 with suppress(OSError, ValueError):  # who reads our messages may be gone; the child must not die of it
                     sys.stderr.write(line)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import io
 import os
@@ -322,6 +323,9 @@ def outcome(command: Callable[[], int]) -> int:
         # Whoever read our output is gone (`| head`): at exit the interpreter must not flush into the closed pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FOUND
+    except OSError as error:
+        say_error("There is no space left to write to: free some, and run it again." if error.errno == errno.ENOSPC else unforeseen(error))
+        return FAILURE
     except Exception as error:  # the program's one report of what nobody foresaw
         say_error(unforeseen(error))
         return FAILURE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -97,7 +98,12 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         less = f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
         return f"Nothing found: no passage is close enough to this query.{less}"
     doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
-    return f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} ({answer.confidence:.2f}){doubt}"
+    return f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} ({_floored(answer.confidence):.2f}){doubt}"
+
+
+def _floored(share: float) -> float:
+    """Return a share with two digits, none of them rounded up: what is below a threshold looks so."""
+    return math.floor(round(100 * share, 6)) / 100
 
 
 def typed(condition: Condition) -> str:
