@@ -60,6 +60,7 @@ def test_markup_line_breaks_and_typography_do_not(first: str, second: str) -> No
     [
         ("Every user may open it as\nwell.", "Each user may also open it."),
         ("Sync allows you to keep notes prior to a change.", "Sync lets you keep notes before a change."),
+        ("It is usually done by hand.", "It is normally done by hand."),
         ("It shows boxes that contain text.", "It displays boxes holding text."),
         ("Make sure that you use it, e.g. at once.", "Ensure that you employ it, for instance at once."),
     ],
@@ -74,6 +75,7 @@ def test_what_a_writer_puts_another_way_does_not(first: str, second: str) -> Non
     [
         ("It allows you to open it.", "It does not allow you to open it."),
         ("Open it prior to a change.", "Open it after a change."),
+        ("It is normally done by hand.", "It is always done by hand."),
         ("Every note is kept.", "Some notes are kept."),
         ("Run `every day`.", "Run `each day`."),
         ("It stops when it is >= the limit.", "It stops when it is <= the limit."),

@@ -133,7 +133,7 @@ PHRASES = {
     "allows you to": "lets you", "allow you to": "let you", "allowing you to": "letting you",
     "permits you to": "lets you", "enables you to": "lets you", "enable you to": "let you", "enabling you to": "letting you",
     "at the moment": "now", "in addition to": "besides", "in addition": "also", "with regard to": "about", "whether or not": "whether",
-    "until such time as": "until", "at all times": "always", "as soon as": "once",
+    "until such time as": "until", "at all times": "always", "as soon as": "once", "normally": "usually",
 }  # fmt: skip
 """What says the same in other words wherever it stands, and how it is read: what turns a sentence round is among it."""
 

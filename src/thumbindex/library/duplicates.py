@@ -374,7 +374,7 @@ class _Comparison:
 
 # ------------------------------------------------------------------ new chunks are compared
 
-COMPARISON_VERSION = 5
+COMPARISON_VERSION = 6
 """Changes when the same chunks would be judged in another way: all are compared again."""
 
 COMPARED_AT_ONCE = 1000
