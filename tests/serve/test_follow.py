@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import mcp_types as types
@@ -273,11 +274,11 @@ def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(tmp_p
     class Damaged(Library):
         asked = 0
 
-        def refresh(self) -> None:
+        def refresh(self, folder: Sequence[str] = ()) -> None:
             self.asked += 1
             if self.asked in {2, 3}:
                 raise IndexDamagedError("broken")
-            super().refresh()
+            super().refresh(folder)
 
     (tmp_path / "vault").mkdir()
     follower, told = Follower(0.02), list[object]()
@@ -291,3 +292,25 @@ def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(tmp_p
         follower.stop()
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
+
+
+def test_an_index_that_takes_long_to_open_gets_a_quarter_of_the_time_and_keeps_no_other_waiting(tmp_path: Path) -> None:
+    class Slow(Library):
+        looked: ClassVar[Counter[str]] = Counter()
+
+        def refresh(self, folder: Sequence[str] = ()) -> None:
+            self.looked.update(folder)
+            time.sleep(0.1 if "huge" in folder else 0.0)
+
+    for name in ("huge", "small"):
+        (tmp_path / name).mkdir()
+    follower = Follower(0.02)
+    with Slow.open([tmp_path / "huge", tmp_path / "small"], index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        began = time.monotonic()
+        follower.start(library)
+        assert until(lambda: library.looked["huge"] == 4)
+        seconds = time.monotonic() - began
+        follower.stop()
+        time.sleep(0.15)
+    assert seconds > 3 * 0.4
+    assert library.looked["small"] > 3 * library.looked["huge"]

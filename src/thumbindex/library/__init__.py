@@ -504,10 +504,11 @@ class Library:
         """Return about how many tokens the whole notes have that passages stand in, by folder and path."""
         return note_tokens(passages, self._readers, self.count_tokens)
 
-    def refresh(self) -> None:
+    def refresh(self, folder: Sequence[str] = ()) -> None:
         """Open the indexes as they are now: what another process has written meanwhile is found."""
         for reader in self._readers:
-            reader.refresh()
+            if not folder or reader.folder.name in folder:
+                reader.refresh()
 
     @at_one_moment
     def news(self) -> News:

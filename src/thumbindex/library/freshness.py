@@ -83,13 +83,13 @@ class News:
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._folders = [_PublishedNews(reader) if reader.is_published else _FolderNews(reader) for reader in readers]
 
-    def look(self) -> Mapping[str, Changes]:
-        """Return by folder what came, went and changed since the last look; folders without news are left out.
+    def look(self, folder: Sequence[str] = ()) -> Mapping[str, Changes]:
+        """Return by folder what came, went and changed since the last look at it; folders without news are left out.
 
         An index that is not there (forgotten, under repair) tells nothing until it is back.
         """
         found = {}
-        for each in self._folders:
+        for each in self._folders if not folder else [each for each in self._folders if each.name in folder]:
             with suppress(StorageError):  # the next look tells of it: what one folder has come to hides nothing of the others
                 found[each.name] = each.look()
         return {name: changes for name, changes in found.items() if changes.added or changes.changed or changes.removed}

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 FOLLOW_SECONDS = 0.25
 """Between two looks at the indexes: a new generation is open well within a second. Where nothing is new a look is a few tiny reads."""
 
+_REST = 3
+"""Opening a large index takes its time, which answers from the others wait for: while one commit follows another, a quarter at most."""
+
 _LONGEST_PAUSE = 4.0
 """Seconds: after an error the pause doubles up to this, so that an index under repair is not read to pieces."""
 
@@ -61,22 +64,25 @@ class Follower:
     def follow(self, library: Library) -> None:
         """Follow until `stop`."""
         news = library.news()
-        pause = self._pause
+        pauses, due = ({name: first for name, _ in library.folders} for first in (self._pause, time.monotonic()))
         while not self._stopped.is_set():
-            began = time.monotonic()
-            try:
-                library.refresh()
-                if found := news.look():
-                    for listener, only in list(self._listeners.values()):
-                        if own := {name: changes for name, changes in found.items() if only is None or name in only}:
-                            listener(own)
-            except (ThumbindexError, OSError):
-                pause = min(2 * pause, _LONGEST_PAUSE)
-            else:
-                # Opening a large index takes its time: while one commit follows another, at most half of it.
-                pause = max(self._pause, time.monotonic() - began)
+            for name in [name for name in due if due[name] <= time.monotonic()]:
+                began = time.monotonic()
+                try:
+                    library.refresh([name])
+                    self._tell(news.look([name]))
+                except (ThumbindexError, OSError):
+                    pauses[name] = min(2 * pauses[name], _LONGEST_PAUSE)
+                else:
+                    pauses[name] = max(self._pause, _REST * (time.monotonic() - began))
+                due[name] = time.monotonic() + pauses[name]
             collect_as_usual()  # the first time: the start is over, and what it opened stays
-            self._stopped.wait(pause)
+            self._stopped.wait(max(0.0, min(due.values(), default=self._pause + time.monotonic()) - time.monotonic()))
+
+    def _tell(self, found: Mapping[str, Changes]) -> None:
+        for listener, only in list(self._listeners.values()):
+            if own := {name: changes for name, changes in found.items() if only is None or name in only}:
+                listener(own)
 
     def stop(self) -> None:
         """End `follow`, from another thread."""
