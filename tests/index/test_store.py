@@ -7,7 +7,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from thumbindex.errors import IndexDamagedError, IndexTooNewError
@@ -102,6 +102,32 @@ def test_once_all_is_embedded_only_later_rows_are_looked_at_until_a_vector_is_ta
     assert (store.embedded_to, [row for _, row in store.pending()], store.counts()) == (2, [4], (2, 2, 1))
     store.vectors.remove([text_key(embedded_text(("a",), "text"))])
     assert (store.embedded_to, len(store.pending()), store.counts()) == (0, 2, (2, 2, 0))
+
+
+# `note` makes documents and keeps nothing
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.sampled_from(["write", "remove", "embed", "take away", "note"]), st.integers(0, 5)), max_size=25))
+def test_a_store_that_counts_what_is_embedded_again_and_again_counts_as_one_that_is_just_opened(tmp_path_factory, note, steps):
+    path = tmp_path_factory.mktemp("index") / "1" / "s"
+    path.parent.mkdir()
+    with closing(Store(path)) as writer, closing(Store(path, read_only=True)) as reader:
+        with writer.transaction():
+            writer.set_meta("fingerprint", "m")
+        for number, (step, which) in enumerate(steps):
+            texts = [text_key(embedded_text((str(which),), f"text {each}")) for each in range(number + 1)]
+            with writer.transaction():
+                if step == "write":
+                    writer.add_document(*note(f"{which}.md", f"text {number}", title=str(which)))
+                elif step == "remove":
+                    writer.remove_documents([f"{which}.md"])
+                elif step == "embed" and (keys := [key for key, _ in writer.pending()][: which + 1]):
+                    writer.vectors.add(keys, np.stack([unit(1, 0)] * len(keys)))
+                elif step == "take away":
+                    writer.vectors.remove(texts)
+                elif step == "note":
+                    writer.note_embedded()
+            with closing(Store(path, read_only=True)) as fresh:
+                assert reader.count_embedded() == fresh.count_embedded()
 
 
 def test_an_index_of_a_later_version_is_refused_with_a_sentence(tmp_path):
