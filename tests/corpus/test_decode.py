@@ -56,7 +56,9 @@ NO_TEXT = random.Random(7).randbytes(20_000)
     "data",
     [
         b"",
-        b"a\0b, and twenty more characters",  # a stray one
+        b"buy milk\0",  # a stray one
+        b"# Title\n\nshort\x03",
+        b"What was written. " * 30 + bytes(3_500),  # a crash leaves zeros
         "Вот и всё, что я хотел сказать.\r\n".encode("cp1251"),
         "これは日本語の文章です。".encode("shift_jis"),
         b"\x1b[1mbold\x1b[0m\n",
@@ -68,10 +70,12 @@ def test_what_people_write_is_text_in_any_encoding(data: bytes) -> None:
     assert bool(decode_seen("a.md", data)) == bool(data)
 
 
-@pytest.mark.parametrize("data", [NO_TEXT, zlib.compress(bytes(range(256)) * 40 + NO_TEXT), "in UTF-16 without a mark".encode("utf-16-le")])
+@pytest.mark.parametrize("data", [NO_TEXT, zlib.compress(bytes(range(256)) * 40 + NO_TEXT), ("in UTF-16 without a mark " * 4).encode("utf-16-le")])
 def test_a_file_that_is_no_text_is_a_document_without_a_word_and_reported(data: bytes) -> None:
     parsed = parse_document("photo.md", data, CorpusSettings())
-    assert replace(parsed, problems=()) == parse_document("photo.md", b"", CorpusSettings())
+    plain = replace(parsed, problems=(), document=replace(parsed.document, flags=()))
+    assert plain == parse_document("photo.md", b"", CorpusSettings())
+    assert parsed.document.flags[0].startswith("1: no text")
     assert [(each.line, each.reason.split(" (")[0]) for each in parsed.problems] == [(None, "no text")]
     assert decode_seen("photo.md", data) == ""
 

@@ -47,9 +47,9 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
     text = strip_invisible(raw)
     front = read_front_matter(path, text)
     private = is_private_path(path, settings) or says_private(raw, front, settings)
-    if not is_text(data):
-        raw, text, front = "", "", FrontMatter()
-        found = (Problem(path, None, "no text (or UTF-16 without a mark: save it as UTF-8): it is found by its name alone"),)
+    unread = "" if is_text(data) else "no text (or UTF-16 without a mark: save it as UTF-8): it is found by its name alone"
+    if unread:
+        raw, text, front, found = "", "", FrontMatter(), (Problem(path, None, unread),)
     # blank lines in place of the front matter keep every later line at its number
     source = read_source("\n" * front.lines + text[front.size :], path)
     outline = read_outline(source.text)
@@ -72,7 +72,8 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         created=created,
         modified=modified,
         abbreviations=find_abbreviations(title, source, outline),
-        flags=tuple(f"{line}: {reason}" for line, reason in find_flags(raw, text, lambda: code_lines(source.text))),
+        flags=tuple(f"{line}: {reason}" for line, reason in ((1, unread),) if unread)
+        or tuple(f"{line}: {reason}" for line, reason in find_flags(raw, text, lambda: code_lines(source.text))),
         language=prose_language(visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE),
     )
     limited = (Problem(path, line, reason) for line, reason in outline.limits)

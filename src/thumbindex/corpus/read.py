@@ -267,15 +267,19 @@ _LINE_END = re.compile(r"\r\n?")
 _CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\v\f\r\x1b")
 """Control characters that no text has: it has tabs, ends of lines and pages, and a terminal's log has escapes."""
 
-_CONTROLS_OF_TEXT = 1 / 20
-"""Of all bytes. A note with a few stray ones is read; of compressed files, pictures and random bytes it is a tenth and more, of programs a third."""
+_CONTROLS_OF_TEXT, _STRAY_CONTROLS = 1 / 20, 16
+"""Of all bytes, and in any case. A note with a few stray ones is read; of compressed files, pictures and random bytes it is a tenth and more."""
 
 
 def is_text(data: bytes) -> bool:
-    """Tell whether a file's bytes are text in any encoding, by its mark or as good as no control characters."""
+    """Tell whether a file's bytes are text in any encoding, by its mark or as good as no control characters.
+
+    Zeros at its end say nothing: a crash leaves them behind what was written.
+    """
     if data.startswith(tuple(mark for mark, _ in _BOMS)):
         return True
-    return len(data) - len(data.translate(None, _CONTROLS)) <= len(data) * _CONTROLS_OF_TEXT
+    data = data.rstrip(b"\0")
+    return len(data) - len(data.translate(None, _CONTROLS)) <= max(_STRAY_CONTROLS, len(data) * _CONTROLS_OF_TEXT)
 
 
 def decode(path: str, data: bytes) -> tuple[str, tuple[Problem, ...]]:
