@@ -295,9 +295,9 @@ def test_a_command_whose_index_another_process_forgets_makes_it_again_and_answer
         index_words(library)
         forget("before it is asked")
 
-    def ask() -> int:
+    def ask() -> tuple[int, str]:
         forget("while it is asked")
-        return len(library.listing().notes)
+        return len(library.listing().notes), library.read("tea.md").path
 
     with open_fake(opening) as library:
-        assert (up_to_date(library, ask, make_ready), len(forgotten)) == (len(NOTES), 1)
+        assert (up_to_date(library, ask, make_ready), len(forgotten)) == ((len(NOTES), "tea.md"), 1)

@@ -60,7 +60,7 @@ class Database:
             self._open(read_only)
         except FOREIGN as error:
             if not (read_only and _is_frozen(path, error)):
-                raise translated(error, path) from error
+                raise (_gone(path) if read_only and not path.exists() else translated(error, path)) from error
             self._open_frozen()
 
     def _open(self, read_only: bool, options: str = "") -> None:
@@ -286,7 +286,7 @@ def translated(error: sqlite3.Error | MemoryError | UnicodeDecodeError, path: Pa
     if isinstance(error, sqlite3.ProgrammingError):
         return StorageError(f"{path} was closed while it was read ({text}): ask again.")
     if name.startswith("SQLITE_CANTOPEN"):
-        return StorageError(f"{path} may not be opened: check the permissions of its folder, and free space.") if path.exists() else _gone(path)
+        return StorageError(f"{path} may not be opened or made: check the permissions of its folder, and free space.")
     if name.startswith(_BUSY):
         return IndexBusyError(f"{path} is busy: another process is writing; try again in a moment.")
     if name == "SQLITE_FULL":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from thumbindex.errors import IndexBusyError, IndexDamagedError, IndexTooNewError, StorageError
 from thumbindex.index.files import VECTORS, Places, delete_database, sync_folder, writing
-from thumbindex.index.locks import drop_lock, is_held, locked, mark_of
+from thumbindex.index.locks import drop_lock, is_held, locked, mark_of, work_files
 from thumbindex.index.stamp import clear, is_verified, make_durable, read_stamp, refuse_lost, stamp_text, sweep
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore, drop_unfinished, mend_vectors
@@ -222,10 +222,10 @@ def delete_index(places: Places) -> None:
         for path in sorted(places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.made)):
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path in (places.lock, mark_of(places.lock)) or is_held(path.with_suffix(".lock")):
-                continue  # that of a run or a server, whom others are to see still, holds no word of any note
+            elif path in (places.lock, mark_of(places.lock), *_signs_of_runs(places)):
+                continue
             elif path.suffix == ".lock":
-                drop_lock(path)
+                drop_lock(path)  # a server's, which stands for election anew: where it stays, it holds no word of any note
             else:
                 path.unlink(missing_ok=True)  # what was seen is written without a lock
         is_gone = drop_lock(places.lock)
@@ -238,6 +238,12 @@ def delete_index(places: Places) -> None:
             sync_folder(each)
     if not sweep_vectors(places.folder.parent):
         _LOG.warning("Vectors of %s may still lie in %s: another index there cannot be read, or is in use.", places.folder.name, places.folder.parent)
+
+
+def _signs_of_runs(places: Places) -> tuple[Path, ...]:
+    """Return by what others see a run that goes on: it makes the index again, and is to be waited for. It holds no word of any note."""
+    locks = (places.rebuild, mark_of(places.rebuild)), work_files(places.folder)
+    return tuple(path for lock, *rest in locks if is_held(lock) for path in (lock, *rest))
 
 
 def indexed_root(places: Places) -> Path | None:

@@ -286,7 +286,7 @@ NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.
 def index_location(directory: str, root: Path) -> Path:
     """Return the folder that holds the index of `root`: a readable name and a digest of the absolute path."""
     parent = index_parent(directory)
-    if parent.exists() and not parent.is_dir():
+    if os.path.exists(parent) and not os.path.isdir(parent):  # noqa: PTH110, PTH112 (a Path raises where it may not look)
         raise UsageError(f"The index directory {parent} is a file: choose another place with --index.")
     if parent == root or parent.is_relative_to(root):
         raise UsageError(

@@ -126,6 +126,11 @@ def at_work(folder: Path) -> Iterator[Callable[[str, int, int], None]]:
         lock.release()
 
 
+def work_files(folder: Path) -> tuple[Path, Path]:
+    """Return the lock that a run holds, and the file in which it says how far it is."""
+    return folder / _LOCK, folder / _FILE
+
+
 def work_in(folder: Path) -> Work | None:
     """Return the run that goes on in an index's folder, whoever's it is; None where there is none that is told of."""
     try:

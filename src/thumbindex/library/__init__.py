@@ -240,6 +240,11 @@ class Library:
         return self.in_one_moment(lambda: all(reader.indexed for reader in self._readers))
 
     @property
+    def indexed_here(self) -> bool:
+        """Tell whether every folder on this machine has words to search."""
+        return all(reader.indexed for reader in self._readers if not reader.is_published)
+
+    @property
     def is_answering(self) -> bool:
         """Tell whether every folder has words to search, as far as that is known without waiting for a database."""
         return all(reader.is_answering for reader in self._readers)
@@ -505,7 +510,7 @@ class Library:
         return note_tokens(passages, self._readers, self.count_tokens)
 
     def refresh(self, folder: Sequence[str] = ()) -> None:
-        """Open the indexes as they are now: what another process has written meanwhile is found."""
+        """Open the indexes, of some folders or of all, as they are now: what another process has written meanwhile is found."""
         for reader in self._readers:
             if not folder or reader.folder.name in folder:
                 reader.refresh()

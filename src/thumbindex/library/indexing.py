@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -241,25 +241,35 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
 
     Where `forget` takes an index away meanwhile, it is made again.
     """
-    for _ in range(ROUNDS - 1):
-        with suppress(IndexGoneError):
-            return _index_once(folders, run, open_embedder)
-    return _index_once(folders, run, open_embedder)
-
-
-def _index_once(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
-    reports = [index_words(folder, run) for folder in folders]
-    for folder, report in zip(folders, reports, strict=True) if run.sizes == "all" else ():
-        if (report.added or report.changed or report.removed) and not run.interrupted():
-            with open_writer(folder, run) as writer:
-                writer.merge_keyword()
-        index_dates(folder, run)
+    reports = [_made_again(folder, run, lambda report: report) for folder in folders]
+    if run.sizes == "all":
+        reports = [_made_again(folder, run, partial(_finish_words, folder, run), report) for folder, report in zip(folders, reports, strict=True)]
     if not run.words_only:
-        reports = [index_vectors(folder, run, open_embedder, report) for folder, report in zip(folders, reports, strict=True)]
+        vectors = partial(index_vectors, run=run, open_embedder=open_embedder)
+        reports = [_made_again(folder, run, partial(vectors, folder), report) for folder, report in zip(folders, reports, strict=True)]
     total = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0)  # where all folders are published from elsewhere, there is nothing to do
     for report in reports:
         total = replace(total, **{f.name: getattr(total, f.name) + getattr(report, f.name) for f in fields(IndexReport)})
     return total
+
+
+def _made_again(folder: Folder, run: Run, step: Callable[[IndexReport], IndexReport], report: IndexReport | None = None) -> IndexReport:
+    """Take a step of a run over a folder whose words are indexed; where `forget` took the index away meanwhile, they are indexed again first."""
+    for _ in range(ROUNDS - 1):
+        try:
+            return step(report or index_words(folder, run))
+        except IndexGoneError:
+            report, run = None, replace(run, rebuild=False)
+    return step(report or index_words(folder, run))
+
+
+def _finish_words(folder: Folder, run: Run, report: IndexReport) -> IndexReport:
+    """Merge what a run wrote, and keep the dates of commits."""
+    if (report.added or report.changed or report.removed) and not run.interrupted():
+        with open_writer(folder, run) as writer:
+            writer.merge_keyword()
+    index_dates(folder, run)
+    return report
 
 
 def index_dates(folder: Folder, run: Run) -> None:
@@ -357,7 +367,7 @@ def _rebuild(folder: Folder, run: Run, known: Known, changes: Changes, began: fl
         if is_complete or kept.left:
             break
     if not (is_complete or kept.left):
-        if folder.places.present + 1 != edition:
+        if folder.places.present + 1 != edition or not beside.places.store.exists():
             raise IndexGoneError(f"The index in {folder.places.folder} was forgotten by another process while it was built anew: run it again.")
         raise IndexBusyError(f"The index in {folder.places.folder} changes faster than it is built anew: run it again when the notes rest.")
     if is_complete:
@@ -383,7 +393,7 @@ def _is_done(comparison: FolderChanges, listing: Listing, known: Known) -> bool:
     return is_same and same and known.is_complete(without_private(listing.problems, listing.withheld))
 
 
-def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report: IndexReport) -> IndexReport:
+def index_vectors(folder: Folder, report: IndexReport, *, run: Run, open_embedder: OpenEmbedder) -> IndexReport:
     """Embed what has no vector yet, find what is there twice, and add that to a report."""
     began, edition = time.perf_counter(), folder.places.present
     done = embed_folder(folder, open_embedder, run.tell, run.interrupted)
@@ -393,10 +403,21 @@ def index_vectors(folder: Folder, run: Run, open_embedder: OpenEmbedder, report:
     with open_writer(folder, run) as writer:
         # what an edit waits behind is short: large merges wait for a run that finds nothing to do
         writer.merge_keyword("while" if report.added or report.changed or report.removed or done.asked else "leisure")
-        generation, is_other = writer.store.generation, edition != writer.places.edition or (report.chunks > 0 and _is_forgotten(writer.store))
-    if is_other:  # another process built the index anew, or took it away
-        again = index_vectors(folder, run, open_embedder, index_words(folder, run))
-        return replace(again, embedded=done.asked + again.embedded)
+        generation, is_forgotten = writer.store.generation, report.chunks > 0 and _is_forgotten(writer.store)
+    if is_forgotten or edition != writer.places.edition:  # another process took the index away, or built it anew
+        run = replace(run, rebuild=False)
+        again = index_vectors(folder, index_words(folder, run), run=run, open_embedder=open_embedder)
+        known = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0) if is_forgotten else report
+        return replace(
+            again,
+            added=known.added + again.added,
+            changed=known.changed + again.changed,
+            removed=known.removed + again.removed,
+            mended=(*known.mended, *again.mended),
+            embedded=done.asked + again.embedded,
+            reused=max(0, again.reused - done.asked),
+            truncated=done.truncated + again.truncated,
+        )
     seconds = round(report.seconds + time.perf_counter() - began, 3)
     return replace(report, embedded=done.asked, reused=done.reused, truncated=done.truncated, seconds=seconds, generation=generation)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from thumbindex.config import absolute
-from thumbindex.errors import IndexDamagedError, IndexGoneError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import IndexDamagedError, IndexGoneError, StorageError, ThumbindexError, UnknownFolderError, UsageError
 from thumbindex.model import Excerpt, NoteMap, OutlineEntry, Related
 from thumbindex.serve.as_json import (
     broken_payload,
@@ -344,11 +344,17 @@ _Told = TypeVar("_Told")
 def up_to_date(library: Library, ask: Callable[[], _Told], make_ready: Callable[[Library], None] | None = None) -> _Told:
     """Bring the words up to date and ask; both again where another process takes the index away in between."""
     for _ in range(ATTEMPTS - 1):
-        with suppress(IndexGoneError):
+        try:
             (make_ready or index_words)(library)
             told = ask()
-            if library.indexed:  # else nothing was asked of a folder whose index went
-                return told
+        except IndexGoneError:
+            continue
+        except ThumbindexError:
+            if library.indexed_here:
+                raise
+            continue
+        if library.indexed_here:  # else nothing was asked of a folder whose index went
+            return told
     (make_ready or index_words)(library)
     return ask()
 
