@@ -104,12 +104,11 @@ def test_once_all_is_embedded_only_later_rows_are_looked_at_until_a_vector_is_ta
     assert (store.embedded_to, len(store.pending()), store.counts()) == (0, 2, (2, 2, 0))
 
 
-# `note` makes documents and keeps nothing
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])  # `note` keeps nothing
 @given(st.lists(st.tuples(st.sampled_from(["write", "remove", "embed", "take away", "note"]), st.integers(0, 5)), max_size=25))
 def test_a_store_that_counts_what_is_embedded_again_and_again_counts_as_one_that_is_just_opened(tmp_path_factory, note, steps):
-    path = tmp_path_factory.mktemp("index") / "1" / "s"
-    path.parent.mkdir()
+    path = tmp_path_factory.mktemp("own") / "index" / "1" / "s"
+    path.parent.mkdir(parents=True)
     with closing(Store(path)) as writer, closing(Store(path, read_only=True)) as reader:
         with writer.transaction():
             writer.set_meta("fingerprint", "m")

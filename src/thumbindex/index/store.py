@@ -352,7 +352,7 @@ class Store(Database):
             return self._vectors
 
     def _open_vectors(self, path: Path, fingerprint: str) -> None:
-        self._vectors, self._vectors_are = None, None
+        self._vectors, self._vectors_are, self._lacking = None, None, _Lacking("")
         if not self._read_only:
             self._vectors = VectorStore.open(path, fingerprint)
         elif path.exists():

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 FOLLOW_SECONDS = 0.25
 """Between two looks at the indexes: a new generation is open well within a second. Where nothing is new a look is a few tiny reads."""
 
-_REST = 3
-"""Opening a large index takes its time, which answers from the others wait for: while one commit follows another, a quarter at most."""
+_REST, _LONGEST_REST = 3, 60.0
+"""Opening a large index takes its time, which answers from others miss: while one commit follows another it gets a quarter, above a second a half.
+The most in seconds is for a machine that slept meanwhile."""
 
 _LONGEST_PAUSE = 4.0
 """Seconds: after an error the pause doubles up to this, so that an index under repair is not read to pieces."""
@@ -74,7 +75,7 @@ class Follower:
                 except (ThumbindexError, OSError):
                     pauses[name] = min(2 * pauses[name], _LONGEST_PAUSE)
                 else:
-                    pauses[name] = max(self._pause, _REST * (time.monotonic() - began))
+                    pauses[name] = max(self._pause, _rest(time.monotonic() - began))
                 due[name] = time.monotonic() + pauses[name]
             collect_as_usual()  # the first time: the start is over, and what it opened stays
             self._stopped.wait(max(0.0, min(due.values(), default=self._pause + time.monotonic()) - time.monotonic()))
@@ -87,6 +88,11 @@ class Follower:
     def stop(self) -> None:
         """End `follow`, from another thread."""
         self._stopped.set()
+
+
+def _rest(seconds: float) -> float:
+    """Return how long a folder is left alone that took some seconds to open."""
+    return min(max(seconds, min(_REST * seconds, _LONGEST_PAUSE)), _LONGEST_REST)
 
 
 # ------------------------------------------------------------------ the child that indexes
