@@ -27,6 +27,7 @@ NOTES = {
     "table.md": f"# Lights\n\n{TABLE}",
     "-dash.md": "# Dash\n\nThe gull took the sandwich.\n",
     "wrapped.md": "# Otters\n\nAn otter\nholds hands\nwhile it sleeps.\n\n- otter one\n- otter two\n\n```\notter = 1\nprint(otter)\n```\n",
+    "list head.md": "---\n- a\n---\nThe curlew calls\nat dusk.\n",
     "hidden.md": "# Hidden\n\n%% a remark\nof two lines %%\n\nThe albatross slept on the mast.\n",
 }
 MARK, OFF = "\x1b[1;31m", "\x1b[0m"
@@ -68,15 +69,18 @@ def test_a_short_answer_names_path_and_line_and_shows_the_line_that_matches(ask:
     assert "   - two lanterns were lighting the stairs" in lines[3:6]
 
 
-def test_the_line_is_that_with_which_the_text_begins_inside_a_paragraph_too(tmp_path: Path, open_fake: Callable[[Opening], Library]) -> None:
-    lines = [f"{number}one and {number}two and {number}three and {number}four and {number}five of it" for number in range(30)]
+@pytest.mark.parametrize("between", [" and ", "\t"])
+def test_the_line_is_that_with_which_the_text_begins_inside_a_paragraph_too(
+    tmp_path: Path, open_fake: Callable[[Opening], Library], between: str
+) -> None:
+    lines = [between.join(f"{number}{word}" for word in ("one", "two", "three", "four", "five", "of it")) for number in range(30)]
     lines[17] = "here the cormorant dries its wings and nobody minds it at all"
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "paragraph.md").write_text("# Birds\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
     place = ["--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "index")]
     printed = CliRunner().invoke(app, ["query", *place, "cormorant wings"], obj=open_fake).stdout
     line, first = re.search(r"paragraph\.md:(\d+)\n\s+(?:Birds[^\n]*\n\s+)?…?(\S+)", printed).groups()  # type: ignore[union-attr]
-    assert 3 < int(line) <= 20
+    assert 3 < int(line) <= 20, printed
     assert first in lines[int(line) - 3].split()
 
 
@@ -157,6 +161,10 @@ def test_confidence_has_a_color_and_words_and_low_is_as_visible_as_high(ask: Ask
     assert re.match(r"\x1b\[1;32m\d passages?, confidence high \(", high)
     assert re.match(r"\x1b\[1;31m\d passages?, confidence low \(.*\) - the passages may not answer this", low)
     assert none.startswith("\x1b[1;31mNothing found: ")
+
+
+def test_a_rule_is_a_row_of_its_own(ask: Ask) -> None:
+    assert "   The curlew calls at dusk.\n" in ask("curlew calls").stdout
 
 
 def test_a_row_of_a_table_is_cut_and_never_torn(ask: Ask) -> None:

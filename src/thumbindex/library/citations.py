@@ -420,8 +420,9 @@ class _Note:
 
     def meant_by(self, lines: tuple[int, int]) -> tuple[int, int]:
         """Return the lines that a citation means: those it names; of one alone, as `query` prints it, the passage that it is part of."""
-        holding = (each for each in self.sections if lines[0] == lines[1] and each.start_line <= lines[0] <= each.end_line)
-        return next(((each.start_line, each.end_line) for each in holding), lines)
+        if lines[0] != lines[1]:
+            return lines
+        return next(((each.start_line, each.end_line) for each in self.sections if each.start_line <= lines[0] <= each.end_line), lines)
 
     def under(self, cited: Cited) -> tuple[int, int] | None:
         """Return the lines under the heading that is cited, as a link may write it: the one that is nearest to the lines, of several."""
@@ -575,7 +576,7 @@ class _Check:
         lines = [note.words.span_lines(each) for each in spans]
         under = self._meant_by_heading(cited, note)
         at_heading = [each for each in lines if not cited.heading or any(_overlap(each, some) for some in under)]
-        meant = note.meant_by(cited.lines) if cited.lines else None
+        meant = note.meant_by(cited.lines) if cited.lines and not cited.heading else cited.lines
         at_lines = [each for each in lines if not meant or _overlap(each, meant)]
         if both := [each for each in at_heading if each in at_lines]:
             return _found("there", note, both[0])

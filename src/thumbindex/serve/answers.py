@@ -55,8 +55,8 @@ _DROPPED_SHOWN = 5
 _BLOCK = re.compile(r"\s*(?:[-*+>|#<]|\d+[.)]\s|`{3}|~{3}|$)|\s{4}")
 """A line that begins a block of its own, as an item or a row, or an empty one."""
 
-_ENDED = re.compile(r"^\s*(?:#|\||`{3}|~{3}|$)|(?:\s\s|\\)$")
-"""A line behind which a block of its own begins: a heading, a row, a fence, an empty one, or one with a break at its end."""
+_ENDED = re.compile(r"^\s*(?:#|\||`{3}|~{3}|(?:[-*_]\s*){3,}$|$)|(?:\s\s|\\)$")
+"""A line behind which a block of its own begins: a heading, a row, a fence, a rule, an empty one, or one with a break at its end."""
 
 _ELLIPSIS = "…"
 
@@ -230,17 +230,17 @@ def snippet(passage: Passage, width: int, rows: int) -> tuple[int, list[Text]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class _Block:
     """Lines that a reader sees as one: those of a paragraph."""
 
     numbers: range
     text: Text
     starts: tuple[int, ...]  # where each of the lines begins in the text
 
-    def joined(self, line: Text) -> Block:
+    def joined(self, line: Text) -> _Block:
         """Return the block with another line behind it."""
         indent = len(line.plain) - len(line.plain.lstrip())
-        return Block(range(self.numbers.start, self.numbers.stop + 1), self.text + Text(" ") + line[indent:], (*self.starts, len(self.text) + 1))
+        return _Block(range(self.numbers.start, self.numbers.stop + 1), self.text + Text(" ") + line[indent:], (*self.starts, len(self.text) + 1))
 
     def rows(self, width: int) -> list[tuple[int, Text]]:
         """Return the rows that it takes, each with the number of the line in which it begins."""
@@ -253,9 +253,9 @@ class Block:
         return found
 
 
-def _blocks(lines: Sequence[Text], matched: range) -> list[Block]:
+def _blocks(lines: Sequence[Text], matched: range) -> list[_Block]:
     """Return the blocks of some lines, in order."""
-    found, is_code = list[Block](), False
+    found, is_code = list[_Block](), False
     for n, line in enumerate(lines):
         is_fence = line.plain.lstrip().startswith(("```", "~~~"))
         joins = not is_code and not is_fence and n > matched.start and not _BLOCK.match(line.plain) and not _ENDED.search(lines[n - 1].plain)
@@ -263,7 +263,7 @@ def _blocks(lines: Sequence[Text], matched: range) -> list[Block]:
             if joins and found:
                 found.append(found.pop().joined(line))
             else:
-                found.append(Block(range(n, n + 1), line, (0,)))
+                found.append(_Block(range(n, n + 1), line, (0,)))
         is_code ^= is_fence
     return found
 
@@ -274,12 +274,14 @@ def _marks_in(text: Text) -> frozenset[str]:
 
 
 def _lines_of(passage: Passage) -> list[Text]:
-    """Return the lines of a passage with the query's words marked, without what could move a terminal's cursor."""
-    text, end = Text(), 0
+    """Return the lines of a passage with the query's words marked, without what could move a terminal's cursor; tabs as spaces."""
+    text, end = Text(tab_size=1), 0
     for start, stop in passage.marks:
         text.append(plain(passage.text[end:start])).append(plain(passage.text[start:stop]), style=MARK)
         end = stop
-    return list(text.append(plain(passage.text[end:])).split("\n", allow_blank=True))
+    text.append(plain(passage.text[end:]))
+    text.expand_tabs(4)
+    return list(text.split("\n", allow_blank=True))
 
 
 def _wrap(line: Text, width: int) -> list[Text]:
