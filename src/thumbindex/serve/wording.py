@@ -96,7 +96,8 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
         return "Nothing found: no note is indexed here."
     if not answer.answerable:
         less = f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
-        return f"Nothing found: no passage is close enough to this query.{less}"
+        is_unmet = any(not each.as_words for each in answer.unmet)  # by which is said below
+        return f"Nothing found: {'a filter lets no note through' if is_unmet else 'no passage is close enough to this query'}.{less}"
     doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""
     return f"{plural(len(answer.passages), 'passage')}, confidence {answer.confidence_level} ({_floored(answer.confidence):.2f}){doubt}"
 
