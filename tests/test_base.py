@@ -96,7 +96,7 @@ def test_one_changed_byte_of_the_bundled_model_is_noticed(tmp_path):
     with (folder / "model.onnx.data").open("r+b") as file:
         file.seek(20_000_000)
         file.write(b"x")
-    with pytest.raises(ModelError, match=r"model\.onnx\.data is missing or not .*pip install --force-reinstall --no-deps thumbindex"):
+    with pytest.raises(ModelError, match=r"model\.onnx\.data is not the file that was published\. .*`uv tool install --reinstall \.` "):
         bundled_folder(tmp_path / "cache", BUNDLED_HASHES, folder)
 
 
