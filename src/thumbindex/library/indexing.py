@@ -236,6 +236,9 @@ class Listing:
     store: Facts = ()  # what the store's file was before all this was compared with it
 
 
+_NOTHING = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0)
+
+
 def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedder) -> IndexReport:
     """Bring folders' indexes up to the disk: the words of all of them first, then vectors. Raises ModelError with the words kept.
 
@@ -247,7 +250,7 @@ def index_folders(folders: Sequence[Folder], run: Run, open_embedder: OpenEmbedd
     if not run.words_only:
         vectors = partial(index_vectors, run=run, open_embedder=open_embedder)
         reports = [_made_again(folder, run, partial(vectors, folder), report) for folder, report in zip(folders, reports, strict=True)]
-    total = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0)  # where all folders are published from elsewhere, there is nothing to do
+    total = _NOTHING  # where all folders are published from elsewhere, there is nothing to do
     for report in reports:
         total = replace(total, **{f.name: getattr(total, f.name) + getattr(report, f.name) for f in fields(IndexReport)})
     return total
@@ -407,7 +410,7 @@ def index_vectors(folder: Folder, report: IndexReport, *, run: Run, open_embedde
     if is_forgotten or edition != writer.places.edition:  # another process took the index away, or built it anew
         run = replace(run, rebuild=False)
         again = index_vectors(folder, index_words(folder, run), run=run, open_embedder=open_embedder)
-        known = IndexReport(0, 0, 0, 0, (), 0, 0, 0, 0, 0, 0, 0.0, 0) if is_forgotten else report
+        known = _NOTHING if is_forgotten else report
         return replace(
             again,
             added=known.added + again.added,
