@@ -71,7 +71,3 @@ class EngineLostError(EngineError):
 
 class ModelError(ThumbindexError):
     """A model cannot be loaded or run."""
-
-
-WORDS_ALONE = "Answers come from words alone."
-"""What follows where no model can be had."""

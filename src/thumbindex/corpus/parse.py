@@ -56,6 +56,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
     title = front.text("title") or next((r.heading for r in outline.regions if r.level == 1 and r.heading), "") or PurePosixPath(path).stem
     title, tags = title[:LONGEST_HEADING], tuple(dict.fromkeys((*front.tags, *outline.tags)))
     sections, chunks = cut_document(source, outline, title, settings.chunk)
+    flags = [(1, unread)] if unread else find_flags(raw, text, lambda: code_lines(source.text))
     day, created = read_dates(path, front, text[front.size :])
     document = Document(
         path=path,
@@ -72,8 +73,7 @@ def parse_document(path: str, data: bytes, settings: CorpusSettings, modified: f
         created=created,
         modified=modified,
         abbreviations=find_abbreviations(title, source, outline),
-        flags=tuple(f"{line}: {reason}" for line, reason in ((1, unread),) if unread)
-        or tuple(f"{line}: {reason}" for line, reason in find_flags(raw, text, lambda: code_lines(source.text))),
+        flags=tuple(f"{line}: {reason}" for line, reason in flags),
         language=prose_language(visible(chunk.text) for chunk in chunks if chunk.kind is not BlockKind.CODE),
     )
     limited = (Problem(path, line, reason) for line, reason in outline.limits)

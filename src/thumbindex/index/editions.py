@@ -219,10 +219,11 @@ def delete_index(places: Places) -> None:
         present = places.at()
         if present.keyword.exists():
             shutil.rmtree(present.keyword)
+        kept = (places.lock, mark_of(places.lock), *_signs_of_runs(places))
         for path in sorted(places.folder.iterdir(), key=lambda each: (each.is_file(), each == present.made)):
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path in (places.lock, mark_of(places.lock), *_signs_of_runs(places)):
+            elif path in kept:
                 continue
             elif path.suffix == ".lock":
                 drop_lock(path)  # a server's, which stands for election anew: where it stays, it holds no word of any note

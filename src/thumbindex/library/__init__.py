@@ -19,7 +19,7 @@ from thumbindex.config import load_config, real_folder
 from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
-from thumbindex.errors import WORDS_ALONE, IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import IndexDamagedError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.editions import delete_index, mend
 from thumbindex.index.locks import LOOK_SECONDS, is_held
 from thumbindex.index.writer import Writer
@@ -263,6 +263,11 @@ class Library:
             return False
         return self.in_one_moment(lambda: any(reader.indexed and folder_state(reader).vectors > 0 for reader in self._readers))
 
+    @property
+    def without_model(self) -> str:
+        """Say what follows for answers where a model could not be had."""
+        return "Passages are not reranked." if self.models_ready else "Answers come from words alone."
+
     def load_models(self) -> None:
         """Load what queries need: the model that the indexes were made with. Without one, words alone are searched.
 
@@ -292,7 +297,7 @@ class Library:
                 self.load_models()
             except ModelError as error:
                 self._wait_for_models = False
-                _LOG.warning("%s %s", error, "Passages are not reranked." if self.models_ready else WORDS_ALONE)
+                _LOG.warning("%s %s", error, self.without_model)
 
     def open_model(self, known: str) -> Embedder:
         """Open the model that indexes are made with: the configured one, or the `known` one of an index where none is named. Raises ModelError."""
@@ -793,7 +798,7 @@ class Library:
 
     def being_indexed(self) -> Mapping[str, int]:
         """Return the names of the folders that another process indexes just now, each with that process's number."""
-        return {reader.folder.name: pid for reader in self._readers if not reader.is_published and (pid := indexed_by(reader.folder))}
+        return {reader.folder.name: pid for reader in self._readers if not reader.is_published and (pid := indexed_by(reader.folder.places.folder))}
 
     def forget(self) -> tuple[FolderStatus, ...]:
         """Delete these folders' indexes; the notes are not touched. Raises IndexBusyError where another process is writing."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 from thumbindex.corpus.read import read_bytes, read_digest
@@ -36,8 +37,7 @@ def announced(folders: Sequence[Folder], tell: Tell) -> Iterator[Tell]:
 
         def tell_all(progress: Progress) -> None:
             if progress.phase == "waiting":
-                work = work_in(places[progress.folder])
-                progress = replace(progress, pid=work.pid if work and _is_anothers(work) else 0)
+                progress = replace(progress, pid=indexed_by(places[progress.folder]))
             else:
                 announce[progress.folder](progress.phase, progress.done, progress.total)
             tell(progress)
@@ -62,9 +62,9 @@ def progress_of(folder: Folder) -> Progress | None:
     return Progress(folder.name, work.phase, work.done, work.total, work.pid) if work else None
 
 
-def indexed_by(folder: Folder) -> int:
-    """Return the number of another process that indexes a folder just now; 0 where none does."""
-    work = work_in(folder.places.folder)
+def indexed_by(place: Path) -> int:
+    """Return the number of another process that makes the index in a place just now; 0 where none does."""
+    work = work_in(place)
     return work.pid if work and _is_anothers(work) else 0
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thumbindex.errors import WORDS_ALONE, IndexBusyError, IndexDamagedError, ModelError, UnknownFolderError, UnknownPathError, UsageError
+from thumbindex.errors import IndexBusyError, IndexDamagedError, ModelError, UnknownFolderError, UnknownPathError, UsageError
 from thumbindex.model import Answer
 from thumbindex.serve.answers import first_of_notes, print_answer, print_files
 from thumbindex.serve.as_json import answer_payload, list_payload, report_payload, status_payload, why_payload
@@ -128,7 +128,7 @@ def _load_models(library: Library) -> None:
         if any(state.vectors for state in library.states().values()):
             library.load_models()
     except ModelError as error:
-        say_error(f"{error} {'Passages are not reranked.' if library.models_ready else WORDS_ALONE}")
+        say_error(f"{error} {library.without_model}")
 
 
 FIRST_STEPS = ('query "how do I sync two devices?" --folder notes', "install cursor --folder notes", "query --help")
@@ -380,6 +380,6 @@ def _make_ready(library: Library, wait: bool) -> None:
     try:
         index_words(library, wait)
     except ModelError as error:
-        say_error(f"{error} {WORDS_ALONE}")
+        say_error(f"{error} {library.without_model}")
         return
     _load_models(library)

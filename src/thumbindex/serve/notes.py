@@ -335,30 +335,6 @@ def named_here(path: str, library: Library) -> str:
     return f"{here}{mark}{heading}" if inside and here.exists() and not held else path
 
 
-ATTEMPTS = 3
-"""How often a command makes an index and asks it, where `forget` of another process takes it away in between."""
-
-_Told = TypeVar("_Told")
-
-
-def up_to_date(library: Library, ask: Callable[[], _Told], make_ready: Callable[[Library], None] | None = None) -> _Told:
-    """Bring the words up to date and ask; both again where another process takes the index away in between."""
-    for _ in range(ATTEMPTS - 1):
-        try:
-            (make_ready or index_words)(library)
-            told = ask()
-        except IndexGoneError:
-            continue
-        except ThumbindexError:
-            if library.indexed_here:
-                raise
-            continue
-        if library.indexed_here:  # else nothing was asked of a folder whose index went
-            return told
-    (make_ready or index_words)(library)
-    return ask()
-
-
 def index_words(library: Library, vectors: bool = False) -> None:
     """Bring the words up to date, or say why what was indexed before has to do."""
     try:
@@ -368,3 +344,27 @@ def index_words(library: Library, vectors: bool = False) -> None:
         if not library.indexed or isinstance(error, IndexDamagedError):
             raise
         say_error(f"{str(error).removesuffix('.')}. Answering from what was indexed before.")
+
+
+ATTEMPTS = 3
+"""How often a command makes an index and asks it, where `forget` of another process takes it away in between."""
+
+_Told = TypeVar("_Told")
+
+
+def up_to_date(library: Library, ask: Callable[[], _Told], make_ready: Callable[[Library], None] = index_words) -> _Told:
+    """Bring the words up to date and ask; both again where another process takes the index away in between."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            make_ready(library)
+            told = ask()
+        except IndexGoneError:
+            continue
+        except ThumbindexError:
+            if library.indexed_here:
+                raise
+            continue
+        if library.indexed_here:  # else nothing was asked of a folder whose index went
+            return told
+    make_ready(library)
+    return ask()

@@ -184,9 +184,8 @@ def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
     def newest_first(documents: Iterable[Document]) -> list[Document]:
         every = list(documents)
         days.update({(each.folder, each.path): day_of(each) for each in every})
-        by_path = sorted(every, key=lambda each: (each.folder, each.path))
-        by_time = sorted(by_path, key=lambda each: 0.0 if days[each.folder, each.path] else each.modified, reverse=True)
-        return sorted(by_time, key=lambda each: days[each.folder, each.path] or date.min, reverse=True)
+        dated = ((each, days[each.folder, each.path]) for each in every)
+        return [each for each, _ in sorted(dated, key=lambda pair: (pair[1] or date.min, 0.0 if pair[1] else pair[0].modified), reverse=True)]
 
     return [(each, iso_day(days[each.folder, each.path])) for each in islice(library.browse(newest_first), _RECENT)]
 
