@@ -29,12 +29,15 @@ def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_netw
     assert done.stdout.split() == [BUNDLED, "False"]
 
 
-def test_a_bundled_file_with_one_changed_byte_is_refused(model_folder, tmp_path):
+def test_a_bundled_file_with_one_changed_byte_or_none_is_refused(model_folder, tmp_path):
     folder = model_folder(**{"model.onnx": "a graph"})
     hashes = {"model.onnx": hashlib.sha256(b"a graph").hexdigest()}
     assert bundled_folder(tmp_path / "cache", hashes, folder) == folder
     (folder / "model.onnx").write_bytes(b"a graqh")
-    with pytest.raises(ModelError, match=r"model\.onnx is missing or not the file .* Reinstall it with `pip install --force-reinstall"):
+    with pytest.raises(ModelError, match=r"model\.onnx is not the file that was published\. Install .* again, .*`uv tool install --reinstall \.`"):
+        bundled_folder(tmp_path / "cache", hashes, folder)
+    (folder / "model.onnx").unlink()
+    with pytest.raises(ModelError, match=r"model\.onnx is missing\. Install thumbindex again"):
         bundled_folder(tmp_path / "cache", hashes, folder)
 
 
