@@ -90,6 +90,14 @@ def test_chunks_of_other_documents_with_the_same_words_are_found_newest_first(st
     assert store.duplicates.rows_of_texts([(b"a" * 16).hex(), (b"z" * 16).hex()]) == {2: "61" * 16, 5: "61" * 16}
 
 
+def test_repeats_and_boosts_of_chunks_that_are_gone_are_not_kept(store):
+    with store.transaction():
+        digests = [(row, bytes([row]) * 16, text_key(str(row))) for row in (2, 3, 99)]
+        found = DuplicateFindings("mark 6", digests, [(3, 2, 1), (99, 2, 0)], [(2, 0.15, 0.65), (99, 0.1, 0.2)])
+        store.duplicates.keep_findings(found)
+    assert (store.duplicates.repeats(), store.duplicates.boosts()) == ([(3, 2, True)], {2: (0.15, 0.65)})
+
+
 def test_a_chunk_whose_pair_has_lost_the_other_one_before_it_was_kept_is_looked_at_again(store):
     pairs = [(2, 99, 1.0, "same", "is gone", ""), (98, 99, 1.0, "same", "are gone", ""), (3, 6, 1.0, "same", "equal texts", "")]
     with store.transaction():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from thumbindex.errors import IndexDamagedError, StorageError
 from thumbindex.index.editions import BUILDING, damage, mend, next_edition, switch
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
+from thumbindex.index.snapshot import open_snapshot
 from thumbindex.index.stamp import Stamp, read_at_commit, read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.words import KeywordView
@@ -131,6 +133,16 @@ def test_a_store_that_has_lost_what_its_view_shows_drops_the_view(places):
     KeywordView(places.keyword).write_stamp(shown.generation + 100, 0)
     with Writer.open(places.folder):
         assert read_stamp(places.keyword) is None
+
+
+def test_a_store_that_has_lost_what_its_view_shows_is_said_to_be_damaged_and_not_read(places):
+    shown = read_stamp(places.keyword)
+    assert shown
+    KeywordView(places.keyword).write_stamp(shown.generation + 100, 0)
+    assert damage(places) == "the index has lost what was written last"
+    lost = rf"^The keyword index in {re.escape(str(places.keyword))} cannot be opened \(the index has lost what was written last\)"
+    with closing(Store(places.at().store, read_only=True)) as store, pytest.raises(IndexDamagedError, match=lost):
+        open_snapshot(store, places.at(), "notes")
 
 
 def stamped(places: Places) -> Stamp:

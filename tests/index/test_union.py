@@ -33,6 +33,11 @@ def test_hits_of_all_folders_are_ranked_together():
     assert [united.catalog.documents[hit.document].path for hit in sorted(hits, key=lambda h: h.chunk)] == ["a.md", "c.md"]
 
 
+def test_a_note_is_found_by_its_path_in_whichever_folder_it_lies():
+    _, united = two()
+    assert [united.catalog.at(path) for path in ("b.md", "c.md", "d.md")] == [1, 1 << DOCUMENT_BITS, None]
+
+
 def test_the_chunks_that_hold_a_word_are_those_of_all_folders():
     _, united = two()
     held = [united.keyword.holding(word, ("body",)) for word in ("apples", "pears")]

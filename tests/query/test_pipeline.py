@@ -33,6 +33,13 @@ def test_the_trace_has_a_step_for_each_stage_that_is_on(ask) -> None:
     assert [step.stage for step in trace] == [name for name in NAMES if name not in {"expand", "deduplicate", "rerank"}]
 
 
+@pytest.mark.parametrize(("text", "listed"), [("", 1), ("tag:cloud", 1), ("sync", None)])
+def test_no_stage_runs_for_filters_alone_or_where_they_let_nothing_through(ask, text, listed) -> None:
+    filters = Filters(tag=("nowhere",)) if listed is None else Filters(tag=("cloud",))
+    search, trace = ask(DOCUMENTS, Query(text, filters=filters))
+    assert (trace, search.listed, bool(search.passages)) == ((), listed, listed is not None)
+
+
 def test_without_fusion_what_a_stage_has_dropped_stays_dropped(ask) -> None:
     tables = {"confidence": {"minimum_relevance": 1.0, "abstain": 0.0}}
     search, trace = ask(DOCUMENTS, "vaults", embedder=FakeEmbedder(), off="fuse normalize recency", **tables)

@@ -12,6 +12,10 @@ def test_stop_words_are_looked_up_where_nothing_else_is_asked() -> None:
     assert lookup_terms("what is this") == (Term("what"), Term("is"), Term("this"))
 
 
+def test_a_word_that_carries_little_counts_little() -> None:
+    assert lookup_terms("the old sync", {"the": 0.0, "old": 0.25}) == (Term("old", 0.25), Term("sync"))
+
+
 def test_a_quoted_phrase_must_match_and_its_words_are_not_asked_again() -> None:
     assert lookup_terms("“live preview” mode") == (Term("mode"), Term("live preview", phrase=True))
 

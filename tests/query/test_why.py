@@ -43,6 +43,7 @@ def test_a_note_behind_the_limit_is_told_its_place(tell):
     found = tell("c.md", "sync keeps vaults", limit=1)
     assert (found.fate, found.stage) == ("dropped", "parents")
     assert found.reason == "it ranks 3 of 3, and 1 was asked for: a higher limit shows it"
+    assert tell("c.md", "sync keeps vaults", limit=2).reason == "it ranks 3 of 3, and 2 were asked for: a higher limit shows it"
 
 
 def test_a_note_that_no_retriever_took_is_told_how_far_it_was(tell):

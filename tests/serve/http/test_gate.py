@@ -13,6 +13,7 @@ import anyio
 import httpx2
 import pytest
 
+from thumbindex.serve.http.app import Listening
 from thumbindex.serve.http.limits import Gate, Rates, known_hosts, known_origins, still_taken
 from thumbindex.settings import HttpSettings
 
@@ -220,7 +221,8 @@ def test_who_sends_nothing_or_half_a_request_is_not_waited_for(serve: Callable[.
         with connect(running) as half:
             token = running.token("bob")["Authorization"]
             half.sendall(f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\nContent-Length: 99\r\n\r\n{{".encode())
-            assert half.recv(4096).startswith(b"HTTP/1.1 408 ")
+            refused = half.recv(4096)
+            assert (refused.startswith(b"HTTP/1.1 408 "), b"\r\nconnection: close\r\n" in refused.lower()) == (True, True)
     assert time.monotonic() - began < 5
 
 
@@ -333,6 +335,13 @@ async def test_a_connection_does_not_outlast_its_time_whatever_the_package_does(
     with anyio.fail_after(5):
         sent = await ask(gate, "POST")
     assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+def test_who_listens_takes_as_many_connections_and_waits_as_long_at_the_end_as_is_set() -> None:
+    settings = HttpSettings(connections=7, drain_seconds=0.5, proxies=("10.0.0.9",))
+    config = Listening(print, settings, print, print).config
+    shown = (config.limit_concurrency, config.timeout_graceful_shutdown, config.forwarded_allow_ips, config.access_log, config.server_header)
+    assert shown == (7, 0.5, ["10.0.0.9"], False, False)
 
 
 @pytest.mark.parametrize(("proxies", "statuses"), [(("127.0.0.1",), [401, 429, 401]), (("10.0.0.9",), [401, 429, 429]), ((), [401, 429, 429])])
