@@ -5,16 +5,18 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mcp.types import CallToolResult
 
 from postgres.cluster import Cluster
 from thumbindex.index.postgres.database import Engine
 from thumbindex.library import Library
 from thumbindex.library.engine import publish_folders
 from thumbindex.model import STATEMENT_BUCKETS, DatabaseStatus, IndexState
-from thumbindex.serve.http.limits import BUCKETS, Metrics
+from thumbindex.serve.http.limits import BUCKETS, Calls, Metrics
 from thumbindex.settings import Config
 from thumbindex.testing import FakeEmbedder
 
@@ -93,6 +95,23 @@ def test_calls_are_counted_by_tool_and_outcome(open_running: Any) -> None:
         'thumbindex_tool_seconds_count{outcome="error",tool="read"}': 1,
         'thumbindex_tool_seconds_count{outcome="error",tool="unknown"}': 2,
     }
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("result", "outcome"), [(CallToolResult(content=[], is_error=True), "error"), ({"isError": False}, "ok"), (None, "ok")])
+async def test_a_call_is_counted_by_what_its_result_says_in_whichever_form_it_comes(result: Any, outcome: str) -> None:
+    async def answered(_: Any) -> Any:
+        return result
+
+    metrics = Metrics()
+    await Calls(metrics, 5.0)(SimpleNamespace(method="tools/call", params={"name": "read"}), answered)
+    counts = written(metrics, {}, 0)["thumbindex_tool_seconds"]
+    assert counts[f'thumbindex_tool_seconds_count{{outcome="{outcome}",tool="read"}}'] == 1
+
+
+def test_metrics_are_read_and_not_posted(open_running: Any, running: Any) -> None:
+    posted = [open_running.ask("/metrics", "POST"), running.ask("/metrics", "POST", running.token("prometheus"))]
+    assert [answer.status_code for answer in posted] == [405, 405]
 
 
 def test_indexes_are_counted_by_folder_and_memory_is_there(open_running: Any) -> None:
