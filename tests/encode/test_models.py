@@ -29,7 +29,7 @@ def test_auto_is_the_bundled_model_whatever_the_hub_cache_holds_and_asks_no_netw
     assert done.stdout.split() == [BUNDLED, "False"]
 
 
-def test_a_bundled_file_with_one_changed_byte_or_none_is_refused(model_folder, tmp_path):
+def test_a_bundled_file_that_is_missing_or_changed_by_one_byte_is_refused(model_folder, tmp_path):
     folder = model_folder(**{"model.onnx": "a graph"})
     hashes = {"model.onnx": hashlib.sha256(b"a graph").hexdigest()}
     assert bundled_folder(tmp_path / "cache", hashes, folder) == folder

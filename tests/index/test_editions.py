@@ -127,18 +127,21 @@ def test_views_without_a_store_are_dropped_since_a_new_one_counts_from_the_begin
         assert read_stamp(places.keyword) is None
 
 
-def test_a_store_that_has_lost_what_its_view_shows_drops_the_view(places):
+def lose_commits(places: Places) -> None:
+    """Have the stamp show a later generation than its store has come to."""
     shown = read_stamp(places.keyword)
     assert shown
     KeywordView(places.keyword).write_stamp(shown.generation + 100, 0)
+
+
+def test_a_store_that_has_lost_what_its_view_shows_drops_the_view(places):
+    lose_commits(places)
     with Writer.open(places.folder):
         assert read_stamp(places.keyword) is None
 
 
 def test_a_store_that_has_lost_what_its_view_shows_is_said_to_be_damaged_and_not_read(places):
-    shown = read_stamp(places.keyword)
-    assert shown
-    KeywordView(places.keyword).write_stamp(shown.generation + 100, 0)
+    lose_commits(places)
     assert damage(places) == "the index has lost what was written last"
     lost = rf"^The keyword index in {re.escape(str(places.keyword))} cannot be opened \(the index has lost what was written last\)"
     with closing(Store(places.at().store, read_only=True)) as store, pytest.raises(IndexDamagedError, match=lost):
