@@ -167,11 +167,19 @@ def running(serve: Callable[..., Any]) -> Iterator[Running]:
         yield found
 
 
+@pytest.fixture(scope="session")
+def serve_openly(library: Library, place: Path) -> Callable[..., Any]:
+    """Serve for whoever is on this machine, as it is without any configuration, with some settings of HTTP changed."""
+
+    def serve_it(check_seconds: float = CHECK_SECONDS, **given: Any) -> Any:
+        assert HttpSettings().token_file == ""
+        config = with_http(replace(load_config(user_file=place / "none"), folders={}), port=0, **given)
+        return listening(Background(Opening(), lambda opening: library, command=[]), library, config, place, check_seconds=check_seconds)
+
+    return serve_it
+
+
 @pytest.fixture(scope="module")
-def open_running(library: Library, place: Path) -> Iterator[Running]:
-    """A server for whoever is on this machine, as it is without any configuration."""
-    config = replace(load_config(user_file=place / "none"), folders={})
-    config = with_http(config, port=0)
-    assert HttpSettings().token_file == ""
-    with listening(Background(Opening(), lambda opening: library, command=[]), library, config, place) as found:
+def open_running(serve_openly: Callable[..., Any]) -> Iterator[Running]:
+    with serve_openly() as found:
         yield found

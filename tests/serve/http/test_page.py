@@ -144,3 +144,12 @@ def test_a_stream_of_the_page_ends_when_its_token_is_revoked(serve: Callable[...
             tokens.write_text("".join(each for each in lines if not each.startswith("alice")), encoding="utf-8")
             assert sum(1 for _ in stream.iter_bytes()) < 5  # without the end it would never be over
         assert running.site.streams == 0
+
+
+def test_a_stream_of_the_page_goes_on_where_nobody_signs_in(serve_openly: Callable[..., Any]) -> None:
+    with ExitStack() as stack:
+        running = stack.enter_context(serve_openly(page=True, check_seconds=0.02))
+        stream = stack.enter_context(httpx2.stream("GET", f"{running.base}/changes", timeout=0.5))
+        with pytest.raises(httpx2.ReadTimeout):
+            list(stream.iter_bytes())
+        assert running.site.streams == 1

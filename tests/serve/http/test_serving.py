@@ -1,4 +1,4 @@
-"""`thumbindex serve --http` as a process: what it prints, how it begins, and how it ends."""
+"""`thumbindex serve --http` and `thumbindex page` as processes: what they print, how they begin, and how they end."""
 
 import io
 import json
@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from servers import children_of
 from thumbindex.errors import UsageError
 from thumbindex.serve.cli import app
-from thumbindex.serve.http.app import Listening, ServerLog, how_to_connect
+from thumbindex.serve.http.app import PAGE_PORT, Listening, ServerLog, how_to_connect
 from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.settings import HttpSettings
 
@@ -35,29 +35,22 @@ META = {
 }
 
 
+SERVE = ("serve", "--http", "--port", "0")
+PAGE = ("page", "--port", "0", "--no-browser")
+
+
 @contextmanager
-def process(tmp_path: Path, *arguments: str, new_session: bool = False) -> Iterator[subprocess.Popen[str]]:
-    """Start the server on a note of its own."""
+def process(
+    tmp_path: Path, *arguments: str, command: tuple[str, ...] = SERVE, new_session: bool = False, stderr: int = subprocess.PIPE, browser: str = ""
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a server on a note of its own."""
     (tmp_path / "notes").mkdir(exist_ok=True)
     (tmp_path / "notes" / "apples.md").write_text("# Apples\n\nKeep apples in a cool cellar.\n", encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "thumbindex",
-        "serve",
-        "--http",
-        "--port",
-        "0",
-        "--folder",
-        str(tmp_path / "notes"),
-        "--index",
-        str(tmp_path / "ix"),
-    ]
+    here = ("--folder", str(tmp_path / "notes"), "--index", str(tmp_path / "ix"))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "OMP_"))}
-    environment = {**inherited, "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    running = subprocess.Popen(
-        [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=new_session
-    )
+    environment = {**inherited, "XDG_CONFIG_HOME": str(tmp_path / "config"), "BROWSER": browser}
+    whole = [sys.executable, "-m", "thumbindex", *command, *here, *arguments]
+    running = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment, start_new_session=new_session)
     try:
         yield running
     finally:
@@ -248,17 +241,109 @@ def test_an_address_that_is_not_this_machines_is_said_with_the_reason(open_runni
         Listening(open_running.site.app, HttpSettings(host="192.0.2.1", port=0), print, print).run()
 
 
-def test_in_a_terminal_it_says_what_a_client_is_given_and_elsewhere_the_address_alone(tmp_path: Path) -> None:
-    with process(tmp_path) as running:
-        assert running.stdout is not None
-        assert running.stderr is not None
-        url = running.stdout.readline().strip()
-        running.send_signal(signal.SIGTERM)
-        assert running.stderr.read() == ""
-    open_to_all, asking = how_to_connect(url, asks=False), how_to_connect(url, asks=True)
-    assert json.loads(open_to_all.splitlines()[1]) == {"mcpServers": {"thumbindex": {"url": url}}}
+def test_what_a_client_is_given_names_a_token_and_the_page_where_there_are_any() -> None:
+    open_to_all, asking = how_to_connect("http://x:1/mcp", asks=False), how_to_connect("http://x:1/mcp", asks=True, has_page=True)
+    assert json.loads(open_to_all.splitlines()[1]) == {"mcpServers": {"thumbindex": {"url": "http://x:1/mcp"}}}
     assert json.loads(asking.splitlines()[1])["mcpServers"]["thumbindex"]["headers"] == {"Authorization": "Bearer TOKEN"}
     assert ("thumbindex token NAME" in open_to_all, "thumbindex token NAME" in asking) == (False, True)
+    assert [[line for line in each.splitlines() if "browser" in line] for each in (open_to_all, asking)] == [
+        [],
+        ["The page for browsers is http://x:1/."],
+    ]
+
+
+def ended(running: subprocess.Popen[str]) -> str:
+    """End a process gently; return what it had yet to print."""
+    running.send_signal(signal.SIGTERM)
+    out, err = running.communicate(timeout=20)
+    assert running.returncode == 0
+    return (out or "") + (err or "")
+
+
+def test_elsewhere_than_in_a_terminal_it_prints_the_address_alone(tmp_path: Path) -> None:
+    for command, form in ((SERVE, r"http://127\.0\.0\.1:\d+/mcp\n"), (PAGE, r"http://127\.0\.0\.1:\d+/sign-in/\S+\n")):
+        with process(tmp_path, command=command) as running:
+            assert running.stdout is not None
+            assert re.fullmatch(form, running.stdout.readline())
+            assert ended(running) == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (SERVE, r"A client of MCP over HTTP is given that address\. .*\nCtrl-C ends the server\.\n"),
+        ((*SERVE, "--page"), r"A client of MCP .*\nThe page for browsers is ADDRESS\.\nCtrl-C ends the server\.\n"),
+        (PAGE, r"This address opens the page once, in a browser on this machine\. Ctrl-C ends it\.\n"),
+    ],
+)
+def test_in_a_terminal_it_says_what_the_address_is_for(tmp_path: Path, command: tuple[str, ...], says: str) -> None:
+    seen, terminal = os.openpty()
+    with process(tmp_path, command=command, stderr=terminal) as running, os.fdopen(seen, "rb", buffering=0) as screen:
+        os.close(terminal)
+        assert running.stdout is not None
+        address = running.stdout.readline().strip()
+        said = ""
+        while not re.search(r"Ctrl-C ends .*\n", said):
+            said += screen.read(4096).decode().replace("\r\n", "\n")
+    assert re.fullmatch(says.replace("ADDRESS", re.escape(address.removesuffix("mcp"))), said, re.S)
+
+
+# ------------------------------------------------------------------ the page alone
+
+
+def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(tmp_path: Path) -> None:
+    with process(tmp_path, "--json", command=PAGE) as running, httpx2.Client(timeout=60) as browser:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        once = json.loads(running.stdout.readline())["url"]
+        base = once.partition("/sign-in")[0]
+        assert browser.get(once).status_code == 303
+        assert "cool cellar" in browser.get(base + "/", params={"q": "keep apples"}).text
+        assert httpx2.get(once).status_code == 401
+        said, _, again = running.stderr.readline().strip().rpartition(" ")
+        assert (said, again.startswith(f"{base}/sign-in/"), again == once) == ("For another browser:", True, False)
+        assert httpx2.get(again).status_code == 303
+        assert running.stderr.readline().startswith("For another browser: ")
+        assert browser.get(base + "/mcp").status_code == 404
+        assert ended(running) == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a script of a shell")
+def test_the_page_is_shown_in_the_browser_unless_that_is_not_wanted(tmp_path: Path) -> None:
+    program, opened = tmp_path / "browser", tmp_path / "opened"
+    program.write_text(f'#!/bin/sh\nprintf %s "$1" > "{opened}.part" && mv "{opened}.part" "{opened}"\n', encoding="utf-8")
+    program.chmod(0o755)
+    for command, is_opened in ((PAGE, False), (PAGE[:-1], True)):
+        with process(tmp_path, command=command, browser=str(program)) as running:
+            assert running.stdout is not None
+            address = running.stdout.readline().strip()
+            end = time.monotonic() + (10 if is_opened else 0.5)
+            while not opened.exists() and time.monotonic() < end:
+                time.sleep(0.02)
+            assert (opened.read_text(encoding="utf-8") if opened.exists() else "") == (address if is_opened else "")
+
+
+def test_the_page_has_a_port_of_its_own_and_takes_a_free_one_where_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with process(tmp_path, command=("page", "--no-browser", "--port", str(port))) as refused:
+            out, err = refused.communicate(timeout=60)
+        assert (refused.returncode, out) == (2, "")
+        assert err == f"Port {port} is taken at 127.0.0.1: choose another one with --port (0 takes a free one).\n"
+    ports = list[int]()
+    with process(tmp_path, command=("page", "--no-browser")) as first, process(tmp_path, command=("page", "--no-browser")) as second:
+        for each in (first, second):
+            assert each.stdout is not None
+            ports.append(int(each.stdout.readline().partition("/sign-in")[0].rpartition(":")[2]))
+    assert len(set(ports)) == 2
+    assert PAGE_PORT in ports or is_taken(PAGE_PORT)
+
+
+def is_taken(port: int) -> bool:
+    """Tell whether another program of this machine listens there."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
