@@ -26,11 +26,23 @@ PARTS: Mapping[str, str] = {
 }
 """By part, the modules that are changed."""
 
-TESTS = ("tests/query", "tests/index", "tests/contract/test_indexes.py", "tests/serve/http", "tests/corpus/test_private.py")
+TESTS = (
+    "tests/query",
+    "tests/index",
+    "tests/contract/test_indexes.py",
+    "tests/serve/http",
+    "tests/serve/page/test_state.py",
+    "tests/corpus/test_private.py",
+    "tests/test_duplicates.py",
+    "tests/test_unchanged.py",
+)
 """What is asked whether it notices: mutmut runs for a fault the tests that went through its function, no other."""
 
-LEFT_OUT = "not postgres and not identity_is_the_bytes"
-"""A database is another part, and ten seconds of random texts say nothing that other tests of duplicates do not say."""
+PROCESSES = "tests/serve/http/test_serving.py"
+"""Starts servers as processes of their own, in which mutmut does not look: asked about a function of a server that no other test goes through."""
+
+LEFT_OUT = "not postgres and not identity_is_the_bytes and not test_clients"
+"""A database is another part; ten seconds of random texts, and slow clients, say nothing that other tests do not say."""
 
 APPLICATION = b"async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:"
 """Left as it is: uvicorn calls an application without arguments to see whether it is a factory, and what mutmut puts around it takes none, too."""
@@ -45,7 +57,7 @@ only_mutate = {json.dumps(list(PARTS.values()))}
 do_not_mutate = ["src/thumbindex/index/postgres/*"]
 also_copy = ["docs", "config.toml", "README.md", "constraints.txt", "LICENSE"]
 process_isolation = "forkserver"
-pytest_add_cli_args = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "{FORGIVEN}", "-k", "{LEFT_OUT}"]
+pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "no:xdist", "-W", "{FORGIVEN}", "-k", "{LEFT_OUT}"]
 pytest_add_cli_args_test_selection = {json.dumps(TESTS)}
 timeout_multiplier = 30.0
 timeout_constant = 20.0
@@ -75,6 +87,7 @@ def main() -> int:
     lay_out(chosen.place)
     # Makes all faults, and learns which test goes through which function.
     mutmut(chosen.place, chosen.workers, "thumbindex.query.filters.*__mutmut_1")
+    ask_processes(chosen.place / "mutants" / "mutmut-stats.json", faults(chosen.place))
     rounds = sample(faults(chosen.place), chosen.seed, chosen.part or list(PARTS))
     tried: list[str] = []
     for names in rounds:
@@ -134,6 +147,15 @@ def mutmut(place: Path, workers: int, *names: str) -> None:
         done = subprocess.run(command, cwd=place, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         sys.exit(f"mutmut ended with {done.returncode}: see {place / 'mutmut.log'}. The tests must pass on what is not changed.")
+
+
+def ask_processes(stats: Path, names: Collection[str]) -> None:
+    """Have tests that start processes asked about functions of a server that no other test goes through."""
+    known = json.loads(stats.read_text(encoding="utf-8"))
+    asked, tests = known["tests_by_mangled_function_name"], [test for test in known["duration_by_test"] if test.startswith(PROCESSES)]
+    for function in {name.rpartition("__mutmut_")[0] for name in names if part_of(name) == "serve/http"}:
+        asked[function] = asked.get(function) or tests
+    stats.write_text(json.dumps(known), encoding="utf-8")
 
 
 def faults(place: Path) -> dict[str, int | None]:
