@@ -137,6 +137,7 @@ def test_at_the_limit_a_pair_takes_the_places_of_two_that_agree() -> None:
     passages = [passage(0), passage(1), passage(2), passage(3, 4), passage(4, 3)]
     assert [(each.rank, each.path) for each in cut(passages, 4)] == [(1, "0.md"), (2, "1.md"), (3, "3.md"), (4, "4.md")]
     assert [each.path for each in cut(passages, 3)] == ["0.md", "1.md", "2.md"]
+    assert [each.path for each in cut(passages[2:], 2)] == ["3.md", "4.md"]
     assert [each.path for each in cut(passages[3:], 1)] == ["3.md"]
 
 

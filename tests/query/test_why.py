@@ -128,3 +128,9 @@ def test_a_stage_after_which_a_note_is_gone_shows_no_rank(tell):
     found = tell("c.md", "sync keeps vaults", limit=1)
     by_stage = {each.stage: each.rank for each in found.standpoints}
     assert (by_stage["search_keyword"], by_stage["fuse"], by_stage["parents"]) == (3, 3, None)
+
+
+def test_each_stage_shows_the_line_of_what_matched_best(tell):
+    notes = (document("long.md", "# Long\n\n## First\n\nOther things.\n\n## Second\n\nPlant oaks in spring.\n"), *SYNC)
+    lines = {each.stage: each.line for each in tell("long.md", "plant oaks", notes).standpoints}
+    assert (lines["search_keyword"], lines["fuse"]) == (9, 9)
