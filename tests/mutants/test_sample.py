@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from mutants.run import BATCH, PARTS, PROCESSES, ask_processes, clear, part_of, sample, verdict
+from mutants.run import BATCH, PARTS, PROCESSES, ask_processes, clear, not_noticed, part_of, sample, verdict
 
 NAMES = dict.fromkeys(f"thumbindex.{part.replace('/', '.')}.x_{number}" for part in PARTS for number in range(BATCH * 2))
 
@@ -28,6 +28,10 @@ def test_a_part_that_was_not_asked_for_is_left_alone():
 def test_a_run_below_the_aim_or_without_a_fault_fails():
     ended = {f"{n}": n < 85 for n in range(100)}  # 1: noticed
     assert [verdict(ended, tried) for tried in (list(ended), list(ended)[1:], [])] == [0, 1, 3]
+
+
+def test_what_an_earlier_run_noticed_is_not_tried_again():
+    assert not_noticed(["a", "b", "c"], {"a": 1, "b": 0, "c": None}) == ["b", "c"]
 
 
 def test_what_git_no_longer_has_is_taken_away_and_what_mutmut_keeps_stays(tmp_path: Path):
