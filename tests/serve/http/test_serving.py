@@ -256,7 +256,7 @@ def ended(running: subprocess.Popen[str]) -> str:
     """End a process gently; return what it had yet to print."""
     running.send_signal(signal.SIGTERM)
     out, err = running.communicate(timeout=20)
-    assert running.returncode == 0
+    assert os.name == "nt" or running.returncode == 0
     return (out or "") + (err or "")
 
 
@@ -299,7 +299,10 @@ def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(tm
         once = json.loads(running.stdout.readline())["url"]
         base = once.partition("/sign-in")[0]
         assert browser.get(once).status_code == 303
-        assert "cool cellar" in browser.get(base + "/", params={"q": "keep apples"}).text
+        end = time.monotonic() + 60
+        while "cool cellar" not in (shown := browser.get(base + "/", params={"q": "keep apples"}).text) and time.monotonic() < end:
+            time.sleep(0.1)  # a screen waits for words, but not for long
+        assert "cool cellar" in shown
         assert httpx2.get(once).status_code == 401
         said, _, again = running.stderr.readline().strip().rpartition(" ")
         assert (said, again.startswith(f"{base}/sign-in/"), again == once) == ("For another browser:", True, False)
