@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from thumbindex.index.bm25f import Column, Lengths, Scorer, Totals
+from thumbindex.index.bm25f import Column, Lengths, Scorer, Totals, either
 from thumbindex.ports import KeywordWeights
 
 OF = np.array([0, 0, 1])  # chunks 0 and 1 are of document 0, chunk 2 of document 1
@@ -75,6 +75,12 @@ def test_a_document_without_a_field_has_no_score_where_length_counts_in_full():
     one = Scorer(OF, 2, Totals(3, 2), KeywordWeights({"body": 1.0}, b=1.0), lengths.__getitem__)
     one.add("x", 1.0, {"body": column((0, 1.0))})
     assert [n for n, _ in one.documents(None)] == [0]
+
+
+def test_a_word_with_two_stems_counts_where_either_stands_as_often_as_the_more_frequent_one():
+    joined = either([column((1, 2.0), (3, 1.0)), column(), column((3, 5.0), (4, 1.0))])
+    assert (joined.rows.tolist(), joined.frequencies.tolist()) == ([1, 3, 4], [2.0, 5.0, 1.0])
+    assert either([column(), column((3, 1.0))]).rows.tolist() == [3]
 
 
 def test_a_part_of_a_folder_scores_as_in_the_whole_of_it():

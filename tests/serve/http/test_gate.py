@@ -226,6 +226,15 @@ def test_who_sends_nothing_or_half_a_request_is_not_waited_for(serve: Callable[.
     assert time.monotonic() - began < 5
 
 
+def test_who_asks_once_and_stays_is_not_waited_for(serve: Callable[..., Any]) -> None:
+    with serve(body_seconds=0.3) as running:
+        began = time.monotonic()
+        with connect(running) as idle:
+            idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"".join(iter(lambda: idle.recv(4096), b"")).startswith(b"HTTP/1.1 200 ")
+    assert time.monotonic() - began < 4  # before the package itself would end it
+
+
 def test_an_answer_that_takes_too_long_is_an_error(serve: Callable[..., Any], place: Path) -> None:
     (place / "handbook" / "unread.md").write_text("# Unread\n", encoding="utf-8")
     try:
