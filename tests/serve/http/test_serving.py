@@ -26,6 +26,7 @@ from thumbindex.serve.cli import app
 from thumbindex.serve.http.app import PAGE_PORT, Listening, ServerLog, how_to_connect
 from thumbindex.serve.http.tokens import add_token, default_token_file
 from thumbindex.settings import HttpSettings
+from waiting import until
 
 JSON = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "query"}
 META = {
@@ -64,9 +65,7 @@ def ask(url: str, arguments: dict[str, Any], **headers: str) -> httpx2.Response:
 
 
 def wait_until_ready(url: str) -> None:
-    end = time.monotonic() + 60
-    while httpx2.get(url.replace("/mcp", "/ready")).status_code != 200 and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: httpx2.get(url.replace("/mcp", "/ready")).status_code == 200, 60)
 
 
 def test_the_first_question_waits_for_words_and_an_edit_is_seen(tmp_path: Path) -> None:
@@ -87,9 +86,8 @@ def test_it_gives_memory_back_and_so_does_its_child(tmp_path: Path) -> None:
     with process(tmp_path) as running:
         assert running.stdout is not None
         running.stdout.readline()
-        end = time.monotonic() + 20
-        while not (found := told_to_child(running.pid)) and time.monotonic() < end:
-            time.sleep(0.02)
+        until(lambda: bool(told_to_child(running.pid)), 20)
+        found = told_to_child(running.pid)
     assert found == {b"MALLOC_ARENA_MAX=2", b"MALLOC_TRIM_THRESHOLD_=1048576", b"MALLOC_MMAP_THRESHOLD_=1048576", b"OMP_NUM_THREADS=1"}
 
 
@@ -299,10 +297,7 @@ def test_the_page_is_opened_once_and_the_next_address_is_told_to_the_terminal(tm
         once = json.loads(running.stdout.readline())["url"]
         base = once.partition("/sign-in")[0]
         assert browser.get(once).status_code == 303
-        end = time.monotonic() + 60
-        while "cool cellar" not in (shown := browser.get(base + "/", params={"q": "keep apples"}).text) and time.monotonic() < end:
-            time.sleep(0.1)  # a screen waits for words, but not for long
-        assert "cool cellar" in shown
+        assert until(lambda: "cool cellar" in browser.get(base + "/", params={"q": "keep apples"}).text, 60)  # a screen does not wait long for words
         assert httpx2.get(once).status_code == 401
         said, _, again = running.stderr.readline().strip().rpartition(" ")
         assert (said, again.startswith(f"{base}/sign-in/"), again == once) == ("For another browser:", True, False)
@@ -321,10 +316,8 @@ def test_the_page_is_shown_in_the_browser_unless_that_is_not_wanted(tmp_path: Pa
         with process(tmp_path, command=command, browser=str(program)) as running:
             assert running.stdout is not None
             address = running.stdout.readline().strip()
-            end = time.monotonic() + (10 if is_opened else 0.5)
-            while not opened.exists() and time.monotonic() < end:
-                time.sleep(0.02)
-            assert (opened.read_text(encoding="utf-8") if opened.exists() else "") == (address if is_opened else "")
+            assert until(opened.exists, 10 if is_opened else 0.5) == is_opened
+            assert not is_opened or opened.read_text(encoding="utf-8") == address
 
 
 def test_the_page_has_a_port_of_its_own_and_takes_a_free_one_where_that_is_taken(tmp_path: Path) -> None:
