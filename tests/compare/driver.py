@@ -95,11 +95,17 @@ class GivenUpError(Exception):
     """A tool that could not be asked to the end, and why: a sentence for the table."""
 
 
+def _held_below() -> int:
+    return sum(memory_of(each)[1] for each in children_of(os.getpid()))
+
+
 @dataclass(slots=True)
 class Watch:
-    """The most memory that all processes below this one held at once, each page divided among those that map it."""
+    """The most memory, in bytes, that was held at once: by all processes below this one, each page divided among those that map it."""
 
+    held: Callable[[], int] = _held_below
     most: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -118,8 +124,10 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """Look once: what is quicker than the samples is seen, too."""
-        self.most = max(self.most, sum(memory_of(each)[1] for each in children_of(os.getpid())))
+        """Look once: what is quicker than the samples is seen, too. Two threads may look, and the one that ends last may have seen less."""
+        held = self.held()
+        with self._lock:
+            self.most = max(self.most, held)
 
 
 def run_command(words: Words, environment: Mapping[str, str], folder: Path, seconds: float) -> None:

@@ -3,12 +3,13 @@
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from compare.driver import GivenUpError, Place, Reply, Tool, run_command
+from compare.driver import GivenUpError, Place, Reply, Tool, Watch, run_command
 from compare.hostile import ALIVE, NOTES, ORDER, judge, settle, write_hostile
 from compare.measure import Questions, fuse, indexed, measure, measure_hostile, summary
 from compare.page import page
@@ -49,6 +50,26 @@ def test_a_tool_is_asked_as_typed_with_rewordings_and_for_names(place: Place) ->
     assert (record["names"], record["nothing"]) == ([1.0], 1)
     assert record["calls"]["tokens"][0] > record["calls"]["tokens"][1] > 0
     assert record["memory"] > 1_000_000
+
+
+def test_a_look_that_began_before_a_larger_one_and_ends_after_it_does_not_undo_it() -> None:
+    began, seen = threading.Event(), threading.Event()
+
+    def held() -> int:
+        if threading.current_thread() is threading.main_thread():
+            return 5
+        began.set()
+        assert seen.wait(30)
+        return 0
+
+    watch = Watch(held)
+    slow = threading.Thread(target=watch.look)
+    slow.start()
+    assert began.wait(30)
+    watch.look()
+    seen.set()
+    slow.join()
+    assert watch.most == 5
 
 
 def test_a_tool_that_hangs_is_given_up_in_time(place: Place) -> None:
