@@ -11,6 +11,7 @@ import anyio
 import httpx2
 import mcp_types as types
 import pytest
+from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE
 
 from thumbindex.library import Library
 from thumbindex.serve.early import VERSIONS
@@ -210,3 +211,15 @@ def test_one_token_has_so_many_sessions_and_keeps_nobody_out(serve: Callable[...
         again = greet(running, "bob")
     assert [each.status_code for each in opened] == [200, 200, 200, 503, 503]
     assert [carol.status_code, ended.status_code, again.status_code] == [200, 200, 200]
+
+
+def test_where_nobody_signs_in_all_have_so_many_sessions_as_there_are_connections(serve_openly: Callable[..., Any]) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    with serve_openly(sessions=2, connections=4) as running:
+        assert [running.ask(method="POST", headers=ACCEPT, json=body).status_code for _ in range(5)] == [200, 200, 200, 200, 503]
+
+
+def test_a_request_is_taken_that_is_larger_than_the_package_takes_where_that_is_set(serve_openly: Callable[..., Any]) -> None:
+    with serve_openly(max_body_bytes=2 * DEFAULT_MAX_REQUEST_BODY_SIZE) as running:
+        found = running.call("tools/call", name="query", arguments={"query": "leave", "also": ["x" * DEFAULT_MAX_REQUEST_BODY_SIZE]})
+    assert found.status_code == 200
