@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from contextlib import closing
@@ -14,7 +15,7 @@ from thumbindex.index.editions import BUILDING, damage, mend, next_edition, swit
 from thumbindex.index.files import Places
 from thumbindex.index.locks import locked
 from thumbindex.index.snapshot import open_snapshot
-from thumbindex.index.stamp import Stamp, read_at_commit, read_stamp
+from thumbindex.index.stamp import Stamp, is_verified, read_at_commit, read_stamp
 from thumbindex.index.store import Store
 from thumbindex.index.words import KeywordView
 from thumbindex.index.writer import Writer
@@ -75,6 +76,16 @@ def test_a_store_that_is_no_database_is_begun_anew(places):
     places.store.write_bytes(b"damaged" * 1000)
     assert "was damaged (it is no SQLite file)" in mend(places)
     assert (Store(places.store).documents(), read_stamp(places.keyword)) == ([], None)
+
+
+def test_a_file_of_the_words_is_not_read_again_while_its_time_and_size_are_the_same_unless_that_is_asked_for(places):
+    assert is_verified(places.keyword, anew=True)
+    file = max(places.keyword.iterdir(), key=lambda path: path.stat().st_size)
+    facts, data = file.stat(), file.read_bytes()
+    with file.open("r+b") as opened:
+        opened.write(bytes([data[0] ^ 1]))
+    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert (is_verified(places.keyword), is_verified(places.keyword, anew=True)) == (True, False)
 
 
 @pytest.mark.parametrize("version", [1, 6, 7])
