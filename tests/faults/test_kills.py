@@ -48,10 +48,7 @@ def keys_in(index: Path) -> set[bytes]:
 def check_readable(faults, root: Path, index: Path, *versions: dict[str, str]) -> None:
     """Read as a server would that found this index: no error, no passage that stands in no version of its file, no other document."""
     with faults.open_library(root, index) as library:
-        for passages in faults.answers(library):
-            assert not isinstance(passages, str) or passages == "nothing is indexed"
-            for passage in passages if isinstance(passages, tuple) else ():
-                assert any(passage.text in notes.get(passage.path, "") for notes in versions)
+        assert {each for each in faults.true_answers(library, *versions) if isinstance(each, str)} <= {"nothing is indexed"}
         (reader,) = library._readers
         if not reader.indexed:
             return
