@@ -83,8 +83,9 @@ test-faults: .venv/installed
 	$(BIN)/python -m pytest tests/faults --faults=full --ignore=tests/faults/test_power.py
 
 # Cut the power in ten commands at moments drawn by a seed, and lose, reorder or tear what was not synced: 2,500 states of the disk, four minutes of
-# processor time. The commands are recorded by strace (Debian: apt-get install strace); without it a sentence says that nothing was tried.
+# processor time. The commands are recorded by strace (Debian: apt-get install strace).
 power: .venv/installed
+	@command -v strace > /dev/null || { echo 'strace is missing: no power cut was tried.'; exit 3; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/faults/test_power.py --faults=full
 
 # What else may live on a disk and in a vault, at full size, as a table: clocks, mounts, names, devices, 100,000 files. As root all of it is tried.

@@ -17,6 +17,9 @@ FOUND = {"embedded": 2, "command": "cellar.md", "stdio": "cellar.md", "http": "c
 ADDRESS = re.compile(r'sin6?_port=htons\((\d+)\).*?inet_(?:addr\(|pton\(AF_INET6, )"([^"]+)"')
 """Where a traced call went, as strace writes it: the port and the host."""
 
+SOCKET = re.compile(r'sun_path=(@?"[^"]*")')
+"""The same of a socket of this machine, by which services look names up for others."""
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
@@ -40,11 +43,15 @@ def can_run(*command: str) -> bool:
 
 
 def written_down(place: Path, *command: object) -> tuple[str, set[tuple[str, int]]]:
-    """Run a program under strace; return what it printed, and each address that it or a child asked or sent to: a look-up of a name is one, too."""
+    """Run a program under strace; return what it printed, and each address that it or a child asked or sent to: a look-up of a name is one, too.
+
+    A socket of this machine stands there with its path and port 0.
+    """
     log = place / "calls"
     calls = ("-e", "trace=connect,sendto,sendmsg,sendmmsg", "-e", "signal=none", "-o", log)
     printed = strangers(place, "strace", "-f", "--seccomp-bpf", "-qq", *calls, *command)
-    return printed, {(host, int(port)) for port, host in ADDRESS.findall(log.read_text(encoding="utf-8", errors="replace"))}
+    said = log.read_text(encoding="utf-8", errors="replace")
+    return printed, {(host, int(port)) for port, host in ADDRESS.findall(said)} | {(path, 0) for path in SOCKET.findall(said)}
 
 
 @pytest.mark.skipif(not can_run("unshare", "-rn", "true"), reason="this system allows no network namespace of one's own")
@@ -64,6 +71,6 @@ def test_no_address_is_asked_for_but_the_one_on_this_machine_that_a_client_asked
 
 @pytest.mark.skipif(not can_run("strace", "--seccomp-bpf", "-f", "true"), reason="strace is missing, or may not be used")
 def test_an_address_that_a_child_sends_to_would_be_seen(place: Path) -> None:
-    sending = "import socket; [socket.socket(kind, socket.SOCK_DGRAM).sendto(b'x', (host, 9)) for kind, host in ((2, '127.0.0.9'), (10, '::1'))]"
+    sending = "import socket; [socket.socket(kind, socket.SOCK_DGRAM).sendto(b'x', to) for kind, to in ((2, ('127.0.0.9', 9)), (1, '/nobody'))]"
     _, asked = written_down(place, "sh", "-c", f'{sys.executable} -c "{sending}" || true')
-    assert asked >= {("127.0.0.9", 9)}
+    assert asked == {("127.0.0.9", 9), ('"/nobody"', 0)}
