@@ -1,4 +1,4 @@
-"""A program: asks other tools and thumbindex the same questions over MCP, and writes docs/comparison.md.
+"""A program: asks other tools and thumbindex the same questions over MCP, and writes what came of it: docs/comparison.md where they are labeled.
 
 python tests/compare/run.py [--eval DIR] [--corpora DIR] [--folder DIR] [--only TOOL ...] [--again]; --help lists all options.
 """
@@ -69,7 +69,7 @@ def main() -> None:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "began": began,
         "machine": f"{_processor()}, Python {platform.python_version()}",
-        "thumbindex": version("thumbindex"),
+        "thumbindex": f"{version('thumbindex')}, {_commit()}",
         "labeled": bool(options.eval),
         "load": os.getloadavg()[0],
     }
@@ -142,6 +142,12 @@ def _state_of_source() -> str:
     return state_of(Path(thumbindex.__file__).parent)
 
 
+def _commit() -> str:
+    """Return which commit is measured; the code may differ from it."""
+    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, check=False, capture_output=True, text=True)
+    return asked.stdout.strip() or "no commit"
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--eval", type=Path, help="labeled sets: DIR/queries/dev/CORPUS.manual.jsonl, .client.jsonl and .names.jsonl")
@@ -152,8 +158,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", default=[], help="these tools")
     parser.add_argument("--again", action="store_true", help="index and measure again what the file of figures already holds")
     parser.add_argument("--json", type=Path, default=BUILD / "compare.json", help="where the figures are kept")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "comparison.md", help="where the table is written")
+    parser.add_argument("--page", type=Path, help="where the table is written: docs/comparison.md with --eval, else build/compare")
     options = parser.parse_args()
+    options.page = options.page or (ROOT / "docs" if options.eval else BUILD) / "comparison.md"
     if not options.eval and not options.folder:
         options.folder = ROOT / "docs"
     return options

@@ -186,9 +186,12 @@ def test_the_page_shows_each_measure_in_which_another_is_better(place: Place) ->
     folder = {"questions": {"source": "written by hand", "typed": 2, "reworded": 2, "names": 1}, "files": 3}
     run = {"date": "2026-01-31", "began": "2026-01-31 10:00:00", "machine": "one core", "thumbindex": "0.1.0", "labeled": True, "load": 1.0}
     tools = [TOOLS[0], fake()]
+    slower["index"] = {**record["index"], "processor": 1000.0}
+    record["index"] = {"bytes": record["index"]["bytes"]}  # made at each start
     folders = {"vault": {**folder, "tools": {"thumbindex": slower, "fake": record}}}
     shown = page({"run": run, "installed": {}, "folders": folders, "hostile": {"fake": {"given up": "it hung"}}}, tools)
     assert f"- memory (MB): fake {record['memory'] / 1e6:.0f}; thumbindex" in shown
+    assert "- processor time of an index and a first answer (s): fake" in shown
     assert "- nDCG@10 as typed: fake" not in shown
     assert "- fake: it hung" in shown
     assert all(name in shown for name in LEFT_OUT)
