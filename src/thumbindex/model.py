@@ -625,7 +625,7 @@ Verdict = Literal["same", "apart"]
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgment:
     """What two texts are to each other, and the rule that says so, in words."""
 
     zone: Zone
@@ -953,7 +953,7 @@ class Judged:
     kind: str  # of query, as it was classified
     places: tuple[JudgedPlace, ...]
     nothing: bool  # no note answers it
-    made: str  # ISO time of the last judgement
+    made: str  # ISO time of the last judgment
 
 
 @dataclass(frozen=True, slots=True)

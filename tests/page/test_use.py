@@ -442,14 +442,14 @@ def test_one_signs_in_with_a_token_looks_and_signs_out(open_page, team):
 
 
 def test_what_eval_and_tune_found_is_drawn_with_tables(open_page, served):
-    served.library.judgements().judge("boil water", "recipes/tea.md", "", 2, folder="vault", kind="factual")
-    (line,) = served.library.judgements().set_of("vault").splitlines()
+    served.library.judgments().judge("boil water", "recipes/tea.md", "", 2, folder="vault", kind="factual")
+    (line,) = served.library.judgments().set_of("vault").splitlines()
     effect = {"name": "without links", "difference": {"difference": 0.02, "low": 0.01, "high": 0.03}}
     for made, score in ((1.0, 0.4), (2.0, 0.9)):
         result = {"sets": [{"by_query": {json.loads(line)["id"]: score}}], "ablation": [effect]}
-        served.library.judgements().keep_run("vault", {"made": made, "result": result})
+        served.library.judgments().keep_run("vault", {"made": made, "result": result})
     for look in ("light", "dark", "narrow"):
         page = open_page("/judge", look)
         assert "1 better, 0 worse" in page.locator("#main").inner_text()
         assert clean(page) == []
-    served.library.judgements().take_out("boil water", folder="vault")
+    served.library.judgments().take_out("boil water", folder="vault")

@@ -44,8 +44,8 @@ def test_another_kind_keeps_both(candidates) -> None:
     assert kept(candidates, "- copy the files to the disk", "copy the files to the disk") == [0, 1]
 
 
-@pytest.mark.skipif(not PAIRS.is_file(), reason="the labelled pairs are not part of the repository")
-def test_every_labelled_duplicate_is_found_and_no_distinct_pair_is_merged() -> None:
+@pytest.mark.skipif(not PAIRS.is_file(), reason="the labeled pairs are not part of the repository")
+def test_every_labeled_duplicate_is_found_and_no_distinct_pair_is_merged() -> None:
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     merged = {row["id"]: similarity(row["a"], row["b"]) >= 0.7 and differing(row["a"], row["b"]) is None for row in rows}
     wrong = [row["id"] for row in rows if row["label"] != "near-duplicate" and merged[row["id"]] != (row["label"] == "duplicate")]

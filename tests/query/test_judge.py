@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from thumbindex.compare.differences import judge
-from thumbindex.model import BlockKind, Chunk, Judgement
+from thumbindex.model import BlockKind, Chunk, Judgment
 from thumbindex.settings import DuplicatesSettings
 
 PAIRS = Path(__file__).parents[3] / "shared/eval/dups/dev/pairs.jsonl"
@@ -197,7 +197,7 @@ def chunk(text: str, kind: BlockKind = BlockKind.PROSE, headings: tuple[str, ...
     return Chunk(0, 0, kind, headings, 1, 1, text, language=language)
 
 
-def judged(first: str, second: str, cosine: float | None = 0.97) -> Judgement:
+def judged(first: str, second: str, cosine: float | None = 0.97) -> Judgment:
     return judge(chunk(first), chunk(second), cosine, SETTINGS)
 
 
@@ -222,8 +222,8 @@ def test_texts_of_other_things_contradict_each_other_in_nothing(first: str, seco
     assert (judged(first, second).differs, judged(second, first).differs) == ("", "")
 
 
-@pytest.mark.skipif(not PAIRS.is_file(), reason="the labelled pairs are not part of the repository")
-def test_of_labelled_pairs_all_duplicates_are_found_and_no_other_text_is_merged() -> None:
+@pytest.mark.skipif(not PAIRS.is_file(), reason="the labeled pairs are not part of the repository")
+def test_of_labeled_pairs_all_duplicates_are_found_and_no_other_text_is_merged() -> None:
     rows = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
     zones = {row["id"]: judged(row["a"], row["b"]).zone for row in rows}
     assert {zones[row["id"]] for row in rows if row["label"] == "duplicate"} == {"same"}
@@ -232,18 +232,18 @@ def test_of_labelled_pairs_all_duplicates_are_found_and_no_other_text_is_merged(
 
 def test_another_form_of_unicode_leaves_a_text_the_same() -> None:
     text = "Die Schlüssel für größere Räume hängen über der Tür, und wer früher kommt, möchte sie schön zurücklegen können."
-    assert judged(text, unicodedata.normalize("NFD", text)) == Judgement("same", "equal but for markup")
+    assert judged(text, unicodedata.normalize("NFD", text)) == Judgment("same", "equal but for markup")
 
 
 def test_a_copy_is_found_under_other_headings_and_without_a_vector() -> None:
     text = "Page preview lets you preview a page when you hover the cursor over a link in a note."
     first, second = chunk(text, headings=("A", "Setup")), chunk(text, headings=("B", "Links"))
-    assert judge(first, second, 0.74, SETTINGS) == judge(first, second, None, SETTINGS) == Judgement("same", "equal text")
+    assert judge(first, second, 0.74, SETTINGS) == judge(first, second, None, SETTINGS) == Judgment("same", "equal text")
 
 
 def test_a_short_text_under_another_heading_speaks_of_another_thing() -> None:
     first, second = chunk("Optional, 30 by default.", headings=("A", "timeout")), chunk("Optional, 30 by default.", headings=("B", "retries"))
-    assert judge(first, second, 0.99, SETTINGS) == Judgement("grey", "a short text under `A > timeout` and under `B > retries`")
+    assert judge(first, second, 0.99, SETTINGS) == Judgment("grey", "a short text under `A > timeout` and under `B > retries`")
     assert judge(first, replace(second, heading_path=("A", "Timeout")), 0.99, SETTINGS).zone == "same"
 
 
@@ -261,7 +261,7 @@ def test_values_under_headings_without_a_word_in_common_are_no_contradiction() -
 
 
 def test_blocks_of_different_kinds_are_for_the_owner_to_decide() -> None:
-    assert judge(chunk("same text"), chunk("same text", BlockKind.LIST), 1.0, SETTINGS) == Judgement("grey", "prose against list")
+    assert judge(chunk("same text"), chunk("same text", BlockKind.LIST), 1.0, SETTINGS) == Judgment("grey", "prose against list")
 
 
 def test_tables_of_another_shape_are_for_the_owner_to_decide() -> None:
@@ -283,7 +283,7 @@ def test_code_in_another_language_is_not_even_grey(first: str, second: str, zone
 def test_a_translation_is_not_even_grey() -> None:
     english = "The file is deleted and it is not kept in the vault."
     german = "Die Datei wird gelöscht und ist nicht mehr in der Ablage, auch wenn du sie brauchst."
-    assert judged(english, german) == judged(english, german, None) == Judgement("distinct", "another language: en against de")
+    assert judged(english, german) == judged(english, german, None) == Judgment("distinct", "another language: en against de")
 
 
 def test_the_cosine_decides_between_grey_and_distinct_where_texts_are_not_alike() -> None:

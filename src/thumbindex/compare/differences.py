@@ -33,7 +33,7 @@ from thumbindex.compare.tokens import (
     without_code,
 )
 from thumbindex.language import FUNCTION_WORDS, language_of
-from thumbindex.model import BlockKind, Chunk, Judgement
+from thumbindex.model import BlockKind, Chunk, Judgment
 from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, fold, has_cjk, looks_like_code, visible, words
 
@@ -392,7 +392,7 @@ _FEW = 12
 """Texts of no more words are always read: there one word is a large share."""
 
 
-def judge(first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings) -> Judgement:
+def judge(first: Chunk, second: Chunk, cosine: float | None, settings: DuplicatesSettings) -> Judgment:
     """Judge two chunks by their texts, the cosine of their vectors (None where one has none) and the guards (spec/dedup.md, section 4).
 
     A vector stands for the headings as well, and for no more than the model's window: whole texts decide what is the same, and a copy
@@ -400,33 +400,33 @@ def judge(first: Chunk, second: Chunk, cosine: float | None, settings: Duplicate
     """
     shared = 1.0 if first.text == second.text else _shared(first.text, second.text)
     if shared < _OVERLAP and (cosine or 0.0) < settings.grey:
-        return Judgement("distinct", "not alike")
+        return Judgment("distinct", "not alike")
     languages = other_language(first, second)
     if languages:
-        return Judgement("distinct", f"another language: {languages}")
+        return Judgment("distinct", f"another language: {languages}")
     if shared < _OVERLAP:
-        return Judgement("grey", f"cosine {cosine:.2f}, in other words")
+        return Judgment("grey", f"cosine {cosine:.2f}, in other words")
     leaning = _leaning(first, second)
     if equal(first.text, second.text):
         guard = _other_kind(first, second) or leaning
-        return Judgement("grey", guard) if guard else Judgement("same", "equal text" if first.text == second.text else "equal but for markup")
+        return Judgment("grey", guard) if guard else Judgment("same", "equal text" if first.text == second.text else "equal but for markup")
     found = _judge_alike(first, second, cosine or 0.0, settings)
-    return Judgement("distinct", leaning) if leaning and found.zone == "grey" else found
+    return Judgment("distinct", leaning) if leaning and found.zone == "grey" else found
 
 
-def _judge_alike(first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings) -> Judgement:
+def _judge_alike(first: Chunk, second: Chunk, cosine: float, settings: DuplicatesSettings) -> Judgment:
     """Judge texts that have words in common and are not equal."""
     grams = similarity(first.text, second.text)
     alike = max(cosine, grams)
     if alike < settings.grey:
-        return Judgement("distinct", "not alike")
+        return Judgment("distinct", "not alike")
     how = f"cosine {cosine:.2f}" if cosine >= grams else f"3-gram similarity {grams:.2f}"
     guard = _other_kind(first, second) or differing(first.text, second.text)
     if guard:
-        return Judgement("grey", f"{how}, but {guard}", "" if _other_headings(first, second) else contradiction(first.text, second.text))
+        return Judgment("grey", f"{how}, but {guard}", "" if _other_headings(first, second) else contradiction(first.text, second.text))
     if same_wording(first.text, second.text):
-        return Judgement("same" if alike >= settings.same else "grey", f"{how}, in the same words")
-    return Judgement("grey", f"{how}, but {only_in_one(first.text, second.text)}")
+        return Judgment("same" if alike >= settings.same else "grey", f"{how}, in the same words")
+    return Judgment("grey", f"{how}, but {only_in_one(first.text, second.text)}")
 
 
 def _other_kind(first: Chunk, second: Chunk) -> str | None:

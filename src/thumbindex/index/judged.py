@@ -1,6 +1,6 @@
 """What the owner judged of answers: it cannot be made anew, so it is a plain file beside the index, written whole, and no rebuild touches it.
 
-Beside it stand the same judgements as the sets that `eval` and `tune` read.
+Beside it stand the same judgments as the sets that `eval` and `tune` read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _alone(places: Places) -> Iterator[None]:
 
     def wait() -> None:
         if time.monotonic() > until:
-            raise IndexBusyError("Another process is keeping judgements: try again in a moment.")
+            raise IndexBusyError("Another process is keeping judgments: try again in a moment.")
 
     with locked(places.folder / "judged.lock", wait), writing(places.folder):
         yield

@@ -72,7 +72,7 @@ from thumbindex.model import (
     Growth,
     IndexReport,
     IndexState,
-    Judgement,
+    Judgment,
     NoteList,
     NoteMap,
     NotePage,
@@ -92,7 +92,7 @@ from thumbindex.process import offline
 from thumbindex.settings import Config, QuerySettings
 
 if TYPE_CHECKING:
-    from thumbindex.library.judged import Judgements
+    from thumbindex.library.judged import Judgments
 
 __all__ = ["LOOK_SECONDS", "Folder", "Library", "Note", "Sizes"]
 
@@ -654,7 +654,7 @@ class Library:
         """
         return keep_decisions(self._deciding(folder), exported)
 
-    def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Judgement, ...]:
+    def judge_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[Judgment, ...]:
         """Judge pairs of texts that are in no index, by the configured model and guards. Raises ModelError."""
         return judge_texts(pairs, self.open_model(""), self.config)
 
@@ -676,12 +676,12 @@ class Library:
     # -------------------------------------------------------------- what the owner judges of answers
 
     @at_one_moment
-    def judgements(self) -> Judgements:
+    def judgments(self) -> Judgments:
         """Return what the owner judges of the answers of these folders."""
         # Imported here, as what else the page alone asks for: a server without it loads nothing of that.
-        from thumbindex.library.judged import Judgements
+        from thumbindex.library.judged import Judgments
 
-        return Judgements(self._readers)
+        return Judgments(self._readers)
 
     # -------------------------------------------------------------- keeping the indexes up to the disk
 

@@ -40,7 +40,7 @@ from thumbindex.model import (
     Decision,
     DuplicatesFound,
     IngestionCounts,
-    Judgement,
+    Judgment,
     Place,
     Standing,
     Verdict,
@@ -669,9 +669,9 @@ def _read_decision(given: Any, number: int) -> Decision:
     return read
 
 
-def judge_texts(pairs: Sequence[tuple[str, str]], embedder: Embedder, config: Config) -> tuple[Judgement, ...]:
+def judge_texts(pairs: Sequence[tuple[str, str]], embedder: Embedder, config: Config) -> tuple[Judgment, ...]:
     """Judge pairs of texts that are in no index, by a model and the configured guards."""
-    found: list[Judgement] = []
+    found: list[Judgment] = []
     for part in groups(pairs, _PAIRS_AT_ONCE):
         vectors = embedder.embed_passages([embedded_text((), text) for pair in part for text in pair])
         cosines = (vectors[::2] * vectors[1::2]).sum(axis=1).tolist()

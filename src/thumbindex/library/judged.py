@@ -1,4 +1,4 @@
-"""Judgements of answers: by question, which notes answer it, help or do not; or that none does."""
+"""Judgments of answers: by question, which notes answer it, help or do not; or that none does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRADES = (0, 1, 2)
 """Does not answer, helps, answers."""
 
 
-class Judgements:
+class Judgments:
     """What the owner judges of the answers of some folders. It is kept beside their indexes."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:

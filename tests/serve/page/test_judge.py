@@ -51,7 +51,7 @@ def test_a_thumb_is_a_line_that_eval_reads(page, vault):
     assert (query.query, query.kind, label.path, label.heading, label.grade) == ("Which button?", "factual", "sync.md", "Set up", 2)
 
 
-def test_a_question_is_one_however_it_is_typed_and_the_last_judgement_holds(page, vault):
+def test_a_question_is_one_however_it_is_typed_and_the_last_judgment_holds(page, vault):
     mark(page, "2")
     mark(page, "1", query="  which BUTTON? ")
     (judged,) = read_judged(vault.opened[0].places)
@@ -155,7 +155,7 @@ def test_a_private_note_leaves_the_map_even_where_what_was_judged_cannot_be_read
 def test_nothing_is_lost_where_two_judge_at_once(vault):
     def judge(name: str) -> None:
         for n in range(10):
-            vault.judgements().judge(f"{name}{n}?", "sync.md", "", 2, folder="vault0")
+            vault.judgments().judge(f"{name}{n}?", "sync.md", "", 2, folder="vault0")
 
     both = [threading.Thread(target=judge, args=(name,)) for name in ("a", "b")]
     for each in both:
@@ -213,7 +213,7 @@ def test_two_runs_are_compared_question_by_question(page, vault):
             "sets": [{"by_query": {id_: score}}],
             "ablation": [{"name": "no links", "difference": {"difference": -0.1, "low": -0.2, "high": 0.1}}],
         }
-        vault.judgements().keep_run("vault0", {"made": made, "result": result})
+        vault.judgments().keep_run("vault0", {"made": made, "result": result})
     text = page.get("/judge").text
     assert "1 better, 0 worse" in text
     assert "was asked over vault0 alone" in text
@@ -283,7 +283,7 @@ def test_a_run_of_a_folder_that_one_does_not_see_is_neither_told_nor_stopped(vau
 def test_the_questions_that_failed_are_named_and_asked_again_as_the_run_did(page, vault, tags_of):
     mark(page, "2")
     (id_,) = [json.loads(line)["id"] for line in vault.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()]
-    vault.judgements().keep_run("vault0", {"made": 1.0, "result": {"sets": [{"by_query": {id_: 0.25}}]}})
+    vault.judgments().keep_run("vault0", {"made": 1.0, "result": {"sets": [{"by_query": {id_: 0.25}}]}})
     found = tags_of(page.get("/judge").text)
     assert "Which button? (0.25)" in found.text
     assert "/?q=Which+button%3F&folder=vault0" in found.links()

@@ -94,7 +94,7 @@ def test_judge_says_the_runs_and_what_they_found(vault_copy, browse, fits, tmp_p
     (id_,) = [json.loads(line)["id"] for line in library.opened[0].places.judged_set.read_text(encoding="utf-8").splitlines()]
     effect = {"name": "no links", "difference": {"difference": -0.1, "low": -0.2, "high": 0.1}}
     for made, score in ((1.0, 0.25), (2.0, 0.5)):
-        library.judgements().keep_run("vault0", {"made": made, "result": {"sets": [{"by_query": {id_: score}}], "ablation": [effect]}})
+        library.judgments().keep_run("vault0", {"made": made, "result": {"sets": [{"by_query": {id_: score}}], "ablation": [effect]}})
     tune = ["tune", "--dry-run", "--json", "--folder", str(library.folders[0][1]), "--index", str(tmp_path / "other")]
     RUNS.start("tune", "vault0", tune)
     busy = page.json("/judge.json")

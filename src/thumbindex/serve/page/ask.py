@@ -193,7 +193,7 @@ def _recent(library: Library) -> list[tuple[OutlineEntry, str]]:
 def judged_of(visit: Visit, text: str) -> tuple[Mapping[str, Judged], list[str]]:
     """Return what was judged of a question, by folder, and what is wrong with it: an answer does not wait until that is mended."""
     try:
-        return visit.library.judgements().of(text) if visit.may_write else {}, []
+        return visit.library.judgments().of(text) if visit.may_write else {}, []
     except StorageError as error:
         _LOG.warning("%s", error)
         return {}, [str(error) if visit.is_near else NOT_FROM_AFAR]

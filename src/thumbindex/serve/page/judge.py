@@ -38,7 +38,7 @@ _SIDE = 260
 
 def show(visit: Visit) -> Screen:
     """List what was judged, and what the last runs found."""
-    judged = {folder: each for folder, each in visit.library.judgements().all().items() if each}
+    judged = {folder: each for folder, each in visit.library.judgments().all().items() if each}
     names = [name for name, _ in visit.library.folders]
     folder = visit.text("folder") or next(iter(judged), names[0] if names else "")
     if folder and folder not in names:
@@ -46,7 +46,7 @@ def show(visit: Visit) -> Screen:
     own = judged.get(folder, ())
     page = visit.number("page", 1, 1, 10_000)
     part = list(reversed(own))[(page - 1) * _PAGE : page * _PAGE]
-    runs = visit.library.judgements().runs(folder) if folder and visit.may_write else ()
+    runs = visit.library.judgments().runs(folder) if folder and visit.may_write else ()
     evaluated, tuned = (RUNS.last(name, folder) if visit.may_write else None for name in ("eval", "tune"))
     commands = _commands(visit, folder)
     values: dict[str, Any] = {
@@ -153,7 +153,7 @@ def mark(visit: Visit) -> Done:
     grade = None if given == "take_back" else int(given)
     if not path or not folder:
         raise UsageError("Which passage? Its folder or path is missing.")
-    kept = visit.library.judgements().judge(query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit))
+    kept = visit.library.judgments().judge(query, path, visit.text("heading"), grade, folder=folder, kind=_kind(visit))
     return Done(_back(visit, folder), {"query": kept.query, "places": as_json(kept.places), "grade": grade, "nothing": kept.nothing})
 
 
@@ -162,14 +162,14 @@ def nothing(visit: Visit) -> Done:
     query, folders = visit.text("query", LONGEST_QUERY), visit.texts("folder") or tuple(name for name, _ in visit.library.folders)
     holds_nothing = visit.choice("grade", ("nothing", "take_back")) == "nothing"
     for folder in folders:
-        visit.library.judgements().judge_nothing(query, folder=folder, kind=_kind(visit), holds_nothing=holds_nothing)
+        visit.library.judgments().judge_nothing(query, folder=folder, kind=_kind(visit), holds_nothing=holds_nothing)
     return Done(_back(visit, folders[0] if folders else ""), {"query": query, "nothing": holds_nothing})
 
 
 def take_out(visit: Visit) -> Done:
     """Take a question out, with all that was judged of it."""
     folder = visit.text("folder")
-    visit.library.judgements().take_out(visit.text("query", LONGEST_QUERY), folder=folder)
+    visit.library.judgments().take_out(visit.text("query", LONGEST_QUERY), folder=folder)
     return Done(_back(visit, folder), {})
 
 
@@ -185,9 +185,9 @@ def _back(visit: Visit, folder: str) -> str:
 def export(visit: Visit) -> Download:
     """Hand out the set of a folder, as `eval` and `tune` read it."""
     if not visit.may_write:
-        raise NotAllowedError("Judgements are handed out to those who may judge (`serve.http.writers`).")
+        raise NotAllowedError("Judgments are handed out to those who may judge (`serve.http.writers`).")
     folder = visit.text("folder") or next(iter(dict(visit.library.folders)), "")
-    return Download("judged.jsonl", "application/x-ndjson", visit.library.judgements().set_of(folder).encode("utf-8", "replace"))
+    return Download("judged.jsonl", "application/x-ndjson", visit.library.judgments().set_of(folder).encode("utf-8", "replace"))
 
 
 # ------------------------------------------------------------------ runs
@@ -201,10 +201,10 @@ def evaluate(visit: Visit) -> Done:
         raise UsageError("No question has an answer yet: judge some first, on Ask.")
     more = ["--off-topic", str(places.judged_nothing)] if places.judged_nothing.exists() and places.judged_nothing.stat().st_size else []
     more += ["--ablate"] if visit.has("ablate") else []
-    judgements = visit.library.judgements()
+    judgments = visit.library.judgments()
 
     def keep(run: Run) -> None:
-        judgements.keep_run(folder, {"made": run.began, "result": run.result})
+        judgments.keep_run(folder, {"made": run.began, "result": run.result})
 
     RUNS.start("eval", folder, ["eval", str(places.judged_set), "--json", *more, *opening.arguments()], keep)
     return Done(address("judge", folder=folder), {"started": "eval"})
