@@ -3,6 +3,7 @@
 from datetime import date
 
 import numpy as np
+import pytest
 
 from thumbindex.index.union import unite
 from thumbindex.model import Abbreviation, ChunkId, DocumentId, Term
@@ -31,6 +32,28 @@ def test_hits_of_all_folders_are_ranked_together():
     hits = united.keyword.search([Term("apples")], BODY, 10).hits
     assert (sorted(hit.chunk for hit in hits), [hit.rank for hit in hits]) == ([0, SECOND], [1, 2])
     assert [united.catalog.documents[hit.document].path for hit in sorted(hits, key=lambda h: h.chunk)] == ["a.md", "c.md"]
+
+
+@pytest.mark.parametrize("fields", [{"body": 1.0}, {"title": 2.0, "body": 1.0}, {"code": 1.0}], ids=["text", "title and text", "as written"])
+def test_words_are_as_rare_in_folders_that_are_searched_together_as_in_one_that_has_all_of_their_notes(fields):
+    texts = ["apple pie", "apple and pear", "a pear tree", "plum", "an apple tree", "pears and pear trees"]
+    notes = [document(f"{n}.md", f"# Note {n}\n\n{text}.") for n, text in enumerate(texts)]
+    terms = [Term("apple"), Term("pear", 2.0), Term("tree", others=(Term("plum", 0.5),)), Term("nowhere")]
+    weights = KeywordWeights(fields, b=0.0, coverage=0.5)  # how long texts are is each folder's own
+    found = [
+        each.keyword.search(terms, weights, 10).hits
+        for each in (memory_snapshot(notes), unite([memory_snapshot(notes[:1]), memory_snapshot(notes[1:])]))
+    ]
+    scores = [sorted(((round(hit.score, 5), round(hit.coverage, 5)) for hit in hits), reverse=True) for hits in found]
+    assert scores[0] == scores[1]
+    assert len(scores[0]) == len([each for each in texts if fields != {"code": 1.0} or {"apple", "pear", "tree", "plum"} & set(each.split())])
+
+
+def test_a_note_with_a_rare_word_is_not_lost_in_a_small_folder_beside_a_large_one():
+    small = memory_snapshot([document("small.md", "# Small\n\nzebra decided.")])
+    large = memory_snapshot([document(f"{n}.md", f"# Note {n}\n\n{'decided' if n % 10 == 0 else 'nothing'} here.") for n in range(40)])
+    hits = unite([small, large]).keyword.search([Term("zebra"), Term("decided")], BODY, 3).hits
+    assert [hit.chunk for hit in hits][:1] == [0]
 
 
 def test_a_note_is_found_by_its_path_in_whichever_folder_it_lies():

@@ -103,12 +103,12 @@ class Scorer:
                     self._merge(self._lengths(field), column, self._weights.fields[field], chunk, document)
             if whole and document.any():
                 chunk += document[self._of]
-        idf = _idf(int(np.count_nonzero(chunk)), self._totals.chunks)
-        self._chunk_scores += weight * idf * _saturated(chunk, self._weights.k1)
-        document_idf = _idf(int(np.count_nonzero(document)), self._totals.documents)
-        self._document_scores += weight * document_idf * _saturated(document, self._weights.k1)
-        self._covered += weight * idf * (chunk > 0)
-        self._asked += weight * idf
+        rarity = idf(int(np.count_nonzero(chunk)), self._totals.chunks)
+        self._chunk_scores += weight * rarity * _saturated(chunk, self._weights.k1)
+        document_rarity = idf(int(np.count_nonzero(document)), self._totals.documents)
+        self._document_scores += weight * document_rarity * _saturated(document, self._weights.k1)
+        self._covered += weight * rarity * (chunk > 0)
+        self._asked += weight * rarity
         self._held.append((name, chunk > 0))
 
     def _merge(self, lengths: Lengths, column: Column, boost: float, chunk: Floats, document: Floats) -> None:
@@ -168,7 +168,8 @@ def _best(scores: npt.NDArray[Any], limit: int) -> list[int]:
     return [int(n) for n in found[np.lexsort((found, -scores[found]))][:limit]]
 
 
-def _idf(frequency: int, total: int) -> float:
+def idf(frequency: int, total: int) -> float:
+    """Return how much a term says that so many of a number of texts hold: the fewer, the more."""
     return float(np.log(1 + (total - frequency + 0.5) / (frequency + 0.5)))
 
 

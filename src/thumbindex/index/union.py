@@ -1,4 +1,4 @@
-"""Several folders' snapshots seen as one: ids begin with the folder's number, hits are merged by score, so that no folder drowns another by size."""
+"""Several folders' snapshots seen as one: ids begin with the folder's number, hits are merged by score, words are as rare as in all of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import TypeVar
 
 import numpy as np
 
+from thumbindex.index.bm25f import idf
 from thumbindex.index.filters import by_form, nearest, newest_first
 from thumbindex.model import (
     Abbreviation,
@@ -57,7 +59,7 @@ def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
     return Snapshot(
         sum(s.generation for s in snapshots),
         UnionCatalog([s.catalog for s in snapshots]),
-        UnionKeywordIndex([s.keyword for s in snapshots]),
+        UnionKeywordIndex([s.keyword for s in snapshots], [len(s.catalog) for s in snapshots]),
         UnionVectorIndex([s.vector for s in snapshots]),
         UnionLinkGraph([s.graph for s in snapshots]),
         next((s.vocabulary for s in snapshots if s.vocabulary), None),
@@ -308,19 +310,33 @@ class UnionCatalog:
 
 
 class UnionKeywordIndex:
-    """KeywordIndex over several; each folder's own word statistics count in it."""
+    """KeywordIndex over several folders of so many chunks each."""
 
-    def __init__(self, parts: Sequence[KeywordIndex]) -> None:
-        self._parts = parts
+    def __init__(self, parts: Sequence[KeywordIndex], chunks: Sequence[int]) -> None:
+        self._parts, self._chunks = parts, chunks
         self.languages = frozenset[str]().union(*(part.languages for part in parts))
 
     def search(self, terms: Sequence[Term], weights: KeywordWeights, limit: int, within: Selection | None = None) -> RankedList:
-        """Search each folder and merge by score."""
-        asked = zip(self._parts, _parts_of(within, len(self._parts)), strict=True)
-        found = [part.search(terms, weights, limit, own) for part, own in asked]
+        """Search each folder and merge by score; a word counts by its idf in all of them: in a folder of three notes none is rare.
+
+        How long texts usually are is each folder's own, and a document's score is corrected by the idf of chunks.
+        """
+        held = [[len(self._holding_any(part, term, weights.fields)) for term in terms] for part in self._parts]
+        known = [idf(sum(counts), sum(self._chunks)) for counts in zip(*held, strict=True)]
+        found = []
+        for part, chunks, counts, own in zip(self._parts, self._chunks, held, _parts_of(within, len(self._parts)), strict=True):
+            asked = [
+                replace(term, weight=term.weight * rarity / idf(count, chunks)) for term, rarity, count in zip(terms, known, counts, strict=True)
+            ]
+            found.append(part.search(asked, weights, limit, own))
         hits = [hit for n, own in enumerate(found) for hit in _in_union(own.hits, n)]
         documents = {_document(n, d): score for n, own in enumerate(found) for d, score in own.documents.items()}
         return RankedList(_merged(hits, limit), documents)
+
+    @staticmethod
+    def _holding_any(part: KeywordIndex, term: Term, fields: Collection[str]) -> Selection:
+        """Return the chunks of a folder that hold a term in any of its forms."""
+        return reduce(or_, [part.holding(each.text, fields) for each in (term, *term.others)])
 
     def holding(self, text: str, fields: Collection[str]) -> Selection:
         """Return the chunks that hold all words of a text in any of the fields."""
