@@ -22,7 +22,7 @@ def candidate(n: int, score: float = 0.5, **facts: object) -> Candidate:
 
 
 def passages_of(candidates: Sequence[Candidate], sections: Mapping[ChunkId, Section], catalog: Catalog = CATALOG) -> tuple[Passage, ...]:
-    return as_passages(as_families(candidates, sections, catalog), sections, catalog, len(candidates))
+    return as_passages(as_families(candidates, sections, catalog), sections, catalog, len(candidates), {})
 
 
 def test_each_parent_comes_once_at_its_best_child_s_place() -> None:
@@ -35,6 +35,16 @@ def test_what_is_a_heading_alone_stands_behind_all_that_says_something(text: str
     sections = {**CATALOG.sections(ALL), ALL[3]: Section(0, 1, 3, text)}
     found = passages_of([candidate(3, 0.9), candidate(0, 0.8)], sections)
     assert (found[1].path, found[1].score, len(found)) == (last, 0.8, 2)
+
+
+@pytest.mark.parametrize(("own", "other", "first"), [(1.0, 0.5, "b.md"), (0.5, 0.5, "a.md"), (0.5, 1.0, "a.md"), (0.0, 0.0, "a.md")])
+def test_a_heading_alone_keeps_its_place_where_nothing_that_says_something_holds_as_much_of_the_question(
+    own: float, other: float, first: str
+) -> None:
+    sections = {**CATALOG.sections(ALL), ALL[3]: Section(0, 1, 3, "# C")}
+    families = as_families([candidate(3, 0.9), candidate(0, 0.8)], sections, CATALOG)
+    found = as_passages(families, sections, CATALOG, 2, {ALL[3]: own, ALL[0]: other})
+    assert (found[0].path, [each.score for each in found] == sorted((each.score for each in found), reverse=True)) == (first, True)
 
 
 def test_a_passage_is_its_section_s_text_and_its_best_child_s_headings() -> None:
@@ -100,7 +110,7 @@ def test_a_section_that_is_part_of_a_larger_one_is_shown_with_that_one(copy: str
 def test_what_is_shown_with_a_larger_section_counts_each_place_once() -> None:
     found = [candidate(3, 0.9, also_in=(0,), cluster_size=2), candidate(1, 0.8)]
     families = in_larger(as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG)
-    (passage,) = as_passages(families, CATALOG.sections(ALL), CATALOG, 5)
+    (passage,) = as_passages(families, CATALOG.sections(ALL), CATALOG, 5, {})
     assert (passage.path, passage.score, passage.match_start, passage.cluster_size) == ("a.md", 0.9, 3, 2)
     assert passage.also_in == (Place("", "b.md", 3, 3),)
 
@@ -109,7 +119,7 @@ def test_what_is_shown_with_a_larger_section_counts_each_place_once() -> None:
 def test_what_stands_word_for_word_in_a_larger_section_comes_with_it_unless_it_disagrees_itself(part, other, shown_alone) -> None:
     found = [candidate(3, 0.9, also_in=(0,), cluster_size=2, disagrees=part), candidate(1, 0.8, disagrees=other)]
     families = in_larger(as_families(found, CATALOG.sections(ALL), CATALOG), CATALOG.sections(ALL), CATALOG)
-    passages = as_passages(families, CATALOG.sections(ALL), CATALOG, 5)
+    passages = as_passages(families, CATALOG.sections(ALL), CATALOG, 5, {})
     assert [each.path for each in passages] == (["b.md", "a.md"] if shown_alone else ["a.md"])
 
 
@@ -159,8 +169,8 @@ def test_passages_that_disagree_stand_together_where_a_sibling_came_first() -> N
 def test_no_more_passages_are_made_than_are_asked_for_but_for_a_partner_of_the_last() -> None:
     children = [candidate(0, 0.9), candidate(2, 0.8, disagrees=((3, "x"),)), candidate(3, 0.8, disagrees=((2, "x"),))]
     families = as_families(children, CATALOG.sections(ALL), CATALOG)
-    assert [len(as_passages(families, CATALOG.sections(ALL), CATALOG, limit)) for limit in (1, 2, 3)] == [3, 3, 3]
-    assert len(as_passages(as_families([*children[:1], candidate(3, 0.7)], {}, CATALOG), {}, CATALOG, 1)) == 1
+    assert [len(as_passages(families, CATALOG.sections(ALL), CATALOG, limit, {})) for limit in (1, 2, 3)] == [3, 3, 3]
+    assert len(as_passages(as_families([*children[:1], candidate(3, 0.7)], {}, CATALOG), {}, CATALOG, 1, {})) == 1
 
 
 @given(st.permutations(range(4)), st.sets(st.integers(0, 3)))

@@ -185,20 +185,33 @@ def parents(search: Search, tools: Tools) -> Search:
     families = as_families(search.candidates, sections, catalog)
     if tools.settings.runs("dedup_ngram"):
         families = without_copies(in_larger(families, sections, catalog), sections, search.query.limit, tools)
-    return replace(search, passages=as_passages(families, sections, catalog, search.query.limit))
+    return replace(search, passages=as_passages(families, sections, catalog, search.query.limit, held_words(search)))
 
 
-def as_passages(families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog, limit: int) -> tuple[Passage, ...]:
+def held_words(search: Search) -> Mapping[ChunkId, float]:
+    """Return the share of the question's words that chunks hold which were found by words."""
+    found = search.lists.get("search_keyword")
+    return {hit.chunk: hit.coverage for hit in found.hits} if found else {}
+
+
+def as_passages(
+    families: Families, sections: Mapping[ChunkId, Section], catalog: Catalog, limit: int, held: Mapping[ChunkId, float]
+) -> tuple[Passage, ...]:
     """Return one passage a family, at its best child's place, and behind it those that disagree with it: its section, or its own lines.
 
-    There are as many as the limit, and those behind the last of them that may disagree with it.
+    There are as many as the limit, and those behind the last of them that may disagree with it. `held` is the share of the question's words that a
+    chunk holds.
     """
     of = {each.id: key for key, family in families.items() for each in family}
     ordered = with_partners(
         list(families.items()), lambda item: item[0], lambda item: {of[n] for each in item[1] for n, _ in each.disagrees if n in of} - {item[0]}
     )
-    # A note that is a title alone answers nothing: it comes when those that say something are through, unless it was asked for by its name.
-    says = {key: bool(family[0].name_kind) or is_more_than_headings(_text(family, sections.get(family[0].id))) for key, family in ordered}
+    # A note that is a title alone answers nothing: it comes when those that say something are through, unless it was asked for by its name, or none
+    # of them holds as much of the question.
+    says = {key: is_more_than_headings(_text(family, sections.get(family[0].id))) for key, family in ordered}
+    words = {key: max(held.get(each.id, 0.0) for each in family) for key, family in ordered}
+    most = max((words[key] for key in says if says[key]), default=0.0)
+    says = {key: says[key] or bool(family[0].name_kind) or words[key] > most for key, family in ordered}
     ordered.sort(key=lambda item: not says[item[0]])
     end = limit
     while end < len(ordered) and any(each.disagrees for each in ordered[end][1]):

@@ -12,7 +12,7 @@ from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_s
 from thumbindex.query.diversify import diversify, rerank
 from thumbindex.query.filters import both, is_shown, listed, read_filters, select, undated, unmet_arguments
 from thumbindex.query.names import documents_named, names
-from thumbindex.query.parents import as_families, as_passages, is_inside, parents, place_of_passage
+from thumbindex.query.parents import as_families, as_passages, held_words, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
 from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
 from thumbindex.query.stage import Phrasing, Search, Stage, Tools
@@ -127,7 +127,7 @@ def finish(search: Search, tools: Tools) -> Search:
     passages = cut(search.passages, limit)
     if search.listed is not None or not tools.settings.runs("parents"):
         sections = catalog.sections([each.id for each in search.candidates]) if search.listed is not None else {}
-        passages = cut(as_passages(as_families(search.candidates, sections, catalog), sections, catalog, limit), limit)
+        passages = cut(as_passages(as_families(search.candidates, sections, catalog), sections, catalog, limit, held_words(search)), limit)
     short = len(passages) < limit or not search.answerable
     return replace(search, passages=passages, undated=undated(search.query.filters, search.conditions, tools.snapshot) if short else 0)
 
