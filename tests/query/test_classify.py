@@ -20,6 +20,11 @@ NOTES = MemoryCatalog([document("help/Unique notes.md", "# Unique note creator",
         "error E0308",
         'the "daily note" action',
         "GraphQL",
+        "84,210",
+        "policy 77120",
+        "who was called on 2026-01-06?",
+        "did the car have 84,210 km at its last service?",
+        "budget 2026",
     ],
 )
 def test_what_must_be_found_as_written_is_factual(text: str) -> None:
@@ -55,6 +60,8 @@ def test_a_document_s_own_name_is_navigational(text: str) -> None:
         "transclude a page inside another",
         "old web address of a moved page should send visitors to the new one",
         "does the app run on macOS and in JavaScript sandboxes",
+        "what was decided about the website in 2026",
+        "top 10 tips for 3 people",
         "",
     ],
 )

@@ -119,6 +119,17 @@ def is_mixed_case(token: str) -> bool:
     return bool(re.search(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]", token)) and not re.fullmatch(r"[A-Z\d]+s", token) and len(split_identifier(token)) > 1
 
 
+def is_figure(token: str) -> bool:
+    """Tell whether a token is a number or a date of three digits or more: of such a model reads pieces, which stand in others, too."""
+    return bool(_FIGURE.fullmatch(token)) and sum(map(str.isdigit, token)) >= _DIGITS
+
+
+_FIGURE = re.compile(r"\d[\d.,:/'’-]*")
+_YEAR = re.compile(r"(?:19|20)\d\d", re.ASCII)
+"""Of a sentence the subject rather than what is looked for."""
+
+_DIGITS = 3
+
 _QUESTION = re.compile(r"^(?:how|why|what|when|who|can|could|should|is|are|do|does|did|will|would)\b", re.I)
 _NAMED = frozenset("guide docs documentation tutorial chapter handbook faq glossary changelog readme appendix".split())
 """Words that name a part of the documentation wherever they stand."""
@@ -154,11 +165,13 @@ def kind_of(text: str, named: bool) -> QueryKind:
 
 
 def is_factual(text: str) -> bool:
-    """Tell whether a text holds something to be found as it is written: an identifier, a version, code or a quoted phrase."""
+    """Tell whether a text holds something to be found as it is written: an identifier, a version, code, a figure or a quoted phrase."""
     if QUOTED.search(text) or re.search(r"`[^`]+`", text):
         return True
     found = tokens(text)
-    return any(is_identifier(token) for token in found) or (len(found) <= _KEYWORDS and any(is_mixed_case(token) for token in found))
+    if any(is_identifier(token) or (is_figure(token) and not _YEAR.fullmatch(token)) for token in found):
+        return True
+    return len(found) <= _KEYWORDS and any(is_mixed_case(token) or is_figure(token) for token in found)
 
 
 def is_navigational(text: str) -> bool:
