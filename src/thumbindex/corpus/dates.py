@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from datetime import date
 
 from thumbindex.corpus.front_matter import FrontMatter
+from thumbindex.days import DATE, day_of_match, days_in
 from thumbindex.text import fold_line
 
 _UPDATED = (
@@ -27,28 +28,6 @@ _SAYS_WRITTEN = frozenset(
 )
 """What stands before a date that a line states, without accents."""
 
-_MONTHS: Mapping[str, int] = {
-    name: n % 12 + 1
-    for names in (
-        "january february march april may june july august september october november december",
-        "jan feb mar apr may jun jul aug sep oct nov dec",
-        "januar februar marz april mai juni juli august sept oktober november dezember",
-        "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
-        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-    )
-    for n, name in enumerate(names.split())
-}
-_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
-_DATE = re.compile(
-    r"(?<![\w./-])(?:"
-    r"(?P<y1>\d{4})(?P<s>[-/._])(?P<m1>\d{1,2})(?P=s)(?P<d1>\d{1,2})(?![\d/-])"
-    r"|(?P<y2>\d{4})(?P<m2>\d\d)(?P<d2>\d\d)(?![\w./-])"
-    r"|(?P<y3>\d{4})\s?年\s?(?P<m3>\d{1,2})\s?月\s?(?P<d3>\d{1,2})\s?日"
-    r"|(?P<a>\d{1,2})(?P<t>[./-])(?P<b>\d{1,2})(?P=t)(?P<y4>\d{4})(?![\d/-])"
-    rf"|(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.)?\s+(?:of\s+|de\s+)?{_MONTH},?\s+(?:de\s+|del\s+)?(?P<y5>\d{{4}})(?!\d)"
-    rf"|{_MONTH.replace('month', 'name')}\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y6>\d{{4}})(?!\d)"
-    r")"
-)
 _IN_NAME = re.compile(
     r"(?<![^\W_])(?<!\d[-.])(?:(\d{4})([-_. ])(\d\d)\2(\d\d)(?![^\W_T]|[-.]\d\d?(?!\d))|(\d{4})(\d\d)(\d\d)(?:T?\d{4}|T?\d{6})?(?![^\W_]|\.\d))"
 )
@@ -85,8 +64,8 @@ def _of_keys(front: FrontMatter, keys: Iterable[str]) -> date | None:
 def _first_day(text: str) -> date | None:
     """Return the day that a value begins with, a time of day behind it or not: `[[2026-01-31]]` and `202601311530` too."""
     text = fold_line(text).strip("[]\"' ")
-    found = _DATE.match(text) or _IN_NAME.match(text) or next((each for each, _ in _days(text)), None)
-    return _day_of(found) if found else None
+    found = DATE.match(text) or _IN_NAME.match(text) or next((each for each, _ in days_in(text)), None)
+    return day_of_match(found) if found else None
 
 
 def day_of_path(path: str) -> date | None:
@@ -94,12 +73,12 @@ def day_of_path(path: str) -> date | None:
     stem, dot, _ = path.rpartition(".")
     stem = stem if dot else path
     for part in reversed(stem.split("/")):
-        found = next(filter(None, map(_day_of, _IN_NAME.finditer(part))), None) or next(
-            (day for _, day in _days(fold_line(part), is_name=True)), None
+        found = next(filter(None, map(day_of_match, _IN_NAME.finditer(part))), None) or next(
+            (day for _, day in days_in(fold_line(part), is_name=True)), None
         )
         if found:
             return found
-    return next(filter(None, map(_day_of, _FOLDERS.finditer(stem))), None)
+    return next(filter(None, map(day_of_match, _FOLDERS.finditer(stem))), None)
 
 
 def days_of_lines(body: str) -> tuple[date | None, date | None]:
@@ -128,40 +107,13 @@ def _days_of_line(line: str, *, is_bare: bool, is_title: bool) -> tuple[date | N
     text = " ".join(_MARKUP.sub("", _MARKUP.sub("", fold_line(line))).split()).rstrip(" #")
     updated = written = None
     for part in _PARTS.split(text):
-        for found, day in _days(part):
+        for found, day in days_in(part):
             before, after = _BEFORE.fullmatch(part[: found.start()]), _AFTER.fullmatch(part[found.end() :])
             label = " ".join((before["label"] or "").split()) if before else None
-            is_alone = is_title and len(list(_days(text))) == 1
+            is_alone = is_title and len(list(days_in(text))) == 1
             begins_or_ends = (label == "" and part == text) or found.end() == len(text)
             if label in _SAYS_UPDATED and after:
                 updated = updated or day
             elif (after and (label in _SAYS_WRITTEN or (label == "" and is_bare and part == text))) or (is_alone and begins_or_ends):
                 written = written or day
     return updated, written
-
-
-def _days(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
-    """Yield the dates in a text, with the days that they are; of a name those that begin with the year are left out, which may be a release."""
-    for found in _DATE.finditer(text):
-        if (day := _day_of(found)) and not (is_name and (found["y1"] or found["y2"])):
-            yield found, day
-
-
-def _day_of(found: re.Match[str]) -> date | None:
-    """Return the day of a match; None where there is no such day, or it may be another one (03/04/2026)."""
-    parts = found.groupdict()
-    if not parts:
-        year, month, day, *_ = (int(each) for each in found.groups() if each and each.isdigit())
-    elif parts["y4"]:
-        first, second, year = int(parts["a"]), int(parts["b"]), int(parts["y4"])
-        if first <= 12 and second <= 12 and first != second:
-            return None
-        day, month = max(first, second), min(first, second)
-    else:
-        year, day = (next(int(parts[f"{kind}{n}"]) for n in (1, 2, 3, 5, 6) if parts[f"{kind}{n}"]) for kind in "yd")
-        name = parts["month"] or parts["name"]
-        month = _MONTHS[name] if name else next(int(parts[f"m{n}"]) for n in (1, 2, 3) if parts[f"m{n}"])
-    try:
-        return date(year, month, day) if 1970 <= year <= 2100 else None
-    except ValueError:
-        return None

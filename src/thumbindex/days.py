@@ -1,0 +1,57 @@
+"""Dates in texts: as people write them in names, lines and questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+
+_MONTHS: Mapping[str, int] = {
+    name: n % 12 + 1
+    for names in (
+        "january february march april may june july august september october november december",
+        "jan feb mar apr may jun jul aug sep oct nov dec",
+        "januar februar marz april mai juni juli august sept oktober november dezember",
+        "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
+        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    )
+    for n, name in enumerate(names.split())
+}
+_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
+DATE = re.compile(
+    r"(?<![\w./-])(?:"
+    r"(?P<y1>\d{4})(?P<s>[-/._])(?P<m1>\d{1,2})(?P=s)(?P<d1>\d{1,2})(?![\d/-])"
+    r"|(?P<y2>\d{4})(?P<m2>\d\d)(?P<d2>\d\d)(?![\w./-])"
+    r"|(?P<y3>\d{4})\s?年\s?(?P<m3>\d{1,2})\s?月\s?(?P<d3>\d{1,2})\s?日"
+    r"|(?P<a>\d{1,2})(?P<t>[./-])(?P<b>\d{1,2})(?P=t)(?P<y4>\d{4})(?![\d/-])"
+    rf"|(?P<d5>\d{{1,2}})(?:st|nd|rd|th|er|\.)?\s+(?:of\s+|de\s+)?{_MONTH},?\s+(?:de\s+|del\s+)?(?P<y5>\d{{4}})(?!\d)"
+    rf"|{_MONTH.replace('month', 'name')}\s+(?P<d6>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y6>\d{{4}})(?!\d)"
+    r")"
+)
+
+
+def days_in(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
+    """Yield the dates in a folded text, with the days that they are; of a name not those that begin with the year, which may be a release."""
+    for found in DATE.finditer(text):
+        if (day := day_of_match(found)) and not (is_name and (found["y1"] or found["y2"])):
+            yield found, day
+
+
+def day_of_match(found: re.Match[str]) -> date | None:
+    """Return the day of a match; None where there is no such day, or it may be another one (03/04/2026)."""
+    parts = found.groupdict()
+    if not parts:
+        year, month, day, *_ = (int(each) for each in found.groups() if each and each.isdigit())
+    elif parts["y4"]:
+        first, second, year = int(parts["a"]), int(parts["b"]), int(parts["y4"])
+        if first <= 12 and second <= 12 and first != second:
+            return None
+        day, month = max(first, second), min(first, second)
+    else:
+        year, day = (next(int(parts[f"{kind}{n}"]) for n in (1, 2, 3, 5, 6) if parts[f"{kind}{n}"]) for kind in "yd")
+        name = parts["month"] or parts["name"]
+        month = _MONTHS[name] if name else next(int(parts[f"m{n}"]) for n in (1, 2, 3) if parts[f"m{n}"])
+    try:
+        return date(year, month, day) if 1970 <= year <= 2100 else None
+    except ValueError:
+        return None
