@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thumbindex.index.names import DocumentNames
 from thumbindex.index.union import unite
 from thumbindex.model import Filters, NameKind, Query
-from thumbindex.query.names import documents_called, references, spelled
+from thumbindex.query.names import daily_notes, documents_called, references, spelled
 from thumbindex.testing import FakeEmbedder, FakeReranker, MemoryCatalog, document, memory_snapshot
 from thumbindex.text import bare_name, bare_names
 
@@ -60,6 +60,46 @@ def test_a_name_in_every_shape_brings_its_note_first_and_for_sure(ask, query, ki
     first = search.candidates[0]
     assert (search.passages[0].path, search.confidence_level, first.name_kind) == ("Guides/Über uns.md", "high", kind)
     assert "names" in [step.stage for step in trace]
+
+
+DAILY = [
+    document("daily/2026-01-06.md", "# Tuesday\n\nHeadache. Called the landlord."),
+    document("daily/2026_01_07.md", "# Wednesday\n\nNitrate was too high."),
+    document("daily/Jan 8th, 2026.md", "# Thursday\n\nNothing."),
+    *(document(f"what happened {n}.md", f"# What happened\n\nWhat happened on day {n} of January 2026, and what I did.") for n in range(6)),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("what happened on 2026-01-06?", "daily/2026-01-06.md"),
+        ("what happened on 6 January 2026?", "daily/2026-01-06.md"),
+        ("was ist am 6. Januar 2026 passiert", "daily/2026-01-06.md"),
+        ("what happened on 2026-01-06 (6 Jan 2026)", "daily/2026-01-06.md"),
+        ("what happened on January 7, 2026", "daily/2026_01_07.md"),
+        ("what happened on Jan 8th, 2026", "daily/Jan 8th, 2026.md"),
+    ],
+)
+@pytest.mark.parametrize("embedder", [None, FakeEmbedder()], ids=["words only", "vectors"])
+def test_a_day_in_a_question_brings_its_daily_note_first_and_is_no_name(ask, query: str, path: str, embedder) -> None:
+    search = ask(DAILY, query, embedder=embedder)[0]
+    assert (search.passages[0].path, search.answerable, search.candidates[0].name_kind, search.confidence < 1) == (path, True, None, True)
+
+
+@pytest.mark.parametrize("query", ["what happened from 2026-01-06 to 2026-01-07", "what happened on 2026-01-09", "what happened in January 2026"])
+def test_two_days_a_day_without_a_note_and_a_month_bring_none_first(query: str) -> None:
+    assert daily_notes(query, MemoryCatalog(DAILY)) == {}
+
+
+def test_of_more_than_three_notes_that_are_called_as_the_day_none_is_brought_first() -> None:
+    notes = [document(f"{n}/2026-01-06.md", f"# Of {n}\n\nText.") for n in range(4)]
+    assert [len(daily_notes("on 2026-01-06", MemoryCatalog(notes[:count]))) for count in (3, 4)] == [3, 0]
+
+
+def test_filters_hold_for_a_daily_note(ask) -> None:
+    found = ask(DAILY, "what happened on 2026-01-06? -path:daily/**")[0]
+    assert [each.path for each in found.passages if each.path.startswith("daily/")] == []
 
 
 @pytest.mark.parametrize("query", ["[[Über uns#Opening hours?]]", "Guides/Über uns.md#opening-hours", "Opening hours"])

@@ -1,4 +1,7 @@
-"""Stage names: a query that is, whole, a note's path, file name, title, alias or link brings that note first; so does a heading of few notes."""
+"""Stage names: a query that is, whole, a note's path, file name, title, alias or link brings that note first; so does a heading of few notes.
+
+A query in which a day stands brings the daily note of that day first, as long as nothing bears it as a name.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from thumbindex.days import days_in
 from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind
 from thumbindex.ports import Catalog, Selection
 from thumbindex.query.retrieve import chunks_of
 from thumbindex.query.stage import Claim, Search, Tools
-from thumbindex.text import bare_name, words
+from thumbindex.text import bare_name, fold_line, words
 
 MOST_NOTES = 3
 """Notes that have one heading: of a commoner one nobody says which is meant."""
@@ -50,15 +54,19 @@ class Reference(NamedTuple):
 
 
 def names(search: Search, tools: Tools) -> Search:
-    """Put the notes first that bear the query as their name: each by its best chunk, or its beginning where nothing found it."""
-    claims = {**_headings(search, tools), **search.named}
+    """Put the notes first that bear the query as their name: each by its best chunk, or its beginning where nothing found it.
+
+    A daily note of a day in the query comes first without being its name: how well it answers is weighed as of any other note.
+    """
+    named = {**_headings(search, tools), **search.named}
+    claims = named or search.of_day
     if not claims:
         return search
     best: dict[DocumentId, Candidate] = {}
     for each in search.candidates:
         best.setdefault(each.document, each)
     ordered = sorted(claims, key=lambda n: (claims[n][:3], -best[n].score if n in best else 0.0, n))
-    shown = {chunk: claims[n].kind for n in ordered if (chunk := _chunk_of(n, claims[n], best.get(n), search, tools)) is not None}
+    shown = {chunk: claims[n].kind if named else None for n in ordered if (chunk := _chunk_of(n, claims[n], best.get(n), search, tools)) is not None}
     shown = dict(list(shown.items())[: max(tools.settings.fuse.limit, 3 * search.query.limit)])
     by_id = {each.id: each for each in search.candidates}
     chunks = tools.snapshot.catalog.chunks([n for n in shown if n not in by_id])
@@ -163,6 +171,17 @@ def documents_named(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
         for document, claim in documents_called(name, catalog).items():
             found[document] = min(claim._replace(heading=heading), found.get(document, claim._replace(heading=heading)))
     return found
+
+
+def daily_notes(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
+    """Return the documents that are called as the day is, of which alone a text speaks: `2026-01-31`, `2026_01_31`, or as it is written there."""
+    found = list(days_in(fold_line(text)))
+    if len({day for _, day in found}) != 1:
+        return {}
+    written = found[0][1].isoformat()
+    names = dict.fromkeys([written, *(written.replace("-", sign) for sign in ("_", ".", "")), *(match[0] for match, _ in found)])
+    claims = {n: claim for name in names for n, claim in documents_called(name, catalog).items()}
+    return claims if len(claims) <= MOST_NOTES else {}
 
 
 # ------------------------------------------------------------------ which headings
