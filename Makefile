@@ -82,7 +82,7 @@ vendor:
 test-faults: .venv/installed
 	$(BIN)/python -m pytest tests/faults --faults=full --ignore=tests/faults/test_power.py
 
-# Cut the power in ten commands at moments drawn by a seed, and lose, reorder or tear what was not synced: 2,500 states of the disk, four minutes of
+# Cut the power in ten commands at moments drawn by a seed, and lose, reorder or tear what was not synced: 2,500 states of the disk, some minutes of
 # processor time. The commands are recorded by strace (Debian: apt-get install strace).
 power: .venv/installed
 	@command -v strace > /dev/null || { echo 'strace is missing: no power cut was tried.'; exit 3; }
