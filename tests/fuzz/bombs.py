@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.subject import program
 from fuzz.run import open_library
+from servers import peak
 from thumbindex.errors import ThumbindexError
 from thumbindex.settings import CorpusSettings
 
@@ -310,12 +311,6 @@ def taken(work: Callable[[], T]) -> tuple[float, T]:
     began = time.process_time()
     found = work()
     return time.process_time() - began, found
-
-
-def peak() -> float:
-    """Return the most memory that this process has held, in megabytes; `getrusage` would begin with what its parent held."""
-    (line,) = (line for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
 
 
 def in_a_process(name: str, given: argparse.Namespace) -> tuple[str, bool]:

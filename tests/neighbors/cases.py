@@ -18,6 +18,7 @@ from pathlib import Path
 
 from place import NotTriedError, Place, as_nobody
 
+from servers import peak
 from thumbindex.errors import UnknownFolderError
 from thumbindex.serve.child import IndexingLoop
 from thumbindex.settings import CorpusSettings
@@ -288,25 +289,18 @@ def a_sparse_file(place: Place) -> str:
         file.truncate(40 * 2**20)
     with place.open() as library:  # what every index takes is there by then
         library.index(words_only=True)
-    before = most_megabytes(anew=True)
-    report = place.index()
-    grown = most_megabytes() - before
-    refused = sorted(each.path for each in report.skipped)
-    assert refused == ["holes.md", "huge.md"], refused
-    assert grown < SPARSE_MEGABYTES, f"{grown} MB of memory"
-    check_apples(place)
-    return f"10 GB sparse, and 40 MB of NUL: left out and reported, {grown} MB of memory more"
-
-
-def most_megabytes(*, anew: bool = False) -> int:
-    """Return the most memory that this process has held, or, counted anew, what it holds now."""
     try:
-        if anew:
-            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is counted from here
     except OSError as error:
         raise NotTriedError("the most that a process held can be counted anew on Linux alone") from error
-    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
+    before = peak()
+    report = place.index()
+    grown = peak() - before
+    refused = sorted(each.path for each in report.skipped)
+    assert refused == ["holes.md", "huge.md"], refused
+    assert grown < SPARSE_MEGABYTES, f"{grown:.0f} MB of memory"
+    check_apples(place)
+    return f"10 GB sparse, and 40 MB of NUL: left out and reported, {grown:.0f} MB of memory more"
 
 
 # ------------------------------------------------------------------ much of something
