@@ -197,3 +197,12 @@ def test_a_note_of_headings_alone_is_told_that_it_comes_last(tmp_path: Path, ope
     notes = {"bare.md": "# The heron\n", "full.md": "# Birds\n\nA heron stands still.\n"}
     told = told_of(notes, tmp_path, open_fake, "bare.md", "heron", "--limit", "1")
     assert told.startswith("bare.md was found, but is not in the answer: it holds no text but headings and comes after all that do; it ranks 2 of 2")
+
+
+def test_a_note_of_headings_alone_that_keeps_its_place_is_not_told_that_it_comes_last(
+    tmp_path: Path, open_fake: Callable[[Opening], Library]
+) -> None:
+    bare = {"a.md": "# Plan for winter and 40 nest boxes of any heron\n", "b.md": "# Heron plan of migration over lakes\n"}
+    notes = {**bare, "full.md": "# Birds\n\nA heron stands still.\n"}
+    told = told_of(notes, tmp_path, open_fake, "a.md", "heron plan", "--limit", "1")
+    assert told.startswith("a.md was found, but is not in the answer: it ranks 2 of 3")

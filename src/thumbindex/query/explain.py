@@ -304,7 +304,8 @@ def _behind_the_limit(wanted: Collection[ChunkId], before: Search, tools: Tools)
     first = next(behind, None)
     if first is None:
         return "what it says comes with another passage"
-    alone = "" if is_more_than_headings(first.text) else "it holds no text but headings and comes after all that do; "
+    speaks = any(is_more_than_headings(each.text) for each in longer.passages[first.rank - 1 :])  # it, or one behind it: then it keeps its place
+    alone = "" if speaks else "it holds no text but headings and comes after all that do; "
     asked = f"{limit} {'was' if limit == 1 else 'were'} asked for"
     return f"{alone}it ranks {first.rank} of {len(longer.passages)}, and {asked}: a higher limit shows it"
 
