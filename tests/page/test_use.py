@@ -7,6 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+import waiting
+
 QUESTION = "when do two devices edit one note"
 
 LEAST_REST = 400
@@ -173,6 +175,25 @@ def test_a_saved_note_changes_the_answer_on_the_screen(open_page, served):
         served.save(path, before)
 
 
+def test_a_note_that_is_saved_before_a_new_page_listens_changes_its_answer(open_page, served):
+    page = open_page("/")
+    path = "recipes/tea.md"
+    before = (served.root / path).read_text(encoding="utf-8")
+
+    def save_first(route) -> None:
+        served.save(path, before.replace("three minutes", "four minutes"))
+        assert waiting.until(lambda: served.told() != told)
+        route.continue_()
+
+    told = served.told()
+    page.route("**/changes", save_first, times=1)
+    try:
+        page.goto("/?q=boil+water+pour")
+        until(page, "document.querySelector('#cards')?.innerText.includes('four minutes')")
+    finally:
+        served.save(path, before)
+
+
 def test_only_what_reads_otherwise_is_marked_as_changed(open_page, served):
     tea, coffee = "recipes/tea.md", "recipes/coffee.md"
     before = {path: (served.root / path).read_text(encoding="utf-8") for path in (tea, coffee)}
@@ -192,16 +213,12 @@ def test_only_what_reads_otherwise_is_marked_as_changed(open_page, served):
 
 
 def reloaded(page, served) -> None:
-    """Save another note until the screen was loaded anew in place: the first time nobody may be listening yet."""
+    """Save another note, and wait until the screen was loaded anew in place."""
     page.evaluate("document.getElementById('main').dataset.old = '1'")
     before = (served.root / "recipes/tea.md").read_text(encoding="utf-8")
     try:
-        for turn in range(10):
-            served.save("recipes/tea.md", f"{before}\nServe hot, {turn}.\n")
-            page.wait_for_timeout(500)
-            if page.evaluate("!document.getElementById('main').dataset.old"):
-                return
-        raise AssertionError("the screen was not loaded anew")
+        served.save("recipes/tea.md", f"{before}\nServe hot.\n")
+        until(page, "!document.getElementById('main').dataset.old")
     finally:
         served.save("recipes/tea.md", before)
 

@@ -294,6 +294,27 @@ def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(tmp_p
     assert capsys.readouterr().err == ""
 
 
+def test_what_was_told_differs_after_each_news_of_these_folders_and_in_each_process(tmp_path: Path) -> None:
+    roots = [tmp_path / "notes", tmp_path / "work"]
+    for root in roots:
+        root.mkdir()
+    follower, heard = Follower(0.02), list[object]()
+    follower.listen(heard.append)
+    with Library.open(roots, index=tmp_path / "index", embedder=FakeEmbedder()) as library:
+        follower.start(library)
+        before = [follower.told(only) for only in (None, ["notes"], ["work"])]
+        assert follower.told() == before[0]
+        assert Follower().told() != before[0]
+        (roots[0] / "a.md").write_text("# A\n", encoding="utf-8")
+        time.sleep(0.2)  # the follower has looked once
+        library.index(words_only=True)
+        assert until(lambda: bool(heard))
+        after = [follower.told(only) for only in (None, ["notes"], ["work"])]
+        assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True]
+        follower.stop()
+        time.sleep(0.05)
+
+
 def test_an_index_that_takes_long_to_open_gets_a_quarter_of_the_time_and_keeps_no_other_waiting(tmp_path: Path) -> None:
     class Slow(Library):
         looked: ClassVar[Counter[str]] = Counter()

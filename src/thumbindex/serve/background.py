@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -50,6 +50,8 @@ class Follower:
     def __init__(self, pause: float = FOLLOW_SECONDS) -> None:
         self._pause = pause
         self._listeners: dict[object, tuple[Listener, Collection[str] | None]] = {}
+        self._told: Counter[str] = Counter()  # by folder, how often there was news
+        self._began = time.time_ns()
         self._stopped = threading.Event()
 
     def listen(self, listener: Listener, only: Collection[str] | None = None) -> Callable[[], object]:
@@ -57,6 +59,10 @@ class Follower:
         key = object()
         self._listeners[key] = (listener, only)
         return partial(self._listeners.pop, key, None)
+
+    def told(self, only: Collection[str] | None = None) -> str:
+        """Return another text after each news of these folders, and in each process: who reads the indexes after it has missed none before."""
+        return f"{self._began}-{sum(count for name, count in list(self._told.items()) if only is None or name in only)}"
 
     def start(self, library: Library) -> None:
         """Follow in a thread of its own."""
@@ -81,6 +87,7 @@ class Follower:
             self._stopped.wait(max(0.0, min(due.values(), default=self._pause + time.monotonic()) - time.monotonic()))
 
     def _tell(self, found: Mapping[str, Changes]) -> None:
+        self._told.update(found.keys())
         for listener, only in list(self._listeners.values()):
             if own := {name: changes for name, changes in found.items() if only is None or name in only}:
                 listener(own)
@@ -341,7 +348,7 @@ class Background:
         shows_map: bool = False,
     ) -> None:
         self.follower = Follower()
-        self.listen = self.follower.listen
+        self.listen, self.told = self.follower.listen, self.follower.told
         self._opening = opening
         self._open = open_it
         self._given_command, self._command = command, list(command or ())
@@ -588,7 +595,7 @@ class BackgroundView:
         self.start, self.start_soon = background.start, background.start_soon
         self.library = partial(background.library, folders)
         self.await_words, self.await_model = partial(background.await_words, only=folders), partial(background.await_model, only=folders)
-        self.listen = partial(background.listen, only=folders)
+        self.listen, self.told = partial(background.listen, only=folders), partial(background.told, folders)
         self.notes, self.progress = partial(background.notes, folders), partial(background.progress, folders)
 
     def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:

@@ -214,7 +214,8 @@ class Asked:
         """Return the visit: its library has words by now, or is about to. Raises what opening it raised."""
         self.background.await_words(_FIRST_SECONDS)
         self.background.await_model()
-        return Visit(self.background, self.background.library(), self.query, self.rest, self.may_write, self.is_near, self.part)
+        told = self.background.told()  # before anything is read: news of what is read meanwhile comes again
+        return Visit(self.background, self.background.library(), self.query, self.rest, self.may_write, self.is_near, self.part, told)
 
 
 class Page:
@@ -402,7 +403,10 @@ _ONLY_LOOKING = "You may look, but not decide: whoever runs this server adds you
 
 
 async def _events(background: Background | BackgroundView) -> AsyncIterator[str]:
-    """Yield an event after notes have changed, and for each step of indexing and loading: a screen is loaded anew then, of what its visitor sees."""
+    """Yield an event after notes have changed, and for each step of indexing and loading: a screen is loaded anew then, of what its visitor sees.
+
+    The first event is `Follower.told`: what a screen of another one has missed came before anybody listened.
+    """
     changed = anyio.Event()
     token = anyio.lowlevel.current_token()
 
@@ -412,7 +416,7 @@ async def _events(background: Background | BackgroundView) -> AsyncIterator[str]
     end = background.listen(listen)
     try:
         background.start()
-        yield ": listening\n\n"
+        yield f"event: told\ndata: {background.told()}\n\n"
         before, quiet = _doing(background), 0.0
         while True:
             with anyio.move_on_after(1.0):
