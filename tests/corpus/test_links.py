@@ -64,6 +64,29 @@ def test_a_markdown_link_leads_from_its_own_folder(target: str, source: str, pat
     assert lead(target, source, M) == path
 
 
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("/Guides/a/Note", "a/Note.md"),
+        ("/guides/docs/guide/", "docs/guide/index.md"),
+        ("/guides/Guides/Note", None),
+        ("/Guides/../../x", None),
+        ("/guides-2/a/Note.md", None),
+        ("/Guides", None),
+        ("Guides/c/Only", None),
+        ("/docs/api", "docs/api.md"),
+    ],
+)
+def test_an_address_of_a_site_may_begin_with_the_name_of_the_folder_itself(target: str, path: str | None) -> None:
+    resolver = LinkResolver.of((Document(each, "t") for each in PATHS), "Guides")
+    assert resolver.resolve(Link(M, target, "", "", 1), "x/api.md") == path
+
+
+def test_a_folder_in_the_folder_of_its_name_goes_before_the_folder_itself() -> None:
+    resolver = LinkResolver.of((Document(path, "t") for path in ("docs/a.md", "a.md", "b.md")), "docs")
+    assert [resolver.resolve(Link(M, f"/docs/{name}", "", "", 1), "x.md") for name in "ab"] == ["docs/a.md", "b.md"]
+
+
 def test_a_name_that_many_share_goes_to_the_nearest_then_to_the_first_by_path() -> None:
     resolver = LinkResolver.of(Document(path, "t") for path in ("z/n.md", "y/n.md", "x/deep/er/n.md"))
     assert resolver.resolve(Link(W, "n", "", "", 1), "q/s.md") == "y/n.md"

@@ -24,10 +24,11 @@ class LinkResolver:
     aliases: Mapping[str, Sequence[str]]  # folded alias -> paths
     titles: Mapping[str, Sequence[str]]  # folded title -> paths
     suffixes: frozenset[str]  # of the documents, with the dot
+    root: str = ""  # folded name of the folder itself
 
     @classmethod
-    def of(cls, documents: Iterable[Document]) -> LinkResolver:
-        """Index the documents of one folder."""
+    def of(cls, documents: Iterable[Document], root: str = "") -> LinkResolver:
+        """Index the documents of one folder, which is called `root` on the disk: sites put its name before their addresses (`/docs/guide`)."""
         exact: dict[str, str] = {}
         paths: dict[str, str] = {}
         names: dict[str, list[str]] = {}
@@ -44,7 +45,7 @@ class LinkResolver:
             titles.setdefault(_fold(document.title), []).append(document.path)
             for alias in dict.fromkeys(map(_fold, document.aliases)):
                 aliases.setdefault(alias, []).append(document.path)
-        return cls(exact, paths, names, aliases, titles, frozenset((suffixes - {""}).union(MARKDOWN_SUFFIXES)))
+        return cls(exact, paths, names, aliases, titles, frozenset((suffixes - {""}).union(MARKDOWN_SUFFIXES)), _fold(root))
 
     def resolve(self, link: Link, source: str) -> str | None:
         """Return the path that a link in the document `source` leads to, or None where there is no such document."""
@@ -54,8 +55,10 @@ class LinkResolver:
         folder = posixpath.dirname(source)
         relative = target.startswith(".") or link.kind in (LinkKind.MARKDOWN, LinkKind.RELATED)
         bases = (_fold(folder), "") if relative and not target.startswith("/") else ("",)
-        for base in bases:
-            path = posixpath.normpath(posixpath.join(base, target.lstrip("/")))
+        paths = [posixpath.normpath(posixpath.join(base, target.lstrip("/"))) for base in bases]
+        if self.root and target.startswith(f"/{self.root}/"):
+            paths.append(posixpath.normpath(target.removeprefix(f"/{self.root}/")))
+        for path in paths:
             if not path.startswith("..") and (found := self._at(path)):
                 return found
         return self._named(target, folder, titles=link.kind is not LinkKind.MARKDOWN)

@@ -30,7 +30,6 @@ from thumbindex.index.writer import (
     GIT_FAILURE,
     Applied,
     Batch,
-    Resolve,
     Withheld,
     Writer,
     is_wiped,
@@ -39,7 +38,7 @@ from thumbindex.index.writer import (
 from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.embedding import OpenEmbedder, embed_folder
 from thumbindex.library.folders import Folder
-from thumbindex.model import Changes, Document, FileState, IndexReport, ParsedDocument, Problem, Progress
+from thumbindex.model import Changes, FileState, IndexReport, ParsedDocument, Problem, Progress
 from thumbindex.settings import Config
 from thumbindex.text import plural, text_key
 
@@ -527,7 +526,7 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
         with open_writer(folder, run) as writer:
             if (known.corpus or number > 1) and _is_forgotten(writer.store):
                 return replace(kept, passed_over=kept.passed_over + len(documents))
-            applied = writer.apply(batch, _resolver)
+            applied = writer.apply(batch, lambda documents: LinkResolver.of(documents, folder.root.name).resolve)
             writer.wipe()
         first, kept = Batch(), replace(kept, passed_over=kept.passed_over + applied.passed_over)
         run.tell(Progress(folder.name, "words", done, total))
@@ -656,10 +655,6 @@ def _read_all(folder: Folder, states: Sequence[FileState]) -> Iterator[tuple[Fil
             yield state, data
     time.sleep(MOMENT_SECONDS if again else 0.0)
     yield from ((state, read_bytes(folder.root, state.path, folder.config.corpus)) for state in again)
-
-
-def _resolver(documents: Sequence[Document]) -> Resolve:
-    return LinkResolver.of(documents).resolve
 
 
 def cutting(folder: Folder) -> str:
