@@ -33,14 +33,14 @@ def test_a_long_document_pays_for_its_many_tries_and_a_short_one_does_not():
     assert 0 < luck(6) < luck(200) < 0.02
 
 
-def test_a_documents_meaning_is_the_mean_of_its_best_chunks_less_its_luck():
+def test_a_documents_meaning_is_that_of_its_best_chunks_the_best_above_all_less_its_luck():
     parts = "\n\n".join(f"## Part {n}\n\nWords about number {n} of the list, and some more of them." for n in range(30))
     embedder = FakeEmbedder()
     snapshot = memory_snapshot([document("long.md", parts)], embedder)
     vector = embedder.embed_query("words about the list")
     hits = snapshot.vector.search(vector, 50)
     (score,) = by_meaning(RankedList(hits), [DocumentId(0)], vector, Search(Query("x"), "x"), Tools(snapshot)).documents.values()
-    assert score == pytest.approx(np.mean([hit.score for hit in hits[:3]]) - luck(len(snapshot.catalog)), abs=1e-4)
+    assert score == pytest.approx(np.dot([4 / 7, 2 / 7, 1 / 7], [hit.score for hit in hits[:3]]) - luck(len(snapshot.catalog)), abs=1e-4)
 
 
 def test_a_chunk_without_a_vector_is_left_out():

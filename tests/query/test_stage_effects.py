@@ -187,7 +187,7 @@ def test_search_graph_brings_in_what_the_best_document_links_to(ask) -> None:
 
 def test_aggregate_puts_the_page_on_the_subject_before_a_page_with_one_line_on_it(ask) -> None:
     page = "# Trees\n\nOak needs water.\n\nOak needs light.\n\nOak needs time."
-    notes = [document("line.md", "# Oak\n\nTrees.\n\nCars and roads.\n\nShips and harbors."), document("page.md", page)]
+    notes = [document("line.md", "# Oak\n\nTrees grow.\n\nCars and roads.\n\nShips and harbors."), document("page.md", page)]
     on, off = (ask(notes, "oak trees", embedder=FakeEmbedder(), off=f"search_keyword search_code {name}") for name in ("", "aggregate"))
     assert (paths(on)[0], paths(off)[0]) == ("page.md", "line.md")
 

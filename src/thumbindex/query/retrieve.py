@@ -158,8 +158,8 @@ _DIGITS = 6
 """Of a cosine: beyond these it depends on which others are computed at once, and two equal texts are to have equal ones."""
 
 
-BEST_CHUNKS = 3
-"""Chunks of a document whose mean cosine is the document's."""
+BEST_CHUNKS = (4, 2, 1)
+"""Weights of a document's best chunks in its own cosine: the best one may be the answer, those after it say that the document is about it."""
 
 FEW_CHUNKS, LUCK = 5, 0.005
 """A document of more chunks has more tries: the best of many are nearer to any query by chance. So much each e-fold takes from its cosine."""
@@ -187,7 +187,7 @@ def add_whole(found: RankedList) -> RankedList:
 
 
 def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector, search: Search, tools: Tools) -> RankedList:
-    """Score each document by the mean cosine of its best chunks, less a long one's luck; those chunks join the hits, scored with their neighbors."""
+    """Score each document by the cosines of its best chunks, less a long one's luck; those chunks join the hits, scored with their neighbors."""
     scores: dict[DocumentId, float] = {}
     hits = {hit.chunk: hit.document for hit in found.hits}
     parts = {d: chunks_of(d, tools) for d in documents}
@@ -197,9 +197,9 @@ def by_meaning(found: RankedList, documents: Iterable[DocumentId], query: Vector
     cosines = np.round(tools.snapshot.vector.similarities(every, query), _DIGITS)
     each = iter(cosines.tolist())
     for document, chunks in parts.items():
-        best = best_cosines(chunks, list(islice(each, len(chunks))), BEST_CHUNKS)
+        best = best_cosines(chunks, list(islice(each, len(chunks))), len(BEST_CHUNKS))
         if best:
-            scores[document] = float(np.mean(list(best.values()))) - luck(len(chunks))
+            scores[document] = float(np.average(list(best.values()), weights=BEST_CHUNKS[: len(best)])) - luck(len(chunks))
         hits.update(dict.fromkeys(best, document))
     beside = with_neighbors(cosines, [len(chunks) for chunks in parts.values()])
     near = {chunk: score for chunk, score in zip(every, beside.tolist(), strict=True) if chunk in hits}
