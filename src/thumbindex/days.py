@@ -29,6 +29,14 @@ DATE = re.compile(
     r")"
 )
 
+MONTH = re.compile(
+    r"(?<![\w./-])(?:"
+    r"(?P<y1>\d{4})(?P<s>[-_/])(?P<m1>0[1-9]|1[0-2])(?![\w/-])"
+    rf"|{_MONTH},?\s+(?:of\s+|de\s+|del\s+)?(?P<y2>\d{{4}})(?![\w/-])"
+    rf"|(?P<y3>\d{{4}})[\s-]{_MONTH.replace('month', 'name')}(?!\w)"
+    r")"
+)
+
 
 def days_in(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
     """Yield the dates in a folded text, with the days that they are; of a name not those that begin with the year, which may be a release."""
@@ -55,3 +63,23 @@ def day_of_match(found: re.Match[str]) -> date | None:
         return date(year, month, day) if 1970 <= year <= 2100 else None
     except ValueError:
         return None
+
+
+def months_in(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the months in a folded text that are written with their years, as year and month; those of a date are written so, too."""
+    for found in MONTH.finditer(text):
+        year = int(found["y1"] or found["y2"] or found["y3"])
+        if 1970 <= year <= 2100:
+            yield year, int(found["m1"]) if found["m1"] else _MONTHS[found["month"] or found["name"]]
+
+
+def without_time(text: str) -> str:
+    """Return a folded text without its dates and months."""
+    return MONTH.sub(" ", DATE.sub(" ", text))
+
+
+def names_of_month(year: int, month: int) -> Iterator[str]:
+    """Yield how a month may be called in a name: `2026-01`, `202601`, `January 2026`, `2026 Jan`, in the languages that are known here."""
+    yield from (f"{year}{sign}{month:02}" for sign in ("-", "_", ".", ""))
+    for name in (name for name, number in _MONTHS.items() if number == month):
+        yield from (f"{name} {year}", f"{year} {name}")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thumbindex.index.names import DocumentNames
 from thumbindex.index.union import unite
 from thumbindex.model import Filters, NameKind, Query
-from thumbindex.query.names import daily_notes, documents_called, references, spelled
+from thumbindex.query.names import documents_called, notes_of_time, references, spelled
 from thumbindex.testing import FakeEmbedder, FakeReranker, MemoryCatalog, document, memory_snapshot
 from thumbindex.text import bare_name, bare_names
 
@@ -87,14 +87,70 @@ def test_a_day_in_a_question_brings_its_daily_note_first_and_is_no_name(ask, que
     assert (search.passages[0].path, search.answerable, search.candidates[0].name_kind, search.confidence < 1) == (path, True, None, True)
 
 
-@pytest.mark.parametrize("query", ["what happened from 2026-01-06 to 2026-01-07", "what happened on 2026-01-09", "what happened in January 2026"])
-def test_two_days_a_day_without_a_note_and_a_month_bring_none_first(query: str) -> None:
-    assert daily_notes(query, MemoryCatalog(DAILY)) == {}
+MONTHLY = [
+    document("months/2026-january.md", "# January\n\nMoved to the coast."),
+    document("months/2026-02.md", "# The short one\n\nSnow at last."),
+    document("months/März 2026.md", "# Dritter\n\nTulpen gesetzt."),
+    *(
+        document(f"looking back {n}.md", f"# Looking back at {n}\n\nWhat I did in January {n}, in February {n} and in March {n}.")
+        for n in range(2019, 2027)
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("January 2026 look back", "months/2026-january.md"),
+        ("what did I do in Jan 2026", "months/2026-january.md"),
+        ("2026-01: what did I do", "months/2026-january.md"),
+        ("what happened in february of 2026?", "months/2026-02.md"),
+        ("2026 february", "months/2026-02.md"),
+        ("was war im März 2026", "months/März 2026.md"),
+        ("march 2026", "months/März 2026.md"),
+    ],
+)
+def test_a_month_in_a_question_brings_the_note_that_is_called_so_first(ask, query: str, path: str) -> None:
+    search = ask(MONTHLY, query)[0]
+    assert (search.passages[0].path, search.answerable) == (path, True)
+
+
+@pytest.mark.parametrize("day", ["2026-03-09", "March 9, 2026"])
+def test_of_a_day_notes_come_first_whose_file_names_begin_with_it_the_one_that_is_asked_for_before_the_other(ask, day: str) -> None:
+    notes = [
+        document("2026-03-09.md", "# Monday\n\nRain."),
+        document("2026-03-09 Standup.md", "# Standup\n\nThe release waits."),
+        document("20260309 call.md", "# Call\n\nWith the landlord."),
+        *(document(f"standup {n}.md", f"# Standup {n}\n\nStandup of March {n}, 2026, on the standup itself.") for n in range(10, 20)),
+    ]
+    found = [[each.path for each in ask(notes, f"{text} on {day}")[0].passages[:3]] for text in ("standup", "what happened")]
+    assert found[0][0] == "2026-03-09 Standup.md"
+    assert set(found[1]) == {each.document.path for each in notes[:3]}
+
+
+def test_a_day_or_month_that_is_one_circumstance_of_many_brings_nothing_first(ask) -> None:
+    notes = [*MONTHLY, document("lease.md", "# Lease\n\nThe contract with the landlord was signed in January 2026. Termination takes three months.")]
+    search = ask(notes, "termination of the landlord contract signed in January 2026")[0]
+    assert (search.passages[0].path, len(search.of_time)) == ("lease.md", 1)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "what happened from 2026-01-06 to 2026-01-07",
+        "what happened on 2026-01-09",
+        "what happened in May 2026",
+        "from January 2026 to March 2026",
+        "2026-13",
+    ],
+)
+def test_two_days_or_months_and_those_without_a_note_bring_none_first(query: str) -> None:
+    assert notes_of_time(query, MemoryCatalog([*DAILY, *MONTHLY])) == {}
 
 
 def test_of_more_than_three_notes_that_are_called_as_the_day_none_is_brought_first() -> None:
     notes = [document(f"{n}/2026-01-06.md", f"# Of {n}\n\nText.") for n in range(4)]
-    assert [len(daily_notes("on 2026-01-06", MemoryCatalog(notes[:count]))) for count in (3, 4)] == [3, 0]
+    assert [len(notes_of_time("on 2026-01-06", MemoryCatalog(notes[:count]))) for count in (3, 4)] == [3, 0]
 
 
 def test_filters_hold_for_a_daily_note(ask) -> None:

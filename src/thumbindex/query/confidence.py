@@ -95,10 +95,10 @@ def confidence(search: Search, tools: Tools) -> Search:
     sure = 1.0 if named else evidence.weigh(firsts[0]) if firsts else 0.0
     if not named and (_is_unmet_day(search, tools) or _asks_nothing(search, tools)):
         sure = min(sure, settings.doubt) / 2
-    if firsts and firsts[0].document in search.of_day:  # it is what was asked for, whatever words it has
+    if firsts and firsts[0].document in search.of_time:  # it is what was asked for, whatever words it has
         sure = max(sure, settings.abstain)
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
-    if sure < settings.abstain and all(evidence.weigh(each) < settings.abstain for each in firsts[1:]):
+    if sure < settings.abstain and all(weight < settings.abstain for weight in map(evidence.weigh, firsts[1:])):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
         return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False)
     weak = tuple(c for c in search.candidates if c.score < settings.minimum_relevance)

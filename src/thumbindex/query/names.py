@@ -1,6 +1,6 @@
 """Stage names: a query that is, whole, a note's path, file name, title, alias or link brings that note first; so does a heading of few notes.
 
-A query in which a day stands brings the daily note of that day first, as long as nothing bears it as a name.
+A query in which a day or a month stands brings the notes that are called so first, as long as nothing bears it as a name.
 """
 
 from __future__ import annotations
@@ -9,18 +9,23 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from thumbindex.days import days_in
-from thumbindex.model import Candidate, ChunkId, Document, DocumentId, NameKind
+from thumbindex.days import days_in, months_in, names_of_month, without_time
+from thumbindex.model import Candidate, ChunkId, Condition, Document, DocumentId, NameKind
 from thumbindex.ports import Catalog, Selection
 from thumbindex.query.retrieve import chunks_of
 from thumbindex.query.stage import Claim, Search, Tools
+from thumbindex.query.understand import stops_of
 from thumbindex.text import bare_name, fold_line, words
 
 MOST_NOTES = 3
 """Notes that have one heading: of a commoner one nobody says which is meant."""
+
+FEW_WORDS = 2
+"""Words that stand in the notes, beside function words and the day: of a query with more it is only one of its circumstances."""
 
 MOST_UNDER = 2_000
 """Chunks under headings with a query's words, of which the headings are read: beyond these the words are common ones."""
@@ -56,16 +61,16 @@ class Reference(NamedTuple):
 def names(search: Search, tools: Tools) -> Search:
     """Put the notes first that bear the query as their name: each by its best chunk, or its beginning where nothing found it.
 
-    A daily note of a day in the query comes first without being its name: how well it answers is weighed as of any other note.
+    A note of the day or month in the query comes first without being its name: how well it answers is weighed as of any other note.
     """
     named = {**_headings(search, tools), **search.named}
-    claims = named or search.of_day
+    claims = named or (search.of_time if search.of_time and _asks_of_time(search, tools) else {})
     if not claims:
         return search
     best: dict[DocumentId, Candidate] = {}
     for each in search.candidates:
         best.setdefault(each.document, each)
-    ordered = sorted(claims, key=lambda n: (claims[n][:3], -best[n].score if n in best else 0.0, n))
+    ordered = sorted(claims, key=lambda n: (claims[n][:3] if named else (), -best[n].score if n in best else 0.0, n))
     shown = {chunk: claims[n].kind if named else None for n in ordered if (chunk := _chunk_of(n, claims[n], best.get(n), search, tools)) is not None}
     shown = dict(list(shown.items())[: max(tools.settings.fuse.limit, 3 * search.query.limit)])
     by_id = {each.id: each for each in search.candidates}
@@ -74,6 +79,14 @@ def names(search: Search, tools: Tools) -> Search:
     by_id |= {n: Candidate(n, of(n), chunk, 1.0) for n, chunk in chunks.items()}
     first = [replace(by_id[n], score=1.0, name_kind=kind) for n, kind in shown.items() if n in by_id]
     return replace(search, candidates=(*first, *(each for each in search.candidates if each.id not in shown)))
+
+
+def _asks_of_time(search: Search, tools: Tools) -> bool:
+    """Tell whether a query asks what its day or month was about: of the contract that was signed then it says more (`FEW_WORDS`)."""
+    keyword = tools.snapshot.keyword
+    stops = stops_of(search.text, keyword.languages)
+    asked = {word for word in words(without_time(fold_line(search.text))) if stops.get(word, 1.0) and keyword.frequency(word)}
+    return len(asked) <= FEW_WORDS
 
 
 def split_named(candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
@@ -173,15 +186,27 @@ def documents_named(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
     return found
 
 
-def daily_notes(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
-    """Return the documents that are called as the day is, of which alone a text speaks: `2026-01-31`, `2026_01_31`, or as it is written there."""
-    found = list(days_in(fold_line(text)))
-    if len({day for _, day in found}) != 1:
-        return {}
-    written = found[0][1].isoformat()
-    names = dict.fromkeys([written, *(written.replace("-", sign) for sign in ("_", ".", "")), *(match[0] for match, _ in found)])
-    claims = {n: claim for name in names for n, claim in documents_called(name, catalog).items()}
-    return claims if len(claims) <= MOST_NOTES else {}
+def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
+    """Return the documents that are called as the one day or month is of which a text speaks: `2026-01-31`, `2026_01`, or as it is written there.
+
+    Of a day those, too, whose file names begin with it (`2026-01-31 Team meeting.md`), as long as they are few.
+    """
+    folded = fold_line(text)
+    found = list(days_in(folded))
+    if found:
+        return _of_day(found[0][1], [match[0] for match, _ in found], catalog) if len({day for _, day in found}) == 1 else {}
+    months = set(months_in(folded))
+    claims = {n: claim for each in months for name in names_of_month(*each) for n, claim in documents_called(name, catalog).items()}
+    return claims if len(months) == 1 and len(claims) <= MOST_NOTES else {}
+
+
+def _of_day(day: date, written: Sequence[str], catalog: Catalog) -> dict[DocumentId, Claim]:
+    iso = day.isoformat()
+    names = dict.fromkeys([iso, *(iso.replace("-", sign) for sign in ("_", ".", "")), *written])
+    daily = {n: claim for name in names for n, claim in documents_called(name, catalog).items()}
+    begun = catalog.meeting(Condition("file", f"{iso}*")) | catalog.meeting(Condition("file", f"{iso.replace('-', '')}*"))
+    others = {catalog.document_of(n): Claim(0, _ORDER[NameKind.FILE], 0, NameKind.FILE) for n in catalog.every(1, begun)}
+    return next((claims for claims in ({**others, **daily}, daily) if len(claims) <= MOST_NOTES), {})
 
 
 # ------------------------------------------------------------------ which headings

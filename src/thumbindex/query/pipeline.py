@@ -11,7 +11,7 @@ from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
 from thumbindex.query.diversify import diversify, rerank
 from thumbindex.query.filters import both, is_shown, listed, read_filters, select, undated, unmet_arguments
-from thumbindex.query.names import daily_notes, documents_named, names
+from thumbindex.query.names import documents_named, names, notes_of_time
 from thumbindex.query.parents import as_families, as_passages, held_words, is_inside, parents, place_of_passage
 from thumbindex.query.rank import first_list, fuse, headings, normalize, recency, salience
 from thumbindex.query.retrieve import aggregate, search_code, search_graph, search_keyword, search_vector
@@ -93,12 +93,12 @@ def begin(query: Query, tools: Tools) -> Search:
         return replace(search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure)
     search = replace(search, answerable=within is None or bool(within))
     terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages, snapshot.keyword.frequency)
-    named, of_day = (
+    named, of_time = (
         {n: claim for n, claim in found.items() if is_shown(catalog.documents[n], hidden)}
-        for found in (documents_named(typed.text, catalog), daily_notes(typed.text, catalog))
+        for found in (documents_named(typed.text, catalog), notes_of_time(typed.text, catalog))
     )
     phrasings = tuple(each for name, text in phrasings_of(query) if (each := as_phrasing(name, text, tools)).terms)
-    return replace(search, terms=terms, identifiers=identifiers, named=named, of_day=of_day, phrasings=phrasings)
+    return replace(search, terms=terms, identifiers=identifiers, named=named, of_time=of_time, phrasings=phrasings)
 
 
 def phrasings_of(query: Query) -> list[tuple[str, str]]:

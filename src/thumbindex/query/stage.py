@@ -48,7 +48,7 @@ class Search:
     query: Query
     text: str  # what is searched: the query, spelling corrected
     named: Mapping[DocumentId, Claim] = field(default_factory=dict)  # the documents that bear the query as their name
-    of_day: Mapping[DocumentId, Claim] = field(default_factory=dict)  # the daily notes of the one day that the query names
+    of_time: Mapping[DocumentId, Claim] = field(default_factory=dict)  # the notes that are called as the one day or month in the query is
     kind: QueryKind = QueryKind.EXPLORATORY
     weights: Mapping[str, float] = field(default_factory=dict)  # retriever -> factor from classify
     terms: tuple[Term, ...] = ()  # words and phrases for search_keyword
