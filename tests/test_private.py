@@ -435,6 +435,19 @@ def test_a_question_is_read_as_if_a_note_that_has_become_private_were_not_there(
     assert asked() == before
 
 
+def test_a_note_that_has_become_private_is_not_named_as_the_nearest_to_a_question_that_is_refused(
+    vault: Path, opened: Callable[..., Library]
+) -> None:
+    library = opened()
+    write(vault / "hidden.md", "# Plan\n\nHelicopters over the orchard.\n")
+    library.index()
+    question = "zirconium quarterly licence exam of helicopters"
+    before = library.query(question)
+    assert (before.answerable, [each.path for each in before.nearest]) == (False, ["hidden.md"])
+    write(vault / "hidden.md", BY_KEY)
+    assert "hidden.md" not in [each.path for each in library.query(question).nearest]
+
+
 class Interrupted(FakeEmbedder):
     """An embedder at whose first question something else happens: by then the snapshot that is asked is open."""
 

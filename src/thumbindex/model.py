@@ -536,6 +536,7 @@ class Answer:
     undated: int = 0  # notes that `since` and `until` leave out of a short answer because no day of theirs is known
     listed: int | None = None  # where the query is filters alone, how many notes they let through
     terms: tuple[Term, ...] = ()  # the words, phrases and identifiers that were looked up
+    nearest: tuple[Place, ...] = ()  # where no passage is close enough, what comes nearest
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,6 +271,19 @@ def test_the_version_is_told() -> None:
     assert re.fullmatch(r"thumbindex \d+\.\d+\.\d+\n", CliRunner().invoke(app, ["--version"]).stdout)
 
 
+def test_an_empty_answer_names_what_comes_nearest_and_nothing_where_nothing_is_near(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for n in range(9):
+        (tmp_path / "many" / f"{n}.md").write_text(f"# Note {n}\n\nAbout the green button{n} and the vault.\n", encoding="utf-8")
+    own = ("--folder", str(tmp_path / "many"))
+    query = ("query", "zirconium quarterly helicopter vault", *own)
+    said, printed = run(*query).stdout, json.loads(run(*query, "--json").stdout)
+    named = ", ".join(f"{each['path']}:{each['start_line']}" for each in printed["nearest"])
+    assert (printed["answerable"], printed["results"], len(printed["nearest"])) == (False, [], 3)
+    assert said.startswith(f"Nothing found: no passage is close enough to this query. Nearest, and probably no answer: {named}.\n")
+    assert json.loads(run("query", "xyzzyq plughw", *own, "--json").stdout)["nearest"] == []
+
+
 def test_where_filters_let_nothing_through_an_empty_answer_names_them(run: Run) -> None:
     said = run("query", "green button", "--tag", "nosuch", "--since", "2099-01-01").stdout
     assert said.startswith("Nothing found: a filter lets no note through. Only notes that match --tag and --since were searched.\n")

@@ -70,6 +70,7 @@ class Search:
     confidence: float = 0.0
     confidence_level: str = "low"
     answerable: bool = True
+    refused: tuple[Candidate, ...] = ()  # the nearest where nothing is answerable, one a document
 
     @property
     def ways(self) -> tuple[Phrasing, ...]:

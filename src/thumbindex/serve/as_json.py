@@ -77,6 +77,7 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
         "unmet": as_json(answer.unmet),
         "undated": answer.undated,
         "listed": answer.listed,
+        "nearest": as_json(answer.nearest),
         "kind": str(answer.kind),
         "answerable": answer.answerable,
         "confidence": round(answer.confidence, _USUAL_DIGITS),

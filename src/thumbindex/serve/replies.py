@@ -270,7 +270,7 @@ class Frame:
         return Reply("\n\n".join([self._head(), *map(form.as_text, shown), *rest, *self._foot()]), structured, tuple(links))
 
     def _head(self) -> str:
-        answer = self.answer
+        answer = replace(self.answer, nearest=()) if self.is_bare else self.answer
         corrected = f"Searched for: {answer.corrected}. " if answer.corrected and not self.is_bare else ""
         advice = "" if answer.answerable else " Say so, or try other words."
         lacking = f" {self.lacking}" if self.lacking and not self.is_bare else ""
@@ -299,7 +299,7 @@ class Frame:
             frame["trace"] = [as_json(replace(step, dropped=step.dropped[:_DROPPED_LISTED])) for step in answer.trace]
             frame["deduplication"] = deduplication_payload(answer.trace)
         given = {"corrected": answer.corrected, "filters": as_json(answer.filters), "unmet": as_json(answer.unmet), "undated": answer.undated}
-        given |= {"listed": answer.listed, "ask_again_seconds": ask_again(answer, self.progress)[1]}
+        given |= {"listed": answer.listed, "nearest": as_json(answer.nearest), "ask_again_seconds": ask_again(answer, self.progress)[1]}
         return frame | {name: value for name, value in given.items() if value}
 
 
