@@ -292,7 +292,7 @@ class DiversifySettings:
     """Not everything from one page."""
 
     method: str = setting("limit", "`limit`: chunks a document; `mmr`: maximal marginal relevance", choices=("limit", "mmr"))
-    limit: int = setting(3, "chunks of one document", least=1, most=300)
+    limit: int = setting(2, "chunks of one document; further ones come behind all other documents", least=1, most=300)
     relevance: float = setting(0.7, "`mmr`: weight of relevance against novelty (lambda)", least=0, most=1)
 
 

@@ -2,24 +2,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from thumbindex.model import Dropped, Query
+from thumbindex.model import Query
 from thumbindex.query.diversify import in_order, limit_documents, marginal_relevance
-from thumbindex.query.stage import Search, Tools
+from thumbindex.query.stage import Search
 from thumbindex.testing import document, memory_snapshot
 
 
-def test_the_best_chunks_of_a_document_stay(candidates) -> None:
+def test_what_follows_the_best_chunks_of_a_document_comes_behind_all_others(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree"), document("b.md", "four")])
-    search = Search(Query("x"), "x", candidates=candidates(snapshot, 0.2, 0.9, 0.8, 0.1))
-    limited = limit_documents(search, Tools(snapshot), 2)
-    assert [each.id for each in limited.candidates] == [1, 2, 3]
-    assert limited.dropped == (Dropped("a.md", 1, "2 better chunks of a.md are kept"),)
+    made = candidates(snapshot, 0.9, 0.8, 0.7, 0.1)
+    limited = limit_documents(Search(Query("x"), "x", candidates=made), 2)
+    assert [(each.id, each.score) for each in limited.candidates] == [(0, 0.9), (1, 0.8), (3, 0.1), (2, 0.1)]
+    assert limited.dropped == ()
 
 
 def test_what_disagrees_with_a_chunk_that_stays_stays_beyond_the_limit(candidates) -> None:
-    made = candidates(snapshot := memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")]))
+    made = candidates(memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")]))
     found = (made[0], made[1], replace(made[2], disagrees=((made[0].id, "`1` against `3`"),)))
-    assert [each.id for each in limit_documents(Search(Query("x"), "x", candidates=found), Tools(snapshot), 1).candidates] == [0, 2]
+    assert [each.id for each in limit_documents(Search(Query("x"), "x", candidates=found), 1).candidates] == [0, 2, 1]
 
 
 def test_a_repeated_text_waits_for_a_new_one() -> None:

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from thumbindex.model import Candidate, ChunkId, DocumentId, Dropped
+from thumbindex.model import Candidate, ChunkId, DocumentId
 from thumbindex.ports import Matrix, inner_products
 from thumbindex.query.copies import in_pairs, of_pair
 from thumbindex.query.names import split_named
@@ -26,23 +26,23 @@ def diversify(search: Search, tools: Tools) -> Search:
         vectors = tools.snapshot.vector.vectors([each.id for each in others])
         order = marginal_relevance([each.score for each in others], vectors, settings.relevance)
         return replace(search, candidates=(*named, *in_pairs(in_order(others, order))))
-    return limit_documents(search, tools, settings.limit)
+    return limit_documents(search, settings.limit)
 
 
-def limit_documents(search: Search, tools: Tools, limit: int) -> Search:
-    """Keep the first `limit` chunks of each document, at their places, and what disagrees with one that is kept."""
-    documents = tools.snapshot.catalog.documents
+def limit_documents(search: Search, limit: int) -> Search:
+    """Put what follows the first `limit` chunks of each document behind all other documents: it is shown where these are few.
+
+    What disagrees with one of the first keeps its place.
+    """
     seen: Counter[DocumentId] = Counter()
     first: set[ChunkId] = set()
     for each in search.candidates:
         seen[each.document] += 1
         if seen[each.document] <= limit:
             first.add(each.id)
-    kept = [each for each in search.candidates if each.id in first or of_pair(each, first)]
-    shown = {each.id for each in kept}
-    over = [(documents[each.document].path, each.chunk.start_line) for each in search.candidates if each.id not in shown]
-    gone = (Dropped(path, line, f"{limit} better chunks of {path} are kept") for path, line in over)
-    return replace(search, candidates=tuple(kept), dropped=(*search.dropped, *gone))
+    stays = [each.id in first or of_pair(each, first) for each in search.candidates]
+    order = sorted(range(len(stays)), key=lambda at: not stays[at])
+    return replace(search, candidates=in_order(search.candidates, order))
 
 
 def marginal_relevance(relevance: Sequence[float], vectors: Matrix, weight: float) -> list[int]:
