@@ -448,6 +448,18 @@ def test_a_note_that_has_become_private_is_not_named_as_the_nearest_to_a_questio
     assert "hidden.md" not in [each.path for each in library.query(question).nearest]
 
 
+def test_a_daily_note_that_has_become_private_takes_the_first_place_from_no_other(vault: Path, opened: Callable[..., Library]) -> None:
+    library = opened()
+    for name in "abcd":
+        write(vault / f"{name}/2026-01-06.md", "# Day\n\nRain.\n")
+    for n in range(9):
+        write(vault / f"{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.\n")
+    library.index()
+    assert not library.query("what happened on 2026-01-06").passages[0].path.endswith("2026-01-06.md")
+    write(vault / "d/2026-01-06.md", BY_KEY)
+    assert library.query("what happened on 2026-01-06").passages[0].path.endswith("2026-01-06.md")
+
+
 class Interrupted(FakeEmbedder):
     """An embedder at whose first question something else happens: by then the snapshot that is asked is open."""
 

@@ -29,13 +29,17 @@ DATE = re.compile(
     r")"
 )
 
+_WORDS_TOO = "may|march|mar|mars|mai|dec|sept|abril"
 MONTH = re.compile(
     r"(?<![\w./-])(?:"
-    r"(?P<y1>\d{4})(?P<s>[-_/])(?P<m1>0[1-9]|1[0-2])(?![\w/-])"
+    r"(?P<y1>\d{4})(?P<s>[-_])(?P<m1>0[1-9]|1[0-2])(?![\w/-])"
     rf"|{_MONTH},?\s+(?:of\s+|de\s+|del\s+)?(?P<y2>\d{{4}})(?![\w/-])"
-    rf"|(?P<y3>\d{{4}})[\s-]{_MONTH.replace('month', 'name')}(?!\w)"
+    rf"|(?P<y3>\d{{4}})[\s-](?!(?:{_WORDS_TOO})\s+\w){_MONTH.replace('month', 'name')}(?!\w)"
     r")"
 )
+"""A month with its year. Behind a year what is a word, too, is a month only where the words end: `RFC 2026 may change`."""
+
+_PAIRED = re.compile(r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$")
 
 
 def days_in(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:
@@ -66,16 +70,30 @@ def day_of_match(found: re.Match[str]) -> date | None:
 
 
 def months_in(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the months in a folded text that are written with their years, as year and month; those of a date are written so, too."""
-    for found in MONTH.finditer(text):
+    """Yield the months in a folded text that are written with their years and without a day, as year and month."""
+    for found in MONTH.finditer(DATE.sub(" | ", text)):
         year = int(found["y1"] or found["y2"] or found["y3"])
         if 1970 <= year <= 2100:
             yield year, int(found["m1"]) if found["m1"] else _MONTHS[found["month"] or found["name"]]
 
 
+def only_day(text: str) -> tuple[date, str] | None:
+    """Return the one day of which a folded text speaks, and how it is written there; None where it speaks of several, or of months, too."""
+    found = list(days_in(text))
+    if len({day for _, day in found}) != 1 or any(months_in(text)) or any(_PAIRED.search(text[: match.start()]) for match, _ in found):
+        return None
+    return found[0][1], found[0][0][0]
+
+
+def only_month(text: str) -> tuple[int, int] | None:
+    """Return the one month, as year and month, of which a folded text speaks; None where it speaks of several, or of days."""
+    months = set(months_in(text))
+    return months.pop() if len(months) == 1 and not any(days_in(text)) else None
+
+
 def without_time(text: str) -> str:
     """Return a folded text without its dates and months."""
-    return MONTH.sub(" ", DATE.sub(" ", text))
+    return MONTH.sub(" ", DATE.sub(" | ", text))
 
 
 def names_of_month(year: int, month: int) -> Iterator[str]:

@@ -64,8 +64,8 @@ class Served:
     url: str
     root: Path
     library: Library
-    told: Callable[[], str]
-    """What `Follower.told` says."""
+    revision: Callable[[], str]
+    """That of the follower."""
 
     def save(self, path: str, text: str) -> None:
         """Save a note and take it in, as the child of a server does."""
@@ -85,7 +85,7 @@ def listening(library: Library, root: Path, config: Config, background: Backgrou
     end = time.monotonic() + 10
     while not urls and time.monotonic() < end:
         time.sleep(0.01)
-    yield Served(urls[0].removesuffix("/mcp"), root, library, background.told)
+    yield Served(urls[0].removesuffix("/mcp"), root, library, background.revision)
     server.should_exit = True
     thread.join(10)
     background.stop()

@@ -182,10 +182,10 @@ def test_a_note_that_is_saved_before_a_new_page_listens_changes_its_answer(open_
 
     def save_first(route) -> None:
         served.save(path, before.replace("three minutes", "four minutes"))
-        assert waiting.until(lambda: served.told() != told)
+        assert waiting.until(lambda: served.revision() != before_it)
         route.continue_()
 
-    told = served.told()
+    before_it = served.revision()
     page.route("**/changes", save_first, times=1)
     try:
         page.goto("/?q=boil+water+pour")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from thumbindex.index.names import DocumentNames
 from thumbindex.index.union import unite
-from thumbindex.model import Filters, NameKind, Query
+from thumbindex.model import DocumentId, Filters, NameKind, ParsedDocument, Query
 from thumbindex.query.names import documents_called, notes_of_time, references, spelled
 from thumbindex.testing import FakeEmbedder, FakeReranker, MemoryCatalog, document, memory_snapshot
 from thumbindex.text import bare_name, bare_names
@@ -120,7 +121,7 @@ def test_of_a_day_notes_come_first_whose_file_names_begin_with_it_the_one_that_i
     notes = [
         document("2026-03-09.md", "# Monday\n\nRain."),
         document("2026-03-09 Standup.md", "# Standup\n\nThe release waits."),
-        document("20260309 call.md", "# Call\n\nWith the landlord."),
+        document("2026-03-09 call.md", "# Call\n\nWith the landlord."),
         *(document(f"standup {n}.md", f"# Standup {n}\n\nStandup of March {n}, 2026, on the standup itself.") for n in range(10, 20)),
     ]
     found = [[each.path for each in ask(notes, f"{text} on {day}")[0].passages[:3]] for text in ("standup", "what happened")]
@@ -132,25 +133,65 @@ def test_a_day_or_month_that_is_one_circumstance_of_many_brings_nothing_first(as
     notes = [*MONTHLY, document("lease.md", "# Lease\n\nThe contract with the landlord was signed in January 2026. Termination takes three months.")]
     search = ask(notes, "termination of the landlord contract signed in January 2026")[0]
     assert (search.passages[0].path, len(search.of_time)) == ("lease.md", 1)
+    assert ask(notes, "landlord contract in January 2026")[0].passages[0].path == "months/2026-january.md"
+
+
+def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentId]:
+    return notes_of_time(query, MemoryCatalog(notes), lambda document: True).keys()
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        "what happened from 2026-01-06 to 2026-01-07",
-        "what happened on 2026-01-09",
-        "what happened in May 2026",
-        "from January 2026 to March 2026",
-        "2026-13",
+        *("what happened from 2026-01-06 to 2026-01-07", "what happened on 2026-01-09", "what happened in May 2026"),
+        *(
+            "from January 2026 to March 2026",
+            "from 6 January 2026 to March 2026",
+            "between 5 and 6 January 2026",
+            "from 5th to 6th January 2026",
+            "2026-13",
+        ),
+        *("30 february 2026", "RFC 2026 march of time", "2026 mar errors", "the 2026/02 season", "version 12.2026-01", "2026-0199"),
     ],
 )
-def test_two_days_or_months_and_those_without_a_note_bring_none_first(query: str) -> None:
-    assert notes_of_time(query, MemoryCatalog([*DAILY, *MONTHLY])) == {}
+def test_several_days_or_months_those_without_a_note_and_what_only_looks_like_one_bring_none_first(query: str) -> None:
+    assert not of_time(query, [*DAILY, *MONTHLY])
 
 
-def test_of_more_than_three_notes_that_are_called_as_the_day_none_is_brought_first() -> None:
-    notes = [document(f"{n}/2026-01-06.md", f"# Of {n}\n\nText.") for n in range(4)]
-    assert [len(notes_of_time("on 2026-01-06", MemoryCatalog(notes[:count]))) for count in (3, 4)] == [3, 0]
+@pytest.mark.parametrize("name", ["2026-01-06.md", "2026-01-06 of many.md"])
+def test_of_more_than_three_notes_that_are_called_as_the_day_or_begin_with_it_none_is_brought_first(ask, name: str) -> None:
+    others = [document(f"{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.") for n in range(9)]
+    notes = [document(f"{n}/{name}", f"# Of {n}\n\nText.") for n in range(4)]
+    first = [ask([*others, *notes[:count]], "what happened on 6 January 2026")[0].passages[0].path for count in (3, 4)]
+    assert [path.endswith(f"/{name}") for path in first] == [True, False]
+
+
+def test_notes_that_begin_with_a_day_hide_none_that_is_called_as_it_is(ask) -> None:
+    notes = [document("2026-01-06.md", "# Day\n\nText."), *(document(f"2026-01-06 of {n}.md", f"# Of {n}\n\nHappened here.") for n in range(5))]
+    assert ask(notes, "what happened on 2026-01-06")[0].passages[0].path == "2026-01-06.md"
+
+
+def test_a_longer_number_does_not_begin_with_the_day() -> None:
+    assert not of_time("on 2026-01-06", [document("2026-01-061.md", "# A\n\nText.")])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "2026年1月6日发生了什么事情",
+        "was ist an diesem Tag passiert, 6. Januar 2026",
+        "what did I write in my daily note on 6 January 2026",
+        "please tell me what exactly happened to me on 2026-01-06 and why",
+    ],
+)
+def test_however_a_day_is_asked_for_its_note_comes_first_while_no_other_holds_what_else_is_asked(ask, query: str) -> None:
+    assert ask(DAILY, query, embedder=FakeEmbedder())[0].passages[0].path == "daily/2026-01-06.md"
+
+
+def test_of_notes_of_a_day_those_that_filters_let_through_are_counted(ask) -> None:
+    notes = [document(f"{name}/2026-01-06.md", f"# Of {name}\n\nText.") for name in "abcd"]
+    others = [document(f"a/{n}.md", f"# What happened {n}\n\nWhat happened on day {n} of January 2026.") for n in range(9)]
+    assert ask([*notes, *others], "what happened on 2026-01-06 path:a/**")[0].passages[0].path == "a/2026-01-06.md"
 
 
 def test_filters_hold_for_a_daily_note(ask) -> None:

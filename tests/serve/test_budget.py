@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from thumbindex.encode.embed import token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.errors import UsageError
-from thumbindex.model import Answer, IndexState, Passage, Progress, QueryKind
+from thumbindex.model import Answer, IndexState, Passage, Place, Progress, QueryKind
 from thumbindex.serve.replies import Frame, PassageForm, count_reply, within
 
 COUNT = token_counter(cache_folder(""))
@@ -30,6 +30,18 @@ def answer(texts: list[str]) -> Answer:
 def test_text_and_structured_content_each_stay_within_the_budget(texts: list[str], tokens: int) -> None:
     frame = Frame(answer(texts), lacking="12 changed files on disk are not indexed yet.")
     assert count_reply(within(tokens, COUNT, (frame, frame.barely()), PassageForm()), COUNT) <= tokens
+
+
+@given(st.lists(st.sampled_from(["a.md", "語" * 300 + ".md", "x/" * 400 + "y.md"]), max_size=3), st.integers(100, 3000))
+def test_an_answer_without_passages_stays_within_the_budget_whatever_is_nearest(paths: list[str], tokens: int) -> None:
+    found = replace(answer([]), nearest=tuple(Place("f", path, 1, 2) for path in paths))
+    assert count_reply(within(tokens, COUNT, (Frame(found), Frame(found).barely()), PassageForm()), COUNT) <= tokens
+
+
+@pytest.mark.parametrize(("folders", "said"), [("ff", "plan.md:1, plan.md:1"), ("fg", "f: plan.md:1, g: plan.md:1")])
+def test_the_nearest_places_are_told_apart_by_their_folders(folders: str, said: str) -> None:
+    found = replace(answer([]), nearest=tuple(Place(folder, "plan.md", 1, 2) for folder in folders))
+    assert f"Nearest, and probably no answer: {said}." in within(3000, COUNT, (Frame(found),), PassageForm()).text
 
 
 def test_what_stands_around_the_passages_gives_way_to_them() -> None:

@@ -294,7 +294,7 @@ def test_a_follower_survives_an_index_that_cannot_be_read_and_says_nothing(tmp_p
     assert capsys.readouterr().err == ""
 
 
-def test_what_was_told_differs_after_each_news_of_these_folders_and_in_each_process(tmp_path: Path) -> None:
+def test_a_revision_differs_after_each_news_of_these_folders_and_in_each_process(tmp_path: Path) -> None:
     roots = [tmp_path / "notes", tmp_path / "work"]
     for root in roots:
         root.mkdir()
@@ -302,14 +302,14 @@ def test_what_was_told_differs_after_each_news_of_these_folders_and_in_each_proc
     follower.listen(heard.append)
     with Library.open(roots, index=tmp_path / "index", embedder=FakeEmbedder()) as library:
         follower.start(library)
-        before = [follower.told(only) for only in (None, ["notes"], ["work"])]
-        assert follower.told() == before[0]
-        assert Follower().told() != before[0]
+        before = [follower.revision(only) for only in (None, ["notes"], ["work"])]
+        assert follower.revision() == before[0]
+        assert Follower().revision() != before[0]
         (roots[0] / "a.md").write_text("# A\n", encoding="utf-8")
         time.sleep(0.2)  # the follower has looked once
         library.index(words_only=True)
         assert until(lambda: bool(heard))
-        after = [follower.told(only) for only in (None, ["notes"], ["work"])]
+        after = [follower.revision(only) for only in (None, ["notes"], ["work"])]
         assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True]
         follower.stop()
         time.sleep(0.05)

@@ -126,7 +126,7 @@ def _named_places(search: Search, documents: Documents, readers: Sequence[Reader
     for each in search.passages:
         yield each.folder, each.path
         yield from ((place.folder, place.path) for place in (*each.also_in, *(other.place for other in each.disagrees)))
-    for n in {*search.named, *(each.document for each in search.candidates)}:
+    for n in {*search.named, *search.of_time, *(each.document for each in search.candidates)}:
         yield documents[n].folder, documents[n].path
     yield from ((reader.folder.name, each.path) for each in search.dropped for reader in readers)
 
@@ -177,7 +177,7 @@ def _answer(
     documents = tools.snapshot.catalog.documents
     unmet = with_shown_names(search.unmet, tools.snapshot.catalog, list(readers))
     terms = () if search.listed is not None else tuple(term for each in search.ways for term in (*each.terms, *each.identifiers))
-    near = ((documents[each.document], each.chunk) for each in search.refused)
+    near = ((documents[each.document], each.chunk) for each in search.nearest)
     nearest = tuple(Place(document.folder, document.path, chunk.start_line, chunk.end_line) for document, chunk in near)
     found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed, terms=terms, nearest=nearest)
     return _Attempt(found, search, documents, readers)

@@ -103,8 +103,8 @@ def confidence(search: Search, tools: Tools) -> Search:
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
     if sure < settings.abstain and all(weight < settings.abstain for weight in map(evidence.weigh, firsts[1:])):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
-        near = [each for each in firsts if evidence.weigh(each)]  # of gibberish nothing is near
-        return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False, refused=tuple(near[:NEAREST]))
+        near = tuple(each for each in firsts if evidence.weigh(each))  # of gibberish nothing is near
+        return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False, nearest=near[:NEAREST])
     weak = tuple(c for c in search.candidates if c.score < settings.minimum_relevance)
     search = _drop(search, weak, f"score below the minimum relevance of {settings.minimum_relevance:.2f}", tools)
     return replace(search, candidates=tuple(c for c in search.candidates if c.score >= settings.minimum_relevance))

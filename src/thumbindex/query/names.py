@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from itertools import islice
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from thumbindex.days import days_in, months_in, names_of_month, without_time
+from thumbindex.days import names_of_month, only_day, only_month, without_time
 from thumbindex.model import Candidate, ChunkId, Condition, Document, DocumentId, NameKind
 from thumbindex.ports import Catalog, Selection
-from thumbindex.query.retrieve import chunks_of
+from thumbindex.query.retrieve import KEYWORD_FIELDS, chunks_of
 from thumbindex.query.stage import Claim, Search, Tools
 from thumbindex.query.understand import stops_of
 from thumbindex.text import bare_name, fold_line, words
@@ -25,7 +25,13 @@ MOST_NOTES = 3
 """Notes that have one heading: of a commoner one nobody says which is meant."""
 
 FEW_WORDS = 2
-"""Words that stand in the notes, beside function words and the day: of a query with more it is only one of its circumstances."""
+"""So many more of a query's words, function words and the day aside, another note may hold, and the note of the day still comes first."""
+
+BEGUN = 2
+"""How a note's name is spelled that only begins with what is asked for."""
+
+MOST_ASKED = 12
+"""Words of a query of which it is looked up which notes hold them."""
 
 MOST_UNDER = 2_000
 """Chunks under headings with a query's words, of which the headings are read: beyond these the words are common ones."""
@@ -64,8 +70,8 @@ def names(search: Search, tools: Tools) -> Search:
     A note of the day or month in the query comes first without being its name: how well it answers is weighed as of any other note.
     """
     named = {**_headings(search, tools), **search.named}
-    claims = named or (search.of_time if search.of_time and _asks_of_time(search, tools) else {})
-    if not claims:
+    claims = named or _few(search.of_time)
+    if not claims or (not named and not _asks_of_time(search, tools)):
         return search
     best: dict[DocumentId, Candidate] = {}
     for each in search.candidates:
@@ -81,12 +87,28 @@ def names(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=(*first, *(each for each in search.candidates if each.id not in shown)))
 
 
+def _few(of_time: Mapping[DocumentId, Claim]) -> Mapping[DocumentId, Claim]:
+    """Return the notes of a time, else those that are called as it is, else none: of many nobody says which is meant."""
+    ways = (of_time, {n: claim for n, claim in of_time.items() if claim.spelled < BEGUN})
+    return next((way for way in ways if len(way) <= MOST_NOTES), {})
+
+
 def _asks_of_time(search: Search, tools: Tools) -> bool:
-    """Tell whether a query asks what its day or month was about: of the contract that was signed then it says more (`FEW_WORDS`)."""
+    """Tell whether a query asks of its day or month: unless a note that was found holds clearly more of its other words than those of that time do.
+
+    Of the contract that was signed in a month the month's note says nothing.
+    """
     keyword = tools.snapshot.keyword
     stops = stops_of(search.text, keyword.languages)
-    asked = {word for word in words(without_time(fold_line(search.text))) if stops.get(word, 1.0) and keyword.frequency(word)}
-    return len(asked) <= FEW_WORDS
+    asked = [word for word in dict.fromkeys(words(without_time(fold_line(search.text)))) if stops.get(word, 1.0)][:MOST_ASKED]
+    holding = [keyword.holding(word, KEYWORD_FIELDS) for word in asked]
+
+    def held(document: DocumentId) -> int:
+        chunks = chunks_of(document, tools)
+        return sum(bool(each.among(chunks).any()) for each in holding if each)
+
+    others = dict.fromkeys(each.document for each in search.candidates if each.document not in search.of_time)
+    return max(map(held, islice(others, MOST_NOTES)), default=0) <= FEW_WORDS + max(map(held, search.of_time), default=0)
 
 
 def split_named(candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
@@ -186,27 +208,26 @@ def documents_named(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
     return found
 
 
-def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
-    """Return the documents that are called as the one day or month is of which a text speaks: `2026-01-31`, `2026_01`, or as it is written there.
+def notes_of_time(text: str, catalog: Catalog, is_findable: Callable[[DocumentId], bool]) -> dict[DocumentId, Claim]:
+    """Return the documents that are called as the one day or month is of which a text speaks: `2026-01-31`, `2026_01_31`, `2026-01`, `2026 January`.
 
-    Of a day those, too, whose file names begin with it (`2026-01-31 Team meeting.md`), as long as they are few.
+    Of a day those, too, whose file names begin with it (`2026-01-31 Team meeting.md`). All of them may be found.
     """
     folded = fold_line(text)
-    found = list(days_in(folded))
-    if found:
-        return _of_day(found[0][1], [match[0] for match, _ in found], catalog) if len({day for _, day in found}) == 1 else {}
-    months = set(months_in(folded))
-    claims = {n: claim for each in months for name in names_of_month(*each) for n, claim in documents_called(name, catalog).items()}
-    return claims if len(months) == 1 and len(claims) <= MOST_NOTES else {}
+    if (day := only_day(folded)) is not None:
+        iso = day[0].isoformat()
+        claims = _called([iso, *(iso.replace("-", sign) for sign in ("_", ".", "")), day[1]], catalog)
+        for n in {catalog.document_of(n) for n in catalog.every(1, catalog.meeting(Condition("file", f"{iso}*")))}:
+            if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
+                claims.setdefault(n, Claim(BEGUN, _ORDER[NameKind.FILE], 0, NameKind.FILE))
+    else:
+        month = only_month(folded)
+        claims = _called(names_of_month(*month), catalog) if month else {}
+    return {n: claim for n, claim in claims.items() if is_findable(n)}
 
 
-def _of_day(day: date, written: Sequence[str], catalog: Catalog) -> dict[DocumentId, Claim]:
-    iso = day.isoformat()
-    names = dict.fromkeys([iso, *(iso.replace("-", sign) for sign in ("_", ".", "")), *written])
-    daily = {n: claim for name in names for n, claim in documents_called(name, catalog).items()}
-    begun = catalog.meeting(Condition("file", f"{iso}*")) | catalog.meeting(Condition("file", f"{iso.replace('-', '')}*"))
-    others = {catalog.document_of(n): Claim(0, _ORDER[NameKind.FILE], 0, NameKind.FILE) for n in catalog.every(1, begun)}
-    return next((claims for claims in ({**others, **daily}, daily) if len(claims) <= MOST_NOTES), {})
+def _called(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, Claim]:
+    return {n: claim for name in dict.fromkeys(names) for n, claim in documents_called(name, catalog).items()}
 
 
 # ------------------------------------------------------------------ which headings

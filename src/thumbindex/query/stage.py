@@ -22,7 +22,7 @@ class Equal(NamedTuple):
 class Claim(NamedTuple):
     """How a note bears a name. The least claim is the best one."""
 
-    spelled: int  # 0 as it is written but for its case, 1 but for accents and punctuation, too
+    spelled: int  # 0 as it is written but for its case, 1 but for accents and punctuation, too, 2 where the note's name only begins with it
     order: int
     left_out: int  # folders of its path that were not typed
     kind: NameKind
@@ -70,7 +70,7 @@ class Search:
     confidence: float = 0.0
     confidence_level: str = "low"
     answerable: bool = True
-    refused: tuple[Candidate, ...] = ()  # the nearest where nothing is answerable, one a document
+    nearest: tuple[Candidate, ...] = ()  # where nothing is answerable, one a document
 
     @property
     def ways(self) -> tuple[Phrasing, ...]:

@@ -50,7 +50,7 @@ class Follower:
     def __init__(self, pause: float = FOLLOW_SECONDS) -> None:
         self._pause = pause
         self._listeners: dict[object, tuple[Listener, Collection[str] | None]] = {}
-        self._told: Counter[str] = Counter()  # by folder, how often there was news
+        self._news: Counter[str] = Counter()  # by folder, how often there was some
         self._began = time.time_ns()
         self._stopped = threading.Event()
 
@@ -60,9 +60,9 @@ class Follower:
         self._listeners[key] = (listener, only)
         return partial(self._listeners.pop, key, None)
 
-    def told(self, only: Collection[str] | None = None) -> str:
-        """Return another text after each news of these folders, and in each process: who reads the indexes after it has missed none before."""
-        return f"{self._began}-{sum(count for name, count in list(self._told.items()) if only is None or name in only)}"
+    def revision(self, only: Collection[str] | None = None) -> str:
+        """Return what differs after each news of these folders, and in each process: what is read from then on holds all that it counts."""
+        return f"{self._began}-{sum(count for name, count in list(self._news.items()) if only is None or name in only)}"
 
     def start(self, library: Library) -> None:
         """Follow in a thread of its own."""
@@ -87,7 +87,7 @@ class Follower:
             self._stopped.wait(max(0.0, min(due.values(), default=self._pause + time.monotonic()) - time.monotonic()))
 
     def _tell(self, found: Mapping[str, Changes]) -> None:
-        self._told.update(found.keys())
+        self._news.update(found.keys())
         for listener, only in list(self._listeners.values()):
             if own := {name: changes for name, changes in found.items() if only is None or name in only}:
                 listener(own)
@@ -348,7 +348,7 @@ class Background:
         shows_map: bool = False,
     ) -> None:
         self.follower = Follower()
-        self.listen, self.told = self.follower.listen, self.follower.told
+        self.listen, self.revision = self.follower.listen, self.follower.revision
         self._opening = opening
         self._open = open_it
         self._given_command, self._command = command, list(command or ())
@@ -595,7 +595,7 @@ class BackgroundView:
         self.start, self.start_soon = background.start, background.start_soon
         self.library = partial(background.library, folders)
         self.await_words, self.await_model = partial(background.await_words, only=folders), partial(background.await_model, only=folders)
-        self.listen, self.told = partial(background.listen, only=folders), partial(background.told, folders)
+        self.listen, self.revision = partial(background.listen, only=folders), partial(background.revision, folders)
         self.notes, self.progress = partial(background.notes, folders), partial(background.progress, folders)
 
     def settle(self, folder: Sequence[str] = (), notes: Sequence[str] = ()) -> None:

@@ -97,7 +97,8 @@ def confidence_words(answer: Answer, narrowed: Sequence[str] = ()) -> str:
     if not answer.answerable:
         less = f" Only notes that match {' and '.join(narrowed)} were searched." if narrowed else ""
         is_unmet = any(not each.as_words for each in answer.unmet)  # by which is said below
-        near = one_line(", ".join(f"{each.path}:{each.start_line}" for each in answer.nearest))
+        several = len({each.folder for each in answer.nearest}) > 1
+        near = one_line(", ".join(f"{f'{each.folder}: ' if several else ''}{each.path}:{each.start_line}" for each in answer.nearest))
         nearest = f" Nearest, and probably no answer: {near}." if near else ""
         return f"Nothing found: {'a filter lets no note through' if is_unmet else 'no passage is close enough to this query'}.{less}{nearest}"
     doubt = " - the passages may not answer this" if answer.confidence_level == "low" else ""

@@ -65,7 +65,7 @@ def alone(serve: Callable[..., Any], open_indexed: Callable[..., Library]) -> An
 
 def comparable(text: str) -> str:
     """Return a page without what no two share: times, how long ago something was, and which process made it."""
-    text = re.sub(r'("(?:seconds|updated|made)": ?)(?:[\d.e-]+|"[^"]*")|(data-told=")\d+', r"\1\2x", text)
+    text = re.sub(r'("(?:seconds|updated|made)": ?)(?:[\d.e-]+|"[^"]*")|(data-revision=")\d+', r"\1\2x", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:+.]+|(?:a moment|[\d,]+ (?:second|minute|hour|day)s?) ago", "then", text)
     return re.sub(r'<td class="number-cell">\d+\.\d</td>|width="[\d.]+"', "ms", text)
 
@@ -139,10 +139,10 @@ def test_a_folder_without_an_index_is_told_of_without_its_place(serve: Callable[
 
 def test_a_stream_begins_with_what_a_page_without_news_since_was_given(serve: Callable[..., Any]) -> None:
     with serve(page=True, rate=0.0) as running, httpx2.Client(timeout=20) as http:
-        (given,) = re.findall('data-told="(.+?)"', running.ask("/state", headers=running.token("bob")).text)
+        (given,) = re.findall('data-revision="(.+?)"', running.ask("/state", headers=running.token("bob")).text)
         with http.stream("GET", f"{running.base}/changes", headers=running.token("bob")) as stream:
             lines = stream.iter_lines()
-            assert [next(lines), next(lines)] == ["event: told", f"data: {given}"]
+            assert [next(lines), next(lines)] == ["event: revision", f"data: {given}"]
 
 
 def test_a_stream_of_the_page_ends_when_its_token_is_revoked(serve: Callable[..., Any], place: Path, tmp_path: Path) -> None:

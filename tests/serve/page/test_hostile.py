@@ -60,7 +60,7 @@ FORMS = {
 
 def told(page, place, address, form=None):
     found = page.get(address) if form is None else page.post(address, form)
-    text = re.sub(r'page;dur=[\d.]+|data-told="\d+|\d{4}-\d\d-\d\dT[\d:+.]+|\d+\.\d+', "x", found.text)
+    text = re.sub(r'page;dur=[\d.]+|data-revision="\d+|\d{4}-\d\d-\d\dT[\d:+.]+|\d+\.\d+', "x", found.text)
     return found.status_code, text.replace(str(place), "PLACE").replace(quote(str(place), safe=""), "PLACE").replace(quote(str(place)), "PLACE")
 
 

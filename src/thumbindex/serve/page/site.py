@@ -214,8 +214,8 @@ class Asked:
         """Return the visit: its library has words by now, or is about to. Raises what opening it raised."""
         self.background.await_words(_FIRST_SECONDS)
         self.background.await_model()
-        told = self.background.told()  # before anything is read: news of what is read meanwhile comes again
-        return Visit(self.background, self.background.library(), self.query, self.rest, self.may_write, self.is_near, self.part, told)
+        revision = self.background.revision()  # before anything is read: news of what is read meanwhile comes again
+        return Visit(self.background, self.background.library(), self.query, self.rest, self.may_write, self.is_near, self.part, revision)
 
 
 class Page:
@@ -405,7 +405,7 @@ _ONLY_LOOKING = "You may look, but not decide: whoever runs this server adds you
 async def _events(background: Background | BackgroundView) -> AsyncIterator[str]:
     """Yield an event after notes have changed, and for each step of indexing and loading: a screen is loaded anew then, of what its visitor sees.
 
-    The first event is `Follower.told`: what a screen of another one has missed came before anybody listened.
+    The first event is `Follower.revision`: a screen of another one has missed what came before anybody listened.
     """
     changed = anyio.Event()
     token = anyio.lowlevel.current_token()
@@ -416,7 +416,7 @@ async def _events(background: Background | BackgroundView) -> AsyncIterator[str]
     end = background.listen(listen)
     try:
         background.start()
-        yield f"event: told\ndata: {background.told()}\n\n"
+        yield f"event: revision\ndata: {background.revision()}\n\n"
         before, quiet = _doing(background), 0.0
         while True:
             with anyio.move_on_after(1.0):

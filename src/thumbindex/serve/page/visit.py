@@ -41,7 +41,7 @@ class Visit:
     may_write: bool = False  # decide of copies and judge answers
     is_near: bool = False  # on this machine, without tokens: paths of the disk and programs may be named
     part: str = ""  # the only element of the page that a script will take; empty for all of it
-    told: str = ""  # `Follower.told` before the library was asked
+    revision: str = ""  # `Follower.revision` before the library was asked
 
     def text(self, name: str, longest: int = LONGEST_ARGUMENT) -> str:
         """Return a value, stripped; empty where there is none. Raises UsageError where it is too long to be worked on."""

@@ -93,7 +93,7 @@ export async function load(address, { push = true, part = "main" } = {}) {
   const field = push ? undefined : takeOver(before, fresh);
   before.replaceWith(fresh);
   document.title = answer.response.title;
-  document.body.dataset.told = answer.response.body.dataset.told ?? "";
+  document.body.dataset.revision = answer.response.body.dataset.revision ?? "";
   const there = new URL(answer.responseURL || address, location.href);
   move(there.pathname + there.search + new URL(address, location.href).hash, push);
   if (document.activeElement !== active) (field ?? document.getElementById(active.id))?.focus({ preventScroll: true });
@@ -131,6 +131,7 @@ const known = [];
 
 const AGAIN = 15_000; // milliseconds until a stream that was refused is asked for again
 let source = null;
+let opened = 0;
 const refresh = () => (changed ?? reload)();
 function follow() {
   if (document.hidden || !document.body.dataset.screen || ["sign_in", "message"].includes(document.body.dataset.screen)) {
@@ -138,7 +139,11 @@ function follow() {
     source = null;
   } else if (!source) {
     source = new EventSource("/changes");
-    source.addEventListener("told", (event) => { if (event.data !== document.body.dataset.told) refresh(); }); // while nobody listened notes have changed
+    source.addEventListener("revision", (event) => { // while nobody listened notes may have changed, and decisions and progress where there was a stream before
+      if (!opened++ && event.data === document.body.dataset.revision) return;
+      nobodys = [];
+      refresh();
+    });
     source.addEventListener("notes", () => { nobodys = []; refresh(); });
     source.addEventListener("progress", () => document.getElementById("progress") && refresh());
     source.addEventListener("error", () => {
