@@ -27,7 +27,7 @@ MOST_NOTES = 3
 FEW_WORDS = 2
 """So many more of a query's words, function words and the day aside, another note may hold, and the note of the day still comes first."""
 
-BEGUN = 2
+PREFIX = 2
 """How a note's name is spelled that only begins with what is asked for."""
 
 MOST_ASKED = 12
@@ -89,7 +89,7 @@ def names(search: Search, tools: Tools) -> Search:
 
 def _few(of_time: Mapping[DocumentId, Claim]) -> Mapping[DocumentId, Claim]:
     """Return the notes of a time, else those that are called as it is, else none: of many nobody says which is meant."""
-    ways = (of_time, {n: claim for n, claim in of_time.items() if claim.spelled < BEGUN})
+    ways = (of_time, {n: claim for n, claim in of_time.items() if claim.spelled < PREFIX})
     return next((way for way in ways if len(way) <= MOST_NOTES), {})
 
 
@@ -219,7 +219,7 @@ def notes_of_time(text: str, catalog: Catalog, is_findable: Callable[[DocumentId
         claims = _called([iso, *(iso.replace("-", sign) for sign in ("_", ".", "")), day[1]], catalog)
         for n in {catalog.document_of(n) for n in catalog.every(1, catalog.meeting(Condition("file", f"{iso}*")))}:
             if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
-                claims.setdefault(n, Claim(BEGUN, _ORDER[NameKind.FILE], 0, NameKind.FILE))
+                claims.setdefault(n, Claim(PREFIX, _ORDER[NameKind.FILE], 0, NameKind.FILE))
     else:
         month = only_month(folded)
         claims = _called(names_of_month(*month), catalog) if month else {}
