@@ -291,8 +291,8 @@ class DedupSemanticSettings:
 class DiversifySettings:
     """Not everything from one page."""
 
-    method: str = setting("limit", "`limit`: chunks a document; `mmr`: maximal marginal relevance", choices=("limit", "mmr"))
-    limit: int = setting(2, "chunks of one document; further ones come behind all other documents", least=1, most=300)
+    method: str = setting("discount", "`discount`: by document; `mmr`: maximal marginal relevance", choices=("discount", "mmr"))
+    discount: float = setting(0.8, "what each further chunk of a document counts for beside the one before", least=0, most=1)
     relevance: float = setting(0.7, "`mmr`: weight of relevance against novelty (lambda)", least=0, most=1)
 
 

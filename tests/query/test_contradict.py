@@ -141,12 +141,12 @@ def test_at_the_limit_a_pair_takes_the_places_of_two_that_agree() -> None:
     assert [each.path for each in cut(passages[3:], 1)] == ["3.md"]
 
 
-@pytest.mark.parametrize("method", ["limit", "mmr"])
+@pytest.mark.parametrize("method", ["discount", "mmr"])
 def test_diversify_parts_no_pair(ask, method: str) -> None:
     parts = [f"The server copies file {word}." for word in "oak elm ash fir".split()] + [TEXT.format(30)]
     one = "# A\n\n" + "\n\n".join(f"## H{n}\n\n{part}" for n, part in enumerate(parts))
     notes = [document("a.md", one), document("b.md", f"# B\n\n{TEXT.format(90)}")]
-    search, _ = ask(notes, "server copies file second disk night", embedder=FakeEmbedder(), diversify={"limit": 1, "method": method})
+    search, _ = ask(notes, "server copies file second disk night", embedder=FakeEmbedder(), diversify={"discount": 0.1, "method": method})
     at = [bool(passage.disagrees) for passage in search.passages]
     assert (at.count(True), at.index(True) + 1) == (2, len(at) - 1 - at[::-1].index(True))
 

@@ -1,25 +1,26 @@
-from dataclasses import replace
-
 import numpy as np
 
-from thumbindex.model import Query
-from thumbindex.query.diversify import in_order, limit_documents, marginal_relevance
-from thumbindex.query.stage import Search
+from thumbindex.query.diversify import by_discount, in_order, marginal_relevance
 from thumbindex.testing import document, memory_snapshot
 
 
-def test_what_follows_the_best_chunks_of_a_document_comes_behind_all_others(candidates) -> None:
+def test_each_further_chunk_of_a_document_counts_for_less_and_another_document_comes_up(candidates) -> None:
     snapshot = memory_snapshot([document("a.md", "one\n\ntwo\n\nthree"), document("b.md", "four")])
-    made = candidates(snapshot, 0.9, 0.8, 0.7, 0.1)
-    limited = limit_documents(Search(Query("x"), "x", candidates=made), 2)
-    assert [(each.id, each.score) for each in limited.candidates] == [(0, 0.9), (1, 0.8), (3, 0.1), (2, 0.1)]
-    assert limited.dropped == ()
+    made = candidates(snapshot, 1.0, 0.9, 0.8, 0.7)  # of a.md: 1, 0.72, 0.512
+    assert by_discount(made, 0.8, {}) == [0, 1, 3, 2]
+    assert by_discount(made, 0.6, {}) == [0, 3, 1, 2]
+    assert by_discount(made, 1.0, {}) == [0, 1, 2, 3]
 
 
-def test_what_disagrees_with_a_chunk_that_stays_stays_beyond_the_limit(candidates) -> None:
-    made = candidates(memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")]))
-    found = (made[0], made[1], replace(made[2], disagrees=((made[0].id, "`1` against `3`"),)))
-    assert [each.id for each in limit_documents(Search(Query("x"), "x", candidates=found), 1).candidates] == [0, 2, 1]
+def test_of_one_document_alone_all_chunks_keep_their_order(candidates) -> None:
+    made = candidates(memory_snapshot([document("a.md", "one\n\ntwo\n\nthree")]), 0.9, 0.9, 0.7)
+    assert [by_discount(made, discount, {}) for discount in (0.0, 0.8)] == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_document_that_is_named_has_had_its_first_turn(candidates) -> None:
+    snapshot = memory_snapshot([document("a.md", "one\n\ntwo"), document("b.md", "three")])
+    first, *others = candidates(snapshot, 1.0, 0.9, 0.8)
+    assert by_discount(others, 0.8, {first.document: 1}) == [1, 0]
 
 
 def test_a_repeated_text_waits_for_a_new_one() -> None:

@@ -133,7 +133,7 @@ def test_dedup_semantic_shows_a_reordered_text_once(ask) -> None:
 def test_diversify_lets_another_page_come_up(ask) -> None:
     long = "# Sync\n\n" + "\n\n".join(f"## Part {n}\n\nSync step {name}." for n, name in enumerate(("alpha", "beta", "gamma")))
     notes = [document("a.md", long), document("b.md", "# Other\n\nHere a line mentions sync among many other words.")]
-    on, off = (ask(notes, "sync", off=name, diversify={"limit": 1}) for name in ("", "diversify"))
+    on, off = (ask(notes, "sync", off=name, diversify={"discount": 0.1}) for name in ("", "diversify"))
     assert (paths(on), paths(off)) == (["a.md", "b.md", "a.md", "a.md"], ["a.md", "a.md", "a.md", "b.md"])
 
 

@@ -418,8 +418,3 @@ def with_partners(items: Sequence[_Item], key: Callable[[_Item], _Key], partners
             wanted = partners(item)
             ordered |= {own: item, **{other: each for other, each in by_key.items() if other in wanted and other not in ordered}}
     return list(ordered.values())
-
-
-def of_pair(candidate: Candidate, kept: AbstractSet[ChunkId]) -> bool:
-    """Tell whether one that a candidate disagrees with is kept."""
-    return any(n in kept for n, _ in candidate.disagrees)

@@ -1,17 +1,17 @@
-"""The stages after deduplication: limit or diversify the chunks of a page (MMR), and rerank the best."""
+"""The stages after deduplication: let other pages come up beside the best one, and rerank the best."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
 
-from thumbindex.model import Candidate, ChunkId, DocumentId
+from thumbindex.model import Candidate, DocumentId
 from thumbindex.ports import Matrix, inner_products
-from thumbindex.query.copies import in_pairs, of_pair
+from thumbindex.query.copies import in_pairs
 from thumbindex.query.names import split_named
 from thumbindex.query.rank import best_first
 from thumbindex.query.stage import Search, Tools
@@ -19,30 +19,24 @@ from thumbindex.text import embedded_text
 
 
 def diversify(search: Search, tools: Tools) -> Search:
-    """Bound each document's chunks, or weigh relevance against novelty."""
+    """Let other documents come up: discount a document's further chunks, or weigh relevance against novelty."""
     settings = tools.settings.diversify
+    named, others = split_named(search.candidates)
     if settings.method == "mmr":
-        named, others = split_named(search.candidates)
         vectors = tools.snapshot.vector.vectors([each.id for each in others])
         order = marginal_relevance([each.score for each in others], vectors, settings.relevance)
-        return replace(search, candidates=(*named, *in_pairs(in_order(others, order))))
-    return limit_documents(search, settings.limit)
+    else:
+        order = by_discount(others, settings.discount, Counter(each.document for each in named))
+    return replace(search, candidates=(*named, *in_pairs(in_order(others, order))))
 
 
-def limit_documents(search: Search, limit: int) -> Search:
-    """Put what follows the first `limit` chunks of each document behind all other documents: it is shown where these are few.
-
-    What disagrees with one of the first keeps its place.
-    """
-    seen: Counter[DocumentId] = Counter()
-    first: set[ChunkId] = set()
-    for each in search.candidates:
-        seen[each.document] += 1
-        if seen[each.document] <= limit:
-            first.add(each.id)
-    stays = [each.id in first or of_pair(each, first) for each in search.candidates]
-    order = sorted(range(len(stays)), key=lambda at: not stays[at])
-    return replace(search, candidates=in_order(search.candidates, order))
+def by_discount(candidates: Sequence[Candidate], discount: float, shown: Mapping[DocumentId, int]) -> list[int]:
+    """Return positions by score · discount^n, where n chunks of the document came before, those `shown` already included; ties keep their order."""
+    before, worth = Counter(shown), list[float]()
+    for each in candidates:
+        worth.append(each.score * discount ** before[each.document])
+        before[each.document] += 1
+    return sorted(range(len(worth)), key=lambda at: -worth[at])
 
 
 def marginal_relevance(relevance: Sequence[float], vectors: Matrix, weight: float) -> list[int]:
