@@ -32,7 +32,7 @@ DATE = re.compile(
 _WORDS_TOO = "may|march|mar|mars|mai|dec|sept|abril"
 MONTH = re.compile(
     r"(?<![\w./-])(?:"
-    r"(?P<y1>\d{4})(?P<s>[-_])(?P<m1>0[1-9]|1[0-2])(?![\w/-])"
+    r"(?P<y1>\d{4})[-_](?P<m1>0[1-9]|1[0-2])(?![\w/-])"
     rf"|{_MONTH},?\s+(?:of\s+|de\s+|del\s+)?(?P<y2>\d{{4}})(?![\w/-])"
     rf"|(?P<y3>\d{{4}})[\s-](?!(?:{_WORDS_TOO})\s+\w){_MONTH.replace('month', 'name')}(?!\w)"
     r")"
@@ -40,6 +40,7 @@ MONTH = re.compile(
 """A month with its year. Behind a year what is a word, too, is a month only where the words end: `RFC 2026 may change`."""
 
 _PAIRED = re.compile(r"\d(?:st|nd|rd|th|\.)?\s*(?:[-–&,]|and|to|or|until|till|und|bis|oder|et|ou|au|y|o|al|a)\s*$")
+"""A day without its month before a date that is written out: `between 5 and 7 January 2026`."""
 
 
 def days_in(text: str, *, is_name: bool = False) -> Iterator[tuple[re.Match[str], date]]:

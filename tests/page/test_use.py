@@ -155,6 +155,8 @@ def test_it_works_without_javascript(open_page):
     page = open_page("/", java_script_enabled=False)
     page.locator("#q").fill(QUESTION)
     page.locator("#q").press("Enter")
+    page.locator("#card-1").wait_for()
+    assert page.locator("#cards article").count() > 0
     page.locator("#card-1").click()
     page.wait_for_url("**/note/vault/sync.md?lines=*")
     assert page.locator(".cited").count() >= 1

@@ -137,7 +137,7 @@ def test_a_day_or_month_that_is_one_circumstance_of_many_brings_nothing_first(as
 
 
 def of_time(query: str, notes: Sequence[ParsedDocument]) -> Collection[DocumentId]:
-    return notes_of_time(query, MemoryCatalog(notes), lambda document: True).keys()
+    return notes_of_time(query, MemoryCatalog(notes)).keys()
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,10 @@ from thumbindex.index.union import unite
 from thumbindex.library.folders import Folder
 from thumbindex.library.reader import OpenedIndex, Reader
 from thumbindex.library.reading import hidden_now, with_shown_names, with_true_places
-from thumbindex.model import Answer, ChunkId, Filters, IndexState, Place, Query
+from thumbindex.model import Answer, ChunkId, Filters, IndexState, Query
 from thumbindex.ports import CHUNK_BITS, Cosines, Documents, Embedder, Matrix, Reranker, Selection, Snapshot, Vector, VectorIndex
 from thumbindex.query.explain import explained
+from thumbindex.query.parents import place_of_chunk
 from thumbindex.query.pipeline import RETRIEVERS, run
 from thumbindex.query.stage import Search, Tools
 from thumbindex.query.understand import as_searched
@@ -177,8 +178,7 @@ def _answer(
     documents = tools.snapshot.catalog.documents
     unmet = with_shown_names(search.unmet, tools.snapshot.catalog, list(readers))
     terms = () if search.listed is not None else tuple(term for each in search.ways for term in (*each.terms, *each.identifiers))
-    near = ((documents[each.document], each.chunk) for each in search.nearest)
-    nearest = tuple(Place(document.folder, document.path, chunk.start_line, chunk.end_line) for document, chunk in near)
+    nearest = tuple(place_of_chunk(each, tools.snapshot.catalog) for each in search.nearest)
     found = replace(found, filters=search.conditions, unmet=unmet, undated=search.undated, listed=search.listed, terms=terms, nearest=nearest)
     return _Attempt(found, search, documents, readers)
 

@@ -95,15 +95,17 @@ def confidence(search: Search, tools: Tools) -> Search:
         pages.setdefault(each.document, each)
     firsts, evidence = list(pages.values())[:PAGES], PageEvidence(search, tools)
     named = any(each.name_kind for each in search.candidates)
-    sure = 1.0 if named else evidence.weigh(firsts[0]) if firsts else 0.0
+    first = evidence.weigh(firsts[0]) if firsts and not named else 0.0
+    sure = 1.0 if named else first
     if not named and (_is_unmet_day(search, tools) or _asks_nothing(search, tools)):
         sure = min(sure, settings.doubt) / 2
     if firsts and firsts[0].document in search.of_time:  # it is what was asked for, whatever words it has
         sure = max(sure, settings.abstain)
     search = replace(search, confidence=sure, confidence_level="high" if sure >= settings.doubt else "low")
-    if sure < settings.abstain and all(weight < settings.abstain for weight in map(evidence.weigh, firsts[1:])):
+    weights = [first, *map(evidence.weigh, firsts[1:])] if sure < settings.abstain else []
+    if weights and all(weight < settings.abstain for weight in weights[1:]):
         reason = f"confidence {sure:.2f} is below {settings.abstain:.2f}: nothing in the index answers this"
-        near = tuple(each for each in firsts if evidence.weigh(each))  # of gibberish nothing is near
+        near = tuple(each for each, weight in zip(firsts, weights, strict=False) if weight)  # of gibberish nothing is near
         return replace(_drop(search, search.candidates, reason, tools), candidates=(), answerable=False, nearest=near[:NEAREST])
     weak = tuple(c for c in search.candidates if c.score < settings.minimum_relevance)
     search = _drop(search, weak, f"score below the minimum relevance of {settings.minimum_relevance:.2f}", tools)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -208,10 +208,10 @@ def documents_named(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
     return found
 
 
-def notes_of_time(text: str, catalog: Catalog, is_findable: Callable[[DocumentId], bool]) -> dict[DocumentId, Claim]:
+def notes_of_time(text: str, catalog: Catalog) -> dict[DocumentId, Claim]:
     """Return the documents that are called as the one day or month is of which a text speaks: `2026-01-31`, `2026_01_31`, `2026-01`, `2026 January`.
 
-    Of a day those, too, whose file names begin with it (`2026-01-31 Team meeting.md`). All of them may be found.
+    Of a day those, too, whose file names begin with it (`2026-01-31 Team meeting.md`).
     """
     folded = fold_line(text)
     if (day := only_day(folded)) is not None:
@@ -220,10 +220,9 @@ def notes_of_time(text: str, catalog: Catalog, is_findable: Callable[[DocumentId
         for n in {catalog.document_of(n) for n in catalog.every(1, catalog.meeting(Condition("file", f"{iso}*")))}:
             if not catalog.documents[n].path.rpartition("/")[2][len(iso) :][:1].isdigit():
                 claims.setdefault(n, Claim(PREFIX, _ORDER[NameKind.FILE], 0, NameKind.FILE))
-    else:
-        month = only_month(folded)
-        claims = _called(names_of_month(*month), catalog) if month else {}
-    return {n: claim for n, claim in claims.items() if is_findable(n)}
+        return claims
+    month = only_month(folded)
+    return _called(names_of_month(*month), catalog) if month else {}
 
 
 def _called(names: Iterable[str], catalog: Catalog) -> dict[DocumentId, Claim]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from thumbindex.model import ChunkId, DocumentId, Passage, Query, QueryKind, Step
+from thumbindex.model import ChunkId, Passage, Query, QueryKind, Step
 from thumbindex.ports import Selection, Snapshot
 from thumbindex.query.confidence import confidence
 from thumbindex.query.copies import contradict, dedup_hash, dedup_ngram, dedup_semantic, deduplicate
@@ -93,12 +93,11 @@ def begin(query: Query, tools: Tools) -> Search:
         return replace(search, kind=QueryKind.NAVIGATIONAL, candidates=candidates, listed=count, **sure)
     search = replace(search, answerable=within is None or bool(within))
     terms, identifiers = read_terms(typed.text, tools.settings.search_code.whole, snapshot.keyword.languages, snapshot.keyword.frequency)
-    named = {n: claim for n, claim in documents_named(typed.text, catalog).items() if is_shown(catalog.documents[n], hidden)}
-
-    def is_findable(document: DocumentId) -> bool:
-        return is_shown(catalog.documents[document], hidden) and (within is None or bool(within.among(chunks_of(document, tools)).any()))
-
-    of_time = notes_of_time(typed.text, catalog, is_findable)
+    named, of_time = (
+        {n: claim for n, claim in found.items() if is_shown(catalog.documents[n], hidden)}
+        for found in (documents_named(typed.text, catalog), notes_of_time(typed.text, catalog))
+    )
+    of_time = {n: claim for n, claim in of_time.items() if search.findable(chunks_of(n, tools))}  # they are counted: what filters leave out is none
     phrasings = tuple(each for name, text in phrasings_of(query) if (each := as_phrasing(name, text, tools)).terms)
     return replace(search, terms=terms, identifiers=identifiers, named=named, of_time=of_time, phrasings=phrasings)
 

@@ -139,12 +139,10 @@ function follow() {
     source = null;
   } else if (!source) {
     source = new EventSource("/changes");
-    source.addEventListener("revision", (event) => { // while nobody listened notes may have changed, and decisions and progress where there was a stream before
-      if (!opened++ && event.data === document.body.dataset.revision) return;
-      nobodys = [];
-      refresh();
-    });
-    source.addEventListener("notes", () => { nobodys = []; refresh(); });
+    const renew = () => { nobodys = []; refresh(); };
+    // While nobody listened notes may have changed; decisions and progress, too, where there was a stream before.
+    source.addEventListener("revision", (event) => { if (opened++ || event.data !== document.body.dataset.revision) renew(); });
+    source.addEventListener("notes", renew);
     source.addEventListener("progress", () => document.getElementById("progress") && refresh());
     source.addEventListener("error", () => {
       if (source?.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
