@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +23,16 @@ from counting import calls_of
 from thumbindex.config import load_config
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
+from thumbindex.corpus.walk import walk
 from thumbindex.errors import UnknownPathError, UsageError
+from thumbindex.index.locks import locked
+from thumbindex.index.store import digests
 from thumbindex.index.vector_store import packed
+from thumbindex.index.writer import Batch, Writer, keep_withheld, read_withheld
 from thumbindex.library import Library
 from thumbindex.library.reader import Reader
 from thumbindex.library.reading import find_document, outline_headings, read_excerpt
+from thumbindex.model import Progress
 from thumbindex.ports import Vector
 from thumbindex.serve.as_json import status_payload
 from thumbindex.serve.replies import MOST_COMPLETIONS, PAGE, complete, list_page
@@ -342,6 +350,70 @@ def test_a_note_that_is_renamed_and_made_private_leaves_nothing_in_any_file(vaul
     library.index()
     traces = [SECRET, SECRET.lower(), "hidden.md", *as_stored(f"Hidden\n\n{SECRET} apples.")]
     assert found_in(tmp_path / "index", traces) == [False] * len(traces)
+
+
+class Held:
+    """An index run that has read the notes and waits for the writer's lock until it is let go."""
+
+    def __init__(self, open_it: Callable[[], Library], lock: Path) -> None:
+        self._waits, self._may_go = threading.Event(), threading.Event()
+        pool = ThreadPoolExecutor(1)
+        with locked(lock):
+            self._run = pool.submit(self._index, open_it)
+            assert self._waits.wait(30)
+        pool.shutdown(wait=False)
+
+    def _index(self, open_it: Callable[[], Library]) -> None:
+        open_it().index(words_only=True, progress=self._hold)
+
+    def _hold(self, progress: Progress) -> None:
+        if progress.phase == "waiting":
+            self._waits.set()
+            self._may_go.wait(30)
+
+    def let_go(self) -> None:
+        self._may_go.set()
+        self._run.result(30)
+
+
+@pytest.mark.parametrize("later_run", [False, True])
+def test_a_run_that_read_a_note_before_it_became_private_does_not_bring_it_back(
+    vault: Path, tmp_path: Path, opened: Callable[..., Library], later_run: bool
+) -> None:
+    opened().index(words_only=True)
+    lock = next((tmp_path / "index").glob("*/writer.lock"))
+    write(vault / "hidden.md", OPEN_TEXT)
+    early = Held(opened, lock)
+    write(vault / "hidden.md", BY_KEY)
+    opened().index(words_only=True)
+    if later_run:
+        write(vault / "other.md", f"{PUBLIC['other.md']}\nAnd figs.\n")
+        late = Held(opened, lock)
+    early.let_go()
+    if later_run:
+        late.let_go()
+    traces: list[str | bytes] = [SECRET, *as_stored(OPEN_TEXT)]
+    assert True not in found_in(tmp_path / "index", traces)
+    assert opened().index(words_only=True).unchanged == 2
+
+
+def test_a_document_that_is_withheld_as_well_is_removed_by_the_next_run(vault: Path, tmp_path: Path, opened: Callable[..., Library]) -> None:
+    """Earlier versions could leave such an index."""
+    library = opened()
+    write(vault / "hidden.md", BY_KEY)
+    library.index(words_only=True)
+    folder = library.opened[0]
+    state = walk(vault, folder.config.corpus).files[0]
+    with Writer.open(folder.places.folder) as writer:
+        withheld = read_withheld(writer.store)
+        parsed = parse_document("hidden.md", OPEN_TEXT.encode(), folder.config.corpus)
+        writer.apply(Batch([(state, replace(parsed, keys=digests(parsed)))]), lambda documents: lambda link, path: None)
+        with writer.store.transaction():
+            keep_withheld(writer.store, withheld)
+    assert True in found_in(tmp_path / "index", [SECRET])
+    library.index(words_only=True)
+    traces: list[str | bytes] = [SECRET, *as_stored(OPEN_TEXT)]
+    assert True not in found_in(tmp_path / "index", traces)
 
 
 def as_stored(text: str) -> list[bytes]:

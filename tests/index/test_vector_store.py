@@ -16,7 +16,7 @@ from thumbindex.index.files import Places
 from thumbindex.index.snapshot import stored_vectors
 from thumbindex.index.store import Store
 from thumbindex.index.vector_store import VectorStore, packed, unpacked, vector_file
-from thumbindex.index.writer import FEW_VECTORS, Batch, Withheld, Writer
+from thumbindex.index.writer import FEW_VECTORS, Batch, Writer
 
 
 def test_nothing_is_a_vector_of_zeros():
@@ -134,7 +134,7 @@ def test_what_is_erased_is_in_no_file_any_more_and_stays_where_another_folder_ho
         erased = packed(vector[None]).tobytes()
         assert files_with(erased, tmp_path) != []
         paths = ("secret.md", "shared.md")
-        withheld = Withheld().with_states([secret[0], shared[0]])
+        withheld = [secret[0], shared[0]]
         writer.apply(Batch(removed=paths, private=frozenset(paths), withheld=withheld), lambda documents: lambda link, path: None)
         assert writer.wipe()
     assert (files_with(erased, tmp_path), vectors_in(tmp_path), embed(tmp_path / "other")) == ([], 1, 0)

@@ -19,7 +19,7 @@ from thumbindex.errors import EngineError, IndexBusyError, UsageError
 from thumbindex.index.postgres.database import Engine
 from thumbindex.index.postgres.publish import TABLES, Publisher, lock_of
 from thumbindex.library import Library
-from thumbindex.library.engine import Publishing, forget_folder
+from thumbindex.library.engine import Publishing, forget_folder, publish_folders
 from thumbindex.serve.engine import Builder
 
 SECRET = "Zanzibarquetzal"
@@ -86,6 +86,17 @@ def test_nothing_of_a_note_stays_that_became_private_or_went(disk: Library, buil
         assert not served.query(SECRET).passages
         with pytest.raises(Exception, match="No document"):
             served.read("tools.md")
+
+
+def test_a_note_that_became_private_after_it_was_indexed_is_not_published(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:
+    note = tmp_path / "shed" / "new.md"
+    note.write_text("# New\n\nThe code is taipanword.\n", encoding="utf-8")
+    disk.index(folder=["shed"])
+    note.write_text("---\nprivate: true\n---\nThe code is taipanword.\n", encoding="utf-8")
+    builder.look()
+    with pytest.raises(IndexBusyError, match="index them, then publish again"):
+        publish_folders(disk.opened, url)
+    assert "taipanword" not in everything_in(builder)
 
 
 def test_a_question_sees_one_generation_whatever_is_published_meanwhile(disk: Library, builder: Publishing, url: str, tmp_path: Path) -> None:

@@ -43,19 +43,34 @@ class Withheld:
     salt: str = ""
     files: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
 
-    def of(self, states: Iterable[FileState]) -> dict[str, FileState]:
-        """Return what was known of those of the files that are withheld, by path."""
-        marks = {state.path: self._mark(state.path) for state in states} if self.files else {}
+    def of(self, paths: Iterable[str]) -> dict[str, FileState]:
+        """Return the recorded state of each of the paths that is withheld."""
+        marks = {path: self._mark(path) for path in paths} if self.files else {}
         return {path: _state(path, self.files[mark]) for path, mark in marks.items() if mark in self.files}
 
-    def with_states(self, states: Iterable[FileState]) -> Withheld:
-        """Return just these files as withheld."""
-        states = list(states)
-        if not states:
-            return Withheld()
+    def others(self, paths: Iterable[str]) -> dict[str, Sequence[int | str]]:
+        """Return the entries of no such path: their files are gone."""
+        marks = {self._mark(path) for path in paths} if self.files else set()
+        return {mark: kept for mark, kept in self.files.items() if mark not in marks}
+
+    def changed(
+        self,
+        private: Iterable[FileState],
+        public: Iterable[str],
+        gone: Mapping[str, Sequence[int | str]],
+    ) -> Withheld:
+        """Return the list with new entries for private files, and without public files and those gone.
+
+        An entry of `gone` stays if it has changed since it was read.
+        """
         salted = self if self.salt else Withheld(secrets.token_hex(16))
-        files = {salted._mark(each.path): (each.size, each.mtime_ns, each.inode, each.digest, each.ctime_ns) for each in states}
-        return Withheld(salted.salt, dict(sorted(files.items())))
+        files = {mark: kept for mark, kept in salted.files.items() if gone.get(mark) != kept}
+        for path in public:
+            files.pop(salted._mark(path), None)
+        for each in private:
+            kept = (each.size, each.mtime_ns, each.inode, each.digest, each.ctime_ns)
+            files[salted._mark(each.path)] = kept
+        return Withheld(salted.salt, dict(sorted(files.items()))) if files else Withheld()
 
     def _mark(self, path: str) -> str:
         return text_key(f"{self.salt} {path}").hex()
@@ -73,19 +88,19 @@ def read_withheld(store: Store) -> Withheld:
 
 
 def keep_withheld(store: Store, withheld: Withheld) -> None:
-    """Write it down, in a transaction, where it differs."""
-    if withheld != read_withheld(store):
-        store.set_meta(_FACT, json.dumps({"salt": withheld.salt, "files": withheld.files}) if withheld.files else "{}")
+    """Write the list of withheld files, in a transaction."""
+    written = {"salt": withheld.salt, "files": withheld.files} if withheld.files else {}
+    store.set_meta(_FACT, json.dumps(written))
 
 
-def forget_private(store: Store, paths: Sequence[str], withheld: Withheld | None = None) -> None:
-    """Remove documents, in a transaction, with decisions on their texts and the words that `expand` chooses from; the rest `wipe` does.
+def forget_private(store: Store, paths: Sequence[str], *, is_new: bool = False) -> None:
+    """Remove documents in a transaction, with decisions on their texts and the words of `expand`.
 
-    What files still hold of them is due to be wiped; so it is where one is newly `withheld` that the store does not hold: it may be of a
-    document that was removed before.
+    Then `wipe` is due, for what the files still hold. So it is if a file `is_new` to the list of
+    withheld files: a document of that path may have been removed before.
     """
     held = store.manifest(paths)
-    if not held and (withheld is None or withheld.files.keys() <= read_withheld(store).files.keys()):
+    if not (held or is_new):
         return
     # Imported here: rarely needed, and a server that only reads does without them.
     from thumbindex.index.judged import forget_judged
@@ -139,12 +154,13 @@ class Batch:
     touched: Sequence[tuple[FileState, float]] = ()  # with the modified time in seconds
     problems: Sequence[Problem] | None = None  # all there are about files that are no documents; None leaves them
     last: bool = True  # links are resolved with the last batch of a run
-    seen: Mapping[str, FileState] | None = None  # the manifest that this was compared with; None where nobody else can have written
+    seen: Mapping[str, FileState] | None = None  # states, withheld ones too, that the files were compared with; None: no one else can have written
     most: int = CHUNKS_A_COMMIT  # chunks that come to the keyword view at once
     failed: Sequence[Problem] = ()  # about files of this batch, kept where `problems` does not say all
     left: frozenset[str] = frozenset()  # paths that were not looked at: what is known of them stays
     private: frozenset[str] = frozenset()  # of those removed: not a trace of them is to stay
-    withheld: Withheld | None = None  # what is kept of files that are private; None leaves it
+    withheld: Sequence[FileState] = ()  # private files: nothing but their states is kept
+    gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)  # entries of withheld files that are not there any more
     facts: Mapping[str, str] = field(default_factory=dict)  # about the index, kept with it
     newest: float = 0.0  # when the newest file that was known before was modified: what is later and new was written since; 0 where none was
 
@@ -219,9 +235,14 @@ class Writer:
 
     def _write(self, batch: Batch) -> None:
         self.store.remove_documents([path for path in batch.removed if path not in batch.private])
-        forget_private(self.store, [path for path in batch.removed if path in batch.private], batch.withheld)
-        if batch.withheld is not None:
-            keep_withheld(self.store, batch.withheld)
+        before = read_withheld(self.store)
+        withheld = {state.path for state in batch.withheld}
+        public = {*batch.removed, *(state.path for state, _ in batch.documents)} - withheld
+        after = before.changed(batch.withheld, public, batch.gone)
+        is_new = not after.files.keys() <= before.files.keys()
+        forget_private(self.store, [path for path in batch.removed if path in batch.private], is_new=is_new)
+        if after != before:
+            keep_withheld(self.store, after)
         versions = self._versions([state.path for state, _ in batch.documents])
         self.store.remove_documents(batch.removed)
         for state, parsed in batch.documents:
@@ -397,16 +418,19 @@ class _Before:
 
 
 def _as_seen(batch: Batch, store: Store) -> Batch:
-    """Leave out paths whose entry is no longer the one that was compared: another process was faster, and may have read a newer text."""
+    """Leave out paths whose entry has changed since they were compared: another process was faster, and may have read a newer text."""
     if batch.seen is None:
         return batch
     seen = batch.seen
-    now = store.manifest([*batch.removed, *(state.path for state, _ in (*batch.documents, *batch.touched))])
+    paths = {*batch.removed, *(state.path for state, _ in (*batch.documents, *batch.touched)), *(state.path for state in batch.withheld)}
+    now = store.manifest(list(paths)) | read_withheld(store).of(paths)
+    same = {path for path in paths if now.get(path) == seen.get(path)}
     return replace(
         batch,
-        documents=[(state, parsed) for state, parsed in batch.documents if now.get(state.path) == seen.get(state.path)],
-        removed=[path for path in batch.removed if now.get(path) == seen.get(path)],
-        touched=[(state, modified) for state, modified in batch.touched if now.get(state.path) == seen.get(state.path)],
+        documents=[(state, parsed) for state, parsed in batch.documents if state.path in same],
+        removed=[path for path in batch.removed if path in same],
+        touched=[(state, modified) for state, modified in batch.touched if state.path in same],
+        withheld=[state for state in batch.withheld if state.path in same],
     )
 
 
@@ -424,7 +448,7 @@ def _with_history(document: Document, digest: str, version: tuple[str, FileTimes
 
 
 def _size(batch: Batch) -> int:
-    return len(batch.documents) + len(batch.removed) + len(batch.touched)
+    return len(batch.documents) + len(batch.removed) + len(batch.touched) + len(batch.withheld)
 
 
 def _leads(store: Store, paths: Sequence[str]) -> Leads:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from thumbindex.config import NOWHERE, with_tuned
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, digest_of, read_bytes
-from thumbindex.errors import ConfigError, EngineError, EngineLostError, ModelError, StorageError, UnknownFolderError, UsageError
+from thumbindex.errors import ConfigError, EngineError, EngineLostError, IndexBusyError, ModelError, StorageError, UnknownFolderError, UsageError
 from thumbindex.index.files import Places
 from thumbindex.index.postgres import queue
 from thumbindex.index.postgres.database import Engine, Session
@@ -35,7 +35,9 @@ from thumbindex.index.writer import Writer
 from thumbindex.library.duplicates import find_duplicates
 from thumbindex.library.embedding import Embedded, OpenEmbedder, Task, begin_embedding
 from thumbindex.library.folders import Folder, read_tuned
+from thumbindex.library.indexing import is_private_now
 from thumbindex.library.reader import OpenedIndex, Reader
+from thumbindex.library.reading import hidden_paths
 from thumbindex.model import DatabaseStatus, Problem, Progress, Section
 from thumbindex.ports import Snapshot, Vector
 from thumbindex.settings import Config
@@ -428,10 +430,17 @@ class _PublishedFolder:
             opened = open_snapshot(store, places, self._folder.name, last=self._opened)
             if not opened.whole or opened.snapshot.generation != store.generation:
                 return None
+            if self._holds_private(opened.catalog.paths, store):  # the index forgets it first
+                return None
             wanted = dict(store.pending()) if self._open_embedder and opened.fingerprint else {}
             published = self._publisher.publish(opened, store, self._facts(), partial(self._enqueue, opened, wanted))
         self._opened, self._wanted, self._beat_at = opened, wanted, time.monotonic() + BEAT_SECONDS
         return published
+
+    def _holds_private(self, paths: Sequence[str], store: Store) -> bool:
+        """Return whether a note became private since it was indexed. One that is only gone does no harm."""
+        hidden = hidden_paths(self._folder, paths, store)
+        return any(self._folder.config.closed or is_private_now(self._folder, path) for path in hidden)
 
     # -------------------------------------------------------------- vectors that workers make
 
@@ -541,6 +550,8 @@ def publish_folders(folders: Sequence[Folder], url: str, tell: Tell = lambda pro
         done = publishing.look()
         if publishing.failure:
             raise publishing.failure
+        if not publishing.is_settled:
+            raise IndexBusyError("Notes changed or became private since they were indexed: index them, then publish again.")
         publishing.tidy()
     return done
 

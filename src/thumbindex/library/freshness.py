@@ -207,7 +207,7 @@ def count_words(reader: Reader) -> Progress:
     indexed = len(_manifest(reader))
     try:
         states = walk(reader.folder.root, reader.folder.config.corpus).files
-        files = len(states) - len(_withheld(reader).of(states))
+        files = len(states) - len(_withheld(reader).of(state.path for state in states))
     except UnknownFolderError:
         files = indexed
     return Progress(reader.folder.name, "words", min(indexed, files), files)
@@ -335,7 +335,7 @@ def find_differences(reader: Reader) -> Differences:
     now = time.time_ns()
     states, problems, _ = walk(folder.root, settings)
     indexed = _manifest(reader)
-    private = _withheld(reader).of(states)
+    private = _withheld(reader).of(state.path for state in states)
     comparison = find_changes({**indexed, **private}, states, lambda path: read_digest(folder.root, path, settings), now_ns=now)
     changes = hold_back(folder, keep_unlisted(split_private(comparison, private)[0], Listing(problems, {}))).changes
     if changes.removed:

@@ -136,7 +136,7 @@ def _real_path(path: str, directories: dict[str, str]) -> str:
     return f"{directories[above]}/{name}"
 
 
-WALK_VERSION = 2
+WALK_VERSION = 3
 """Changes when the same folder would be walked, or its listing be digested, in another way."""
 
 
@@ -231,6 +231,8 @@ class Listing:
     problems: tuple[Problem, ...]
     modified: Mapping[str, float]  # by path, seconds
     withheld: tuple[FileState, ...] = ()  # files that are known to be private, as they are now
+    restated: tuple[FileState, ...] = ()  # of these, the ones with the same text and other facts
+    gone: Mapping[str, Sequence[int | str]] = field(default_factory=dict)  # entries of withheld files that are not there any more
     digests: FolderDigests | None = None  # by what the next look can tell that a walk would find the same
     store: Facts = ()  # what the store's file was before all this was compared with it
 
@@ -391,7 +393,7 @@ def _is_done(comparison: FolderChanges, listing: Listing, known: Known) -> bool:
     """Tell whether nothing is to be read, and nothing was left undone."""
     changes = comparison.changes
     is_same = not (changes.added or changes.changed or changes.removed or comparison.touched)
-    same = known.withheld.with_states(listing.withheld) == known.withheld
+    same = not (listing.restated or listing.gone)
     return is_same and same and known.is_complete(without_private(listing.problems, listing.withheld))
 
 
@@ -433,17 +435,28 @@ def compare(folder: Folder, run: Run, known: Known | None = None) -> tuple[Folde
     walked, store = walk(folder.root, folder.config.corpus, now), store_facts(folder.places)
     states, problems = walked.files, walked.problems
     known = known or _known(folder, run)
-    private = known.withheld.of(states)
+    paths = [state.path for state in states]
+    private = known.withheld.of(paths)
     comparison = find_changes(
         {**known.manifest, **private}, states, lambda path: read_digest(folder.root, path, folder.config.corpus), now_ns=now, verify=run.verify
     )
     comparison, withheld = split_private(comparison, private)
+    restated = tuple(state for state in withheld if state != private[state.path])
     # What is missing now and taken back may be missing again when somebody looks next: that must not pass for what is known.
     digests = None if comparison.changes.removed or folder.config.closed else walked.digests
-    listing = Listing(problems, {state.path: state.mtime_ns / 1e9 for state in states}, withheld, digests, store)
+    modified = {state.path: state.mtime_ns / 1e9 for state in states}
+    listing = Listing(problems, modified, withheld, restated, known.withheld.others(paths), digests, store)
     if comparison.changes.removed and not run.rebuild:
         refuse_empty(folder.root, len(known.manifest))
-    return hold_back(folder, keep_unlisted(gone_for_good(comparison, folder), listing)), listing, known
+    comparison = hold_back(folder, keep_unlisted(gone_for_good(comparison, folder), listing))
+    return _without_withheld(comparison, listing, known), listing, known
+
+
+def _without_withheld(comparison: FolderChanges, listing: Listing, known: Known) -> FolderChanges:
+    """Remove documents that are withheld as well: an earlier version could leave such."""
+    both = tuple(state.path for state in listing.withheld if state.path in known.manifest)
+    changes = comparison.changes
+    return replace(comparison, changes=replace(changes, removed=(*changes.removed, *both)))
 
 
 def hold_back(folder: Folder, comparison: FolderChanges) -> FolderChanges:
@@ -505,10 +518,15 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
     """
     groups, later = _groups(comparison, listing, run, known.manifest)
     left = frozenset(state.path for state in later)
-    first = Batch() if run.sizes == "large" else Batch((), comparison.changes.removed, _touched(comparison, listing))
-    same = known.withheld.with_states(listing.withheld) == known.withheld
-    if not (groups or first.removed or first.touched) and same and known.is_complete(without_private(listing.problems, listing.withheld)):
+    first = Batch()
+    if run.sizes != "large":
+        touched = _touched(comparison, listing)
+        first = Batch((), comparison.changes.removed, touched, withheld=listing.restated, gone=listing.gone)
+    is_idle = not (groups or first.removed or first.touched or first.withheld or first.gone)
+    if is_idle and known.is_complete(without_private(listing.problems, listing.withheld)):
         return Kept(left=left)
+    withheld_paths = {state.path for state in listing.withheld}
+    seen = {**known.manifest, **known.withheld.of(listing.modified)}
     kept, done, total = Kept(left=left), 0, sum(map(len, groups))
     for number, group in enumerate(groups or [[]], 1):
         documents, failed, gone, private = _read(folder, group, listing)
@@ -516,13 +534,15 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
         done, last = done + len(group), number >= len(groups)
         withheld = (*listing.withheld, *kept.private)
         problems = (*without_private(listing.problems, withheld), *kept.failed) if last and run.sizes != "large" else None
-        hidden = frozenset(state.path for state in private).union(path for path in first.removed if is_private_path(path, folder.config.corpus))
+        hidden = frozenset(state.path for state in private).union(
+            path for path in first.removed if path in withheld_paths or is_private_path(path, folder.config.corpus)
+        )
         removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden.difference(first.removed))
-        batch = Batch(documents, removed, first.touched, problems, last, known.manifest, _most(group), failed, left)
+        batch = Batch(documents, removed, first.touched, problems, last, seen, _most(group), failed, left)
         facts = {"corpus": cutting(folder), "root": str(folder.root)} if last or not known.manifest else {}
         facts |= {BUILDING: ""} if last and not left else {}
         newest = known.newest if run.sizes != "large" else 0.0  # large ones are left for later: they may be older than the index
-        batch = replace(batch, private=hidden, withheld=known.withheld.with_states(withheld), facts=facts, newest=newest)
+        batch = replace(batch, private=hidden, withheld=(*first.withheld, *private), gone=first.gone, facts=facts, newest=newest)
         with open_writer(folder, run) as writer:
             if (known.corpus or number > 1) and _is_forgotten(writer.store):
                 return replace(kept, passed_over=kept.passed_over + len(documents))

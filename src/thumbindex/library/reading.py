@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
@@ -411,12 +411,21 @@ def hidden_now(places: Iterable[tuple[str, str]], readers: Sequence[Reader]) -> 
         if (asked := paths.get(reader.folder.name)) and not reader.is_published:
             try:
                 store = reader.store
-                indexed, is_read_so = store.manifest(asked), store.meta("corpus") == cutting(reader.folder)
             except StorageError:  # it is just being put in the place of another: all are read
-                indexed, is_read_so = {}, False
-            directories = dict[str, str]()
-            found |= {(reader.folder.name, path) for path in asked if _is_hidden(reader.folder, path, indexed.get(path), is_read_so, directories)}
+                store = None
+            found |= {(reader.folder.name, path) for path in hidden_paths(reader.folder, asked, store)}
     return frozenset(found)
+
+
+def hidden_paths(folder: Folder, paths: Collection[str], store: Store | None) -> set[str]:
+    """Return which notes of a folder may not be shown as their files are now; see `hidden_now`."""
+    indexed: Mapping[str, FileState] = {}
+    is_read_so = False
+    with suppress(StorageError):
+        if store is not None:
+            indexed, is_read_so = store.manifest(paths), store.meta("corpus") == cutting(folder)
+    directories = dict[str, str]()
+    return {path for path in paths if _is_hidden(folder, path, indexed.get(path), is_read_so, directories)}
 
 
 def _is_hidden(folder: Folder, path: str, indexed: FileState | None, is_read_so: bool, directories: dict[str, str]) -> bool:
