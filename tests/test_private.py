@@ -416,6 +416,35 @@ def test_a_document_that_is_withheld_as_well_is_removed_by_the_next_run(vault: P
     assert True not in found_in(tmp_path / "index", traces)
 
 
+LINKS = {
+    "link to the folder": ("alias", "diary"),
+    "link to a folder in it": ("alias", "diary/2026"),
+    "link from another folder": ("notes/alias", "../diary"),
+    "link to a link": ("alias", "notes/chain"),
+    "link to a note": ("alias.md", "diary/hidden.md"),
+    "link through a link": ("alias", "notes/chain/2026"),
+    "link to a folder that only its link's name keeps private": ("alias", "diary/stored"),
+}
+
+
+@pytest.mark.parametrize("glob", ["diary/**", "diary/", "diary/*", "diary/**/*.md", "**/diary/**", "/diary", "DIARY/**"])
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+def test_a_private_glob_keeps_out_what_a_symlink_leads_to(
+    vault: Path, tmp_path: Path, opened: Callable[..., Library], glob: str, link: tuple[str, str]
+) -> None:
+    for path in ("diary/hidden.md", "diary/2026/day.md", ".store/day.md"):
+        write(vault / path, OPEN_TEXT)
+    (vault / "notes").mkdir()
+    (vault / "notes/chain").symlink_to("../diary")
+    (vault / "diary/stored").symlink_to("../.store")
+    (vault / link[0]).symlink_to(link[1])
+    library = opened(f"corpus.private.globs={glob}")
+    report = library.index(words_only=True)
+    said = repr([library.outline(), library.query(SECRET).passages, library.status()[0].state.documents, report.skipped])
+    assert (report.added, SECRET in said, "alias" in said) == (2, False, False)
+    assert True not in found_in(tmp_path / "index", [SECRET])
+
+
 def as_stored(text: str) -> list[bytes]:
     """Return a text's vector as the index keeps it."""
     return [vector.tobytes() for vector in packed(FakeEmbedder().embed_passages([text]))]

@@ -76,13 +76,62 @@ def _without_retries(pattern: str) -> str:
 def is_private_path(path: str, settings: CorpusSettings) -> bool:
     """Tell whether a glob of `corpus.private.globs` keeps a file, or a folder that it is in, out; upper and lower case are one."""
     globs = settings.private.globs
-    return bool(globs) and (_private_rules(globs).match_file(_folded(path)) or (path.endswith("/") and is_private_folder(path, settings)))
+    return bool(globs) and _private_rules(globs).match_file(_folded(path))
 
 
 def is_private_folder(path: str, settings: CorpusSettings) -> bool:
     """Tell whether whatever lies in a folder is private (`journal/**`), so that the folder's own name is nobody's business either."""
     globs = settings.private.globs
     return bool(globs) and not any(glob.startswith("!") for glob in globs) and _private_rules(globs).match_file(_folded(f"{path.rstrip('/')}/_.md"))
+
+
+Names = dict[str, tuple[str, ...]]
+"""What `names_of` has found so far: the names of each path. It holds for a moment only."""
+
+
+def is_private_place(root: str, path: str, settings: CorpusSettings, known: Names) -> bool:
+    """Return whether a glob keeps a file, or all that is in a folder, private under any of its names.
+
+    `root` is a real path; `known` saves work for the next path.
+    """
+    if not settings.private.globs:
+        return False
+    names = names_of(root, path, known)
+    return any(is_private_path(name, settings) or is_private_folder(name, settings) for name in names)
+
+
+def names_of(root: str, path: str, known: Names) -> tuple[str, ...]:
+    """Return the paths inside a folder that lead to one place: the given one, those that its symlinks name, and the real one."""
+    if path in known:
+        return known[path]
+    known[path] = (path,)  # where a loop of symlinks ends
+    slash = "/" if path.endswith("/") else ""
+    above, _, name = path.rstrip("/").rpartition("/")
+    folders = names_of(root, f"{above}/", known) if above else ("",)
+    found = dict.fromkeys((path, *(f"{folder}{name}{slash}" for folder in folders)))
+    for each in tuple(found):
+        place = f"{root}/{each.rstrip('/')}"
+        is_link = os.path.islink(place)  # noqa: PTH114  (of every note)
+        if is_link and (own := _inside(root, _named_target(place), slash)) is not None:
+            found |= dict.fromkeys(names_of(root, own, known))
+        if (is_link or slash) and (own := _inside(root, os.path.realpath(place), slash)) is not None:
+            found[own] = None
+    known[path] = tuple(found)
+    return known[path]
+
+
+def _inside(root: str, place: str, slash: str) -> str | None:
+    own = inside(root, place)
+    return None if own is None else "" if own == "." else f"{own}{slash}"
+
+
+def _named_target(link: str) -> str:
+    """Return the path that a symlink names, which may lead through further symlinks."""
+    try:
+        target = os.readlink(link)  # noqa: PTH115
+    except OSError:  # it went just now
+        return link
+    return os.path.normpath(os.path.join(os.path.dirname(link), target))  # noqa: PTH118, PTH120
 
 
 @lru_cache(maxsize=64)
@@ -242,6 +291,7 @@ class _State:
     twice: list[tuple[str, str]] = field(default_factory=list)  # symlinks to notes that are listed by their real path, with that
     unmatched: dict[tuple[str, str], GitIgnoreSpec] = field(default_factory=dict)  # globs that have met nothing so far, by setting and text
     asked: frozenset[str] | None = None  # the paths that are looked at, where that is not all of them, with the folders on the way
+    names: Names = field(default_factory=dict)  # of the paths that were looked at
     reasons: dict[str, str] = field(default_factory=dict)  # why one that was asked for is left out
     include: GitIgnoreSpec = field(init=False)
     exclude: GitIgnoreSpec = field(init=False)
@@ -385,12 +435,11 @@ def _own_rules(state: _State, prefix: str, below: str, names: Sequence[str]) -> 
 def _note_link(state: _State, path: str, target: Target, rules: _Rules) -> None:
     if not target.path:
         return
-    own = inside(state.root, target.path)
-    if own is None:
+    if inside(state.root, target.path) is None:
         _note_link_out(state, path, rules)
         return
     folder = is_folder(target)
-    if _left_out(state, path + "/" if folder else path, rules) or not (folder or _is_document(state, path)) or is_private_path(own, state.settings):
+    if _left_out(state, path + "/" if folder else path, rules) or not (folder or _is_document(state, path)):
         return
     if target.facts:
         state.links.append((path, target.path, rules))
@@ -480,7 +529,7 @@ def _decisive(state: _State, path: str, rules: _Rules) -> str | _Ignore | None:
     name = path.rstrip("/").rpartition("/")[2]
     if name == _NEVER or (name.startswith(".") and not state.settings.hidden):
         return "hidden"
-    if is_private_path(path, state.settings):
+    if is_private_place(state.root, path, state.settings, state.names):
         return "private"
     written = _composed(path)
     if state.settings.include and not path.endswith("/") and not state.include.match_file(written):

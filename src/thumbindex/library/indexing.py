@@ -17,7 +17,7 @@ from thumbindex.corpus.links import LinkResolver
 from thumbindex.corpus.parse import parse_document
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import LONGEST_PATH, decode, digest_of, read_bytes, read_digest
-from thumbindex.corpus.walk import FolderChanges, FolderDigests, find_changes, is_private_folder, is_private_path, is_unchanged, walk
+from thumbindex.corpus.walk import FolderChanges, FolderDigests, Names, find_changes, is_private_place, is_unchanged, walk
 from thumbindex.errors import IndexBusyError, IndexGoneError, StorageError, UnknownFolderError
 from thumbindex.index.editions import BUILDING, next_edition, present_words, switch
 from thumbindex.index.files import Places
@@ -78,11 +78,11 @@ def known_of(store: Store, places: Places) -> Known:
 
 def open_directories(folders: Sequence[tuple[str, Path]], config: Config) -> dict[Path, Callable[[str], bool]]:
     """Return for each folder what tells whether a directory of its first level may be named."""
-    return {root: partial(_may_be_named, with_folder_file(config, root)) for _, root in folders}
+    return {root: partial(_may_be_named, os.path.realpath(root), with_folder_file(config, root)) for _, root in folders}
 
 
-def _may_be_named(config: Config, name: str) -> bool:
-    return not (config.closed or is_private_path(name, config.corpus) or is_private_folder(name, config.corpus))
+def _may_be_named(root: str, config: Config, name: str) -> bool:
+    return not (config.closed or is_private_place(root, name, config.corpus, {}))
 
 
 def split_private(comparison: FolderChanges, private: Mapping[str, FileState]) -> tuple[FolderChanges, tuple[FileState, ...]]:
@@ -113,27 +113,9 @@ def is_private_now(folder: Folder, path: str) -> bool:
     return not isinstance(data, Problem) and is_private_text(path, decode(path, data)[0], settings)
 
 
-def lies_private(folder: Folder, path: str, directories: dict[str, str] | None = None) -> bool:
-    """Tell whether a glob keeps a path private, or the place that it leads to; `directories` keeps their real paths for who asks of many notes."""
-    settings = folder.config.corpus
-    if not settings.private.globs:
-        return False
-    if is_private_path(path, settings) or is_private_folder(path, settings):
-        return True
-    try:
-        own = os.path.relpath(_real_path(f"{folder.root}/{path}", {} if directories is None else directories), folder.root).replace(os.sep, "/")
-    except (OSError, ValueError):  # it is swapped for another just now, or no name at all
-        return False
-    return is_private_path(own, settings)
-
-
-def _real_path(path: str, directories: dict[str, str]) -> str:
-    if os.path.islink(path):  # noqa: PTH114 (of a listing's every note)
-        return os.path.realpath(path)
-    above, name = os.path.split(path)
-    if above not in directories:
-        directories[above] = os.path.realpath(above)
-    return f"{directories[above]}/{name}"
+def lies_private(folder: Folder, path: str, names: Names | None = None) -> bool:
+    """Return whether a glob keeps a path private, or any place that its symlinks lead to."""
+    return is_private_place(str(folder.root), path, folder.config.corpus, {} if names is None else names)
 
 
 WALK_VERSION = 3
@@ -535,7 +517,7 @@ def keep_words(folder: Folder, comparison: FolderChanges, listing: Listing, know
         withheld = (*listing.withheld, *kept.private)
         problems = (*without_private(listing.problems, withheld), *kept.failed) if last and run.sizes != "large" else None
         hidden = frozenset(state.path for state in private).union(
-            path for path in first.removed if path in withheld_paths or is_private_path(path, folder.config.corpus)
+            path for path in first.removed if path in withheld_paths or lies_private(folder, path)
         )
         removed = (*first.removed, *gone, *(problem.path for problem in failed), *hidden.difference(first.removed))
         batch = Batch(documents, removed, first.touched, problems, last, seen, _most(group), failed, left)

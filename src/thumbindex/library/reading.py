@@ -19,7 +19,7 @@ import numpy as np
 from thumbindex.corpus.parse import comments_of, headings_of, parse_document
 from thumbindex.corpus.private import is_private_text
 from thumbindex.corpus.read import decode, decode_seen, read_bytes, read_digest
-from thumbindex.corpus.walk import facts_of, state_of
+from thumbindex.corpus.walk import Names, facts_of, state_of
 from thumbindex.errors import StorageError, UnknownPathError, UsageError
 from thumbindex.index.filters import FilterIndex, newest_first, passes
 from thumbindex.index.store import Store, document_from_row
@@ -424,12 +424,12 @@ def hidden_paths(folder: Folder, paths: Collection[str], store: Store | None) ->
     with suppress(StorageError):
         if store is not None:
             indexed, is_read_so = store.manifest(paths), store.meta("corpus") == cutting(folder)
-    directories = dict[str, str]()
-    return {path for path in paths if _is_hidden(folder, path, indexed.get(path), is_read_so, directories)}
+    names: Names = {}
+    return {path for path in paths if _is_hidden(folder, path, indexed.get(path), is_read_so, names)}
 
 
-def _is_hidden(folder: Folder, path: str, indexed: FileState | None, is_read_so: bool, directories: dict[str, str]) -> bool:
-    if lies_private(folder, path, directories):
+def _is_hidden(folder: Folder, path: str, indexed: FileState | None, is_read_so: bool, names: Names) -> bool:
+    if lies_private(folder, path, names):
         return True
     try:
         state = state_of(path, os.stat(f"{folder.root}/{path}"))  # noqa: PTH116 (of a listing's every note)
