@@ -445,6 +445,17 @@ def test_a_private_glob_keeps_out_what_a_symlink_leads_to(
     assert True not in found_in(tmp_path / "index", [SECRET])
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_an_index_is_made_for_its_owner_alone(vault: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for place in ("mine", "new/deep"):
+        with Library.open([vault], index=tmp_path / place, config=load_config(user_file=tmp_path / "none"), embedder=FakeEmbedder()) as library:
+            library.index()
+    folders = [each for place in ("mine", "new") for each in (tmp_path / place).iterdir()]
+    assert len(folders) == 3
+    assert {each.stat().st_mode & 0o777 for each in folders} == {0o700}
+
+
 def as_stored(text: str) -> list[bytes]:
     """Return a text's vector as the index keeps it."""
     return [vector.tobytes() for vector in packed(FakeEmbedder().embed_passages([text]))]

@@ -154,12 +154,15 @@ def write_whole(path: Path, text: str, *, durable: bool = False) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder with those above it; their names are on the disk then, without which nothing in them is found after a power cut."""
+    """Make a folder with those above it, for their owner alone: an index holds the texts of notes that others may not read.
+
+    Their names are on the disk then, without which nothing in them is found after a power cut.
+    """
     if path.is_dir():
         return
     missing = [each for each in (path, *path.parents) if not each.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for each in missing:
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
         sync_folder(each.parent)
 
 

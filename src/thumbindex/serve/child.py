@@ -174,7 +174,7 @@ class WatchedFolder:
             return
         self.elect_at = now + ELECTION_SECONDS
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock.acquire(timeout=LOOK_SECONDS)
         except Timeout:
             return
