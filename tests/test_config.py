@@ -1,5 +1,6 @@
 """Configuration: layers, checks, and the files that are generated from the settings."""
 
+import json
 import re
 from pathlib import Path
 
@@ -252,3 +253,40 @@ def test_a_folder_table_that_is_wrong_is_named_with_its_line(tmp_path: Path, tex
 def test_a_token_file_lies_beside_the_file_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[serve.http]\ntoken_file = "tokens"\n', encoding="utf-8")
     assert load_config(user_file=tmp_path / "none", config_file=tmp_path / "c.toml").serve.http.token_file == str(tmp_path / "tokens")
+
+
+GLOBS = [
+    ("./private/**", "'private/**'"),
+    (".\\private\\**", "'private/**'"),
+    ("a/./b/**", "'a/b/**'"),
+    ("private//**", "'private/**'"),
+    ("!./private/a.md", "'!private/a.md'"),
+    (" private/**", "'private/**'"),
+    ("\t!private", "'!private'"),
+    ("#private/**", "'\\#private/**'"),
+    ("~/notes/private/**", "'private/**'"),
+    ("~\\notes\\private", "'private'"),
+    ("../notes/private/**", "'private/**'"),
+    ("C:\\notes\\private\\**", "'private/**'"),
+    ("{private,diary}/**", "'private/**', 'diary/**'"),
+    ("diary/{2025,2026}", "'diary/2025', 'diary/2026'"),
+    ("{private", "a glob for each name"),
+    (" ", "leave it out"),
+]
+
+
+@pytest.mark.parametrize(("glob", "meant"), GLOBS)
+def test_a_private_glob_that_can_match_nothing_is_refused_with_the_form_that_was_meant(glob: str, meant: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"corpus\.private\.globs") as refused:
+        load_config(user_file=written(tmp_path, f"[corpus.private]\nglobs = [{json.dumps(glob)}]\n"))
+    assert str(refused.value).endswith(f"{meant}.")
+
+
+def test_a_private_glob_that_is_an_absolute_path_of_this_machine_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="write it relative to the folder, as 'private/\\*\\*'"):
+        load_config(user_file=written(tmp_path, f"[corpus.private]\nglobs = ['{tmp_path.as_posix()}/private/**']\n"))
+
+
+@pytest.mark.parametrize("glob", ["/private/**", "private/", "\\\\#private/**", "{{cookiecutter.name}}/**", "~archive", "!private/a.md", "**/.x"])
+def test_an_unusual_private_glob_is_taken(glob: str, tmp_path: Path) -> None:
+    load_config(user_file=written(tmp_path, f'[corpus.private]\nglobs = ["{glob}"]\n'))

@@ -32,6 +32,10 @@ NOWHERE = Path("/dev/null")
 HARMLESS = ("corpus.include", "corpus.exclude", "corpus.chunk.", "corpus.private.", "query.")
 """What a folder's own file may set: it may come from anyone, so never models, paths or folders."""
 
+PRIVATE_GLOBS = "corpus.private.globs"
+
+_WILDCARD = re.compile(r"[*?\[]")
+
 ADDED = "corpus.private."
 """Where a folder's own file adds to what the user says and takes nothing away: what is private stays so."""
 
@@ -446,7 +450,46 @@ def _check(known: Setting, value: Any, place: Callable[[], str]) -> Any:
     above = known.most is not None and not checked <= known.most
     if below or above:
         raise ConfigError(f"{place()}: `{known.key}` must be {limits(known)}, not {_shown(value)}.")
+    if known.key == PRIVATE_GLOBS:
+        for glob in parts:
+            if wrong := _wrong_glob(glob):
+                raise ConfigError(f"{place()}: `{known.key}` {_shown(glob)} {wrong}.")
     return checked
+
+
+def _wrong_glob(glob: str) -> str:
+    """Return why a private glob can match nothing, with the form that was meant; empty if it may match."""
+    sign = "!" if glob.startswith("!") else ""
+    text = glob.removeprefix("!")
+    parts = re.split(r"[/\\]+", text)
+    named = [n for n, part in enumerate(parts) if part and not _WILDCARD.search(part)]
+    tail = repr(sign + "/".join(parts[named[-1] if named else 0 :]))
+    if not text.strip():
+        return "is empty: leave it out"
+    if text[0].isspace():
+        return f"begins with a blank: write {sign + text.lstrip()!r}"
+    if text[0] == "#":
+        return f"begins with #, as a comment does: write '{sign}\\{text}'"
+    if braces := re.search(r"\{([^{}]*,[^{}]*)\}", text):
+        meant = [sign + text[: braces.start()] + name + text[braces.end() :] for name in braces[1].split(",")]
+        return f"holds braces, which globs here do not know: write {', '.join(map(repr, meant))}"
+    if text.count("{") != text.count("}"):
+        return "holds half of a pair of braces, which globs here do not know: write a glob for each name"
+    if text[0] == "~" and len(parts[0]) == 1:
+        return f"begins in the home directory: write it relative to the folder, as {tail}"
+    if re.match(r"[A-Za-z]:", text) or _is_on_disk(parts):
+        return f"is an absolute path: write it relative to the folder, as {tail}"
+    if ".." in parts:
+        return f"leads out of the folder: write it relative to the folder, as {tail}"
+    if "." in parts or "//" in text:
+        return f"holds a part that no path in a folder has: write {sign + '/'.join(part for part in parts if part != '.')!r}"
+    return ""
+
+
+def _is_on_disk(parts: Sequence[str]) -> bool:
+    """Return whether a glob begins with an absolute path of this machine, of two directories at least."""
+    first = "/".join(parts[:3])
+    return len(parts) > 2 and not parts[0] and not _WILDCARD.search(first) and os.path.isdir(first)  # noqa: PTH112
 
 
 def _shown(value: Any) -> str:

@@ -85,6 +85,18 @@ def is_private_folder(path: str, settings: CorpusSettings) -> bool:
     return bool(globs) and not any(glob.startswith("!") for glob in globs) and _private_rules(globs).match_file(_folded(f"{path.rstrip('/')}/_.md"))
 
 
+def unmatched_globs(globs: Iterable[str], root: Path, settings: CorpusSettings) -> tuple[str, ...]:
+    """Return those of the private globs that keep no document out of a folder, which is walked as if there were none."""
+    left = {glob: _private_rules((glob,)) for glob in globs if not glob.startswith("!")}
+    if not left:
+        return ()
+    real, known = _real(root), Names()
+    for file in walk(root, replace(settings, private=replace(settings.private, globs=()))).files:
+        for name in names_of(real, file.path, known):
+            left = {glob: rules for glob, rules in left.items() if not rules.match_file(_folded(name))}
+    return tuple(left)
+
+
 Names = dict[str, tuple[str, ...]]
 """What `names_of` has found so far: the names of each path. It holds for a moment only."""
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from thumbindex.config import load_config, real_folder
+from thumbindex.config import configured_roots, load_config, real_folder
+from thumbindex.corpus.walk import unmatched_globs
 from thumbindex.encode.embed import open_embedder, token_counter
 from thumbindex.encode.models import cache_folder
 from thumbindex.encode.rerank import open_reranker
@@ -250,6 +251,16 @@ class Library:
         return all(reader.is_answering for reader in self._readers)
 
     # -------------------------------------------------------------- models
+
+    def unmatched_private_globs(self) -> tuple[str, ...]:
+        """Return the user's private globs that keep no note out of any folder, open or configured: they may be misspelled."""
+        left: tuple[str, ...] = self.config.corpus.private.globs
+        settings = dict.fromkeys(configured_roots(self.config).values(), self.config.corpus)
+        settings |= {each.folder.root: each.folder.config.corpus for each in self._readers if not each.is_published}
+        for root, corpus in settings.items():
+            if left and root.is_dir():
+                left = unmatched_globs(left, root, corpus)
+        return left
 
     @property
     def models_ready(self) -> bool:

@@ -48,6 +48,7 @@ from thumbindex.serve.server import ABOUT, HELP_NAMES, PAGE_EXAMPLES, SERVE_EXAM
 from thumbindex.serve.terminal import ProgressDisplay, print_forgotten, print_json, print_list, print_report, print_status, print_why
 from thumbindex.serve.tools import replace_surrogates
 from thumbindex.serve.usage import PROGRAM, Command, Program, shown_examples
+from thumbindex.serve.wording import CHECK_GLOB, unmatched_glob
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -168,11 +169,18 @@ def index(
     """Bring the index up to date, vectors too."""
     with open_for(ctx, opening) as library, ProgressDisplay() as show:
         report = library.index(words_only=words_only, rebuild=rebuild, verify=verify, progress=show, after_others=True)
+        unmatched = library.unmatched_private_globs()
     if as_json:
         print_json(report_payload(report))
     else:
         print_report(report, opening.command("broken"))
+    _warn_of_globs(unmatched)
     return FOUND
+
+
+def _warn_of_globs(unmatched: tuple[str, ...]) -> None:
+    for glob in unmatched:
+        say_error(f"{unmatched_glob(glob)}. {CHECK_GLOB}", color="yellow")
 
 
 class QueryCommand(Command):
@@ -307,11 +315,12 @@ def status(
     if opening.index and not opening.database and not opening.index.expanduser().is_dir():
         raise UsageError(f"There is no index directory {opening.index}: check the path, or make one with `thumbindex index --index {opening.index}`.")
     with open_for(ctx, opening) if opening.folder or opening.database else open_everywhere(opening) as library:
-        folders = library.status()
+        folders, unmatched = library.status(), library.unmatched_private_globs()
     if as_json:
         print_json(status_payload(folders))
     else:
         print_status(folders)
+    _warn_of_globs(unmatched)
     return FOUND
 
 

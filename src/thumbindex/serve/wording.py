@@ -45,6 +45,14 @@ def quoted(text: str) -> str:
     return f"{fence}note\n{text}\n{fence}"
 
 
+CHECK_GLOB = "Check its spelling in `corpus.private.globs`; it is relative to the folder."
+
+
+def unmatched_glob(glob: str) -> str:
+    """Return a warning of a private glob that matches nothing."""
+    return f"The private glob {glob!r} keeps no note out of any folder"
+
+
 _PATHS_SHOWN = 5
 """Files that a sentence names; the rest is counted."""
 

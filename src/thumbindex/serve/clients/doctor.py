@@ -29,7 +29,7 @@ from thumbindex.serve.clients.table import CLIENTS, Client, Surroundings
 from thumbindex.serve.opening import FOUND, NOT_FOUND, Opening, library_class, reported
 from thumbindex.serve.options import JsonOption, open_for, takes_opening_or_engine
 from thumbindex.serve.terminal import print_json
-from thumbindex.serve.wording import hold_hidden
+from thumbindex.serve.wording import CHECK_GLOB, hold_hidden, unmatched_glob
 from thumbindex.settings import Config
 from thumbindex.text import one_line, plural, without_password
 
@@ -342,6 +342,7 @@ def _examine_folders(
     from thumbindex.library.status import AUTO, SCHEMA, examine_model, is_whole
 
     models, roots, there = set[str](), list[Path](), list[str]()
+    unmatched = set(config.corpus.private.globs) if openings else set[str]()
     for each in openings:
         try:
             with opener(each) as library:
@@ -354,12 +355,14 @@ def _examine_folders(
                         yield found
                     roots.append(folder.root)
                     models |= {status.state.model} - {""}
+                unmatched &= set(library.unmatched_private_globs())
             there += each.folder
         except ThumbindexError as error:
             name = each.folder[0]
             yield Check(f"folder {name}", "fail", str(error), _mend_folder(Path(config.folders.get(name, name)), source))
     if not openings:
         yield Check("folders", "warn", "none is named", "Name yours: `thumbindex install CLIENT --folder DIR`, or [folders] in the configuration.")
+    yield from (Check("private globs", "warn", unmatched_glob(glob), CHECK_GLOB) for glob in sorted(unmatched))
     # An index keeps the model that it was made with: `auto` is only for those to come.
     for name in sorted(models if models and config.encode.embed.model == AUTO else models | {config.encode.embed.model}):
         yield check_model(name, examine_model)
