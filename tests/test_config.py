@@ -41,6 +41,17 @@ def test_later_layers_stand_over_earlier_ones(tmp_path: Path) -> None:
     assert (query.limit, query.fuse.k, query.rerank.top, query.expand.nearest) == (1, 2, 3, 4)
 
 
+@pytest.mark.parametrize("kind", ["a symlink to nowhere", "a loop", "a folder"])
+def test_a_users_own_file_that_is_there_and_cannot_be_read_is_an_error(tmp_path: Path, kind: str) -> None:
+    own = tmp_path / "config.toml"
+    if kind == "a folder":
+        own.mkdir()
+    else:
+        own.symlink_to("gone.toml" if kind == "a symlink to nowhere" else own.name)
+    with pytest.raises(ConfigError, match=r"config\.toml: the configuration cannot be read"):
+        load_config(user_file=own)
+
+
 def test_a_folders_own_file_changes_no_pinned_key(tmp_path: Path) -> None:
     written(tmp_path, "[query]\nlimit = 9\n[query.fuse]\nk = 9\n", "thumbindex.toml")
     config = load_config(user_file=NOWHERE, overrides=["query.limit=3"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,20 +19,22 @@ NUMBER = f"x = {'1' * 5_000}\n"
 PARTS = "\n".join(f"a{n}{'.a' * 899} = 1" for n in range(400))
 MANY_KEYS = "\n" * 50_000 + "".join(f"k{n} = 1\n" for n in range(5_000))
 
-WRONG = {
+NOT_UNDERSTOOD = {
     "a number of 5,000 digits": (NUMBER, "too many digits"),
-    "a number of 5,000 hexadecimal digits": (f"[query]\nlimit = 0x{'f' * 5_000}\n", ":2: `query.limit` must be 1 to 100, not a number that large"),
-    "an integer that no float holds": (f"[query.recency]\nbias = 1{'0' * 400}\n", ":2: `query.recency.bias` must be a number"),
-    "infinity": ("[query.recency]\nbias = inf\n", ":2: `query.recency.bias` must be a number, not inf"),
     "5,000 brackets": (f"x = {'[' * 5_000}\n", "too many brackets"),
     "400 lines of 900 parts": (PARTS, "more than 100,000 bytes"),
     "50 lines of 900 parts": (PARTS[:90_000], ":1: has 899 dots in one line"),
     "keys below a table of 900 parts": (f"[{'a.' * 900}a]\n" + "".join(f"k{n} = 1\n" for n in range(9_000)), ":1: has 900 dots in one line"),
     "a key of 90,000 letters": (f"{'k' * 90_000} = 1\n", f"unknown key `{'k' * 60}…`"),
-    "a value of 900 levels": (f"[query]\nlimit{'.a' * 900} = 1\n", "`query.limit` must be a whole number, not a table"),
     "5,000 keys that nobody knows": (MANY_KEYS, ":50001: unknown key `k0`"),
     "another byte than UTF-8": (b"# caf\xe9\n", "is not UTF-8 (byte 5)"),
     "no TOML": ("[query\n", ":1: not valid TOML"),
+}
+WRONG = {
+    "a number of 5,000 hexadecimal digits": (f"[query]\nlimit = 0x{'f' * 5_000}\n", ":2: `query.limit` must be 1 to 100, not a number that large"),
+    "an integer that no float holds": (f"[query.recency]\nbias = 1{'0' * 400}\n", ":2: `query.recency.bias` must be a number"),
+    "infinity": ("[query.recency]\nbias = inf\n", ":2: `query.recency.bias` must be a number, not inf"),
+    "a value of 900 levels": (f"[query]\nlimit{'.a' * 900} = 1\n", "`query.limit` must be a whole number, not a table"),
     "an unknown key": ("[query]\nlimt = 3\n", ":2: unknown key `query.limt`: did you mean `query.limit`?"),
     "another type": ("[query]\nlimit = 'three'\n", ":2: `query.limit` must be a whole number, not 'three'"),
     "out of bounds": ("[query]\nlimit = 100000\n", ":2: `query.limit` must be 1 to 100, not 100000"),
@@ -86,11 +89,11 @@ def told(library: Library) -> dict[str, list[str]]:
 # ------------------------------------------------------------------ a file that is wrong
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_a_folder_whose_own_file_is_wrong_is_served_with_the_defaults_and_says_so(
+@pytest.mark.parametrize("name", [*NOT_UNDERSTOOD, *WRONG])
+def test_a_wrong_file_sets_nothing_and_keeps_new_notes_out_only_if_it_is_not_understood(
     places: tuple[Path, Path], opened: Callable[..., Library], name: str
 ) -> None:
-    text, says = WRONG[name]
+    text, says = {**NOT_UNDERSTOOD, **WRONG}[name]
     write(places[0] / "thumbindex.toml", text)
     library = opened()
     report = library.index()
@@ -100,22 +103,30 @@ def test_a_folder_whose_own_file_is_wrong_is_served_with_the_defaults_and_says_s
     assert len(problem) < 400
     assert problem in [f"{each.path}: {each.reason}" for each in report.skipped]
     assert told(library)["mine"] == []
-    assert found(library) == {"fruit.md", "pie.md"}  # the other folder's own file still holds
+    assert found(library) == {"fruit.md", *(["pie.md"] if name in WRONG else [])}  # the other folder's own file still holds
     assert library.only(["strange"]).config == library.config
 
 
-@pytest.mark.parametrize("kind", ["a symlink", "a pipe", "a device", "a folder", "300 MB"])
-def test_what_is_no_file_of_the_folder_or_too_large_is_not_read_and_told(
-    places: tuple[Path, Path], opened: Callable[..., Library], tmp_path: Path, kind: str
+KINDS = ["a symlink out", "a symlink into a subfolder", "a symlink to nowhere", "a symlink to a folder", "a pipe", "a socket", "a device", "a folder", "300 MB"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_file_of_the_folder_or_too_large_is_told_and_keeps_new_notes_out(
+    places: tuple[Path, Path], opened: Callable[..., Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     own = places[0] / "thumbindex.toml"
-    write(tmp_path / "elsewhere.toml", "[query]\nlimit = 1\n")
-    if kind == "a symlink":
-        own.symlink_to(tmp_path / "elsewhere.toml")
-    elif kind == "a device":
-        own.symlink_to("/dev/zero")
+    write(tmp_path / "elsewhere.toml", '[corpus.private]\nglobs = ["pie.md"]\n')
+    write(places[0] / "sub/own.toml", '[corpus.private]\nglobs = ["pie.md"]\n')
+    targets = {"a symlink out": "../elsewhere.toml", "a symlink into a subfolder": "sub/own.toml", "a symlink to nowhere": "../gone.toml"}
+    targets |= {"a symlink to a folder": "sub", "a device": "/dev/zero"}
+    if kind in targets:
+        own.symlink_to(targets[kind])
     elif kind == "a pipe":
         os.mkfifo(own)
+    elif kind == "a socket":
+        monkeypatch.chdir(places[0])  # a socket's path is short
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(own.name)
     elif kind == "a folder":
         own.mkdir()
     else:
@@ -124,8 +135,7 @@ def test_what_is_no_file_of_the_folder_or_too_large_is_not_read_and_told(
     library = opened()
     library.index()
     assert [each.partition(":")[0] for each in told(library)["strange"]] == ["thumbindex.toml"]
-    assert found(library) == {"fruit.md", "pie.md"}
-    assert library.only(["strange"]).config.query.limit == 5
+    assert found(library) == {"fruit.md"}
 
 
 def test_a_file_that_is_right_holds_and_nothing_is_told(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
@@ -148,6 +158,14 @@ def test_what_a_wrong_file_keeps_private_stays_private(places: tuple[Path, Path]
     assert "unknown key `query.limt`" in told(library)["strange"][0]
 
 
+def test_what_a_wrong_file_leaves_out_stays_out(places: tuple[Path, Path], opened: Callable[..., Library]) -> None:
+    write(places[0] / "diary.md", "# Diary\n\nApples were sour.\n")
+    write(places[0] / "thumbindex.toml", '[query]\nlimt = 3\n[corpus]\nexclude = ["diary.md"]\n')
+    library = opened()
+    library.index()
+    assert found(library) == {"fruit.md", "pie.md"}
+
+
 CLOSED = {
     "no TOML": '[corpus.private\nglobs = ["diary.md"]\n',
     "a number of 5,000 digits": f'{NUMBER}[corpus.private]\nglobs = ["diary.md"]\n',
@@ -159,6 +177,11 @@ CLOSED = {
     "too large": f'[corpus.private]\nglobs = ["diary.md"]\n{"#" * 100_000}',
     "more globs than are taken": f"[corpus.private]\nglobs = {[f'{n}.md' for n in range(1_000)] + ['diary.md']}\n",
     "a tag": "[corpus.private]\ntags = [secret]\n",
+    "escapes, no TOML": '[corpus."\\u0070rivate"]\n"\\u0067lobs" = ["diary.md"]\n[query\n',
+    "escapes, another name": '[corpus."\\u0070rivat"]\n"\\u0067lobs" = ["diary.md"]\n',
+    "behind the limit": f'{"#" * 100_000}\n[corpus.private]\nglobs = ["diary.md"]\n',
+    "below another table": '[query]\nlimit = 3\nprivate.globs = ["diary.md"]\n',
+    "left out by no list": '[corpus]\nexclude = "diary.md"\n',
 }
 
 

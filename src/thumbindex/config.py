@@ -36,6 +36,9 @@ PRIVATE_GLOBS = "corpus.private.globs"
 
 _WILDCARD = re.compile(r"[*?\[]")
 
+CHOOSES = ("corpus.include", "corpus.exclude", "corpus.private.")
+"""Which notes a folder's own file leaves out: where that is in doubt, none is taken in."""
+
 ADDED = "corpus.private."
 """Where a folder's own file adds to what the user says and takes nothing away: what is private stays so."""
 
@@ -50,9 +53,6 @@ MOST_STRINGS, LONGEST_STRING = 1_000, 500
 
 LONGEST_ABOUT = 300
 """Characters of what is said about a folder: a client's model reads it with every greeting."""
-
-_ON_PRIVACY = re.compile("priv|glob|tag", re.I)
-"""What stands in a file that keeps notes private, or means to."""
 
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 """Follows no symlink that was put there just now, and waits for no pipe."""
@@ -98,7 +98,7 @@ def load_config(
     """
     values: dict[Key, Any] = {}
     home = Path(user_file) if user_file is not None else user_config_file()
-    if home.is_file():
+    if _is_there(home):
         values |= _read_layer(home)
     pinned: dict[Key, Any] = {}
     if config_file is not None:
@@ -114,34 +114,49 @@ def load_config(
     return config if folder is None else with_folder_file(config, folder)
 
 
+def _is_there(path: Path) -> bool:
+    """Tell whether anything has this name, readable or not: a link that leads nowhere may mean a file with private globs."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def with_folder_file(config: Config, folder: str | Path) -> Config:
     """Return the configuration that holds for a folder: its own `thumbindex.toml` over all but what `--config` and `--set` say.
 
-    Nothing is raised: a file that is wrong in any way sets nothing but what it keeps private, and `problem` says what is wrong. Where it may
-    keep more private than can be read, the configuration is `closed`.
+    Nothing is raised: of a wrong file hold only its right keys about which notes are left out, and `problem` says what is wrong. Where it may
+    leave out more than can be read, the configuration is `closed`.
     """
     kept: dict[Key, Any] = {}
-    closed = False
+    closed = True
     try:
-        data = _read_own_file(Path(folder))
-        closed = _ON_PRIVACY.search(data.replace(b"\0", b"").decode("latin-1")) is not None
-        source, path = _own_text(data), Path(FOLDER_FILE)
+        source, path = _own_text(_read_own_file(Path(folder))), Path(FOLDER_FILE)
         flat = list(_flatten(_parse(path, source), ""))
         for key, value in flat:
-            if key in settings() and key.startswith(ADDED):
+            if key in settings() and key.startswith(CHOOSES):
                 with suppress(ConfigError):  # what is right about privacy holds, whatever is wrong beside it
                     kept[key] = _taken(key, value, str, HARMLESS)
-        left = [key for key, _ in flat if key not in kept]
-        closed = closed and any(key.startswith(ADDED) or not (key in settings() or key.startswith("query.")) for key in left)
+        closed = any(_may_leave_out(key, value) for key, value in flat if key not in kept)
         given = {key: _taken(key, value, lambda key=key: _place(path, source, key), HARMLESS) for key, value in flat}  # type: ignore[misc]
         return _with_own(config, given)
     except OSError as error:
-        wrong, closed = f"{FOLDER_FILE}: cannot be read ({error.strerror or error})", True
+        wrong = f"{FOLDER_FILE}: cannot be read ({error.strerror or error})"
     except ConfigError as error:
         said = one_line(str(error)).rstrip(".")
         wrong = said if said.startswith(FOLDER_FILE) else f"{FOLDER_FILE}: {said}"
     held_back = "no new or changed note of the folder is taken in until it is mended, as it may keep them private"
-    return replace(_with_own(config, kept), problem=f"{wrong}: {held_back if closed else 'no setting of it holds'}.", closed=closed)
+    return replace(_with_own(config, kept), problem=f"{wrong}: {held_back if closed else 'of its settings hold only those that leave notes out'}.", closed=closed)
+
+
+def _may_leave_out(key: Key, value: Any) -> bool:
+    """Tell whether a key that does not hold may mean to leave notes out; a strange number or text below `query` does not."""
+    if key in settings():
+        return key.startswith(CHOOSES)
+    return not key.startswith("query.") or isinstance(value, (list, dict))
 
 
 def _with_own(config: Config, given: Mapping[Key, Any]) -> Config:
@@ -158,7 +173,7 @@ def _read_own_file(folder: Path) -> bytes:
     own = folder / FOLDER_FILE
     real = os.path.realpath(own)
     if Path(real).parent != Path(os.path.realpath(folder)):  # a symlink may lead anywhere
-        raise ConfigError(f"{FOLDER_FILE}: is a symlink that leads out of the folder, and is not read")
+        raise ConfigError(f"{FOLDER_FILE}: is a symlink to another folder, and is not read")
     try:
         descriptor = os.open(real, _READING)
     except OSError:
@@ -168,7 +183,8 @@ def _read_own_file(folder: Path) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ConfigError(f"{FOLDER_FILE}: is not a regular file, and is not read")
-        return os.read(descriptor, MOST_FOLDER_FILE + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(MOST_FOLDER_FILE + 1)
     finally:
         os.close(descriptor)
 
