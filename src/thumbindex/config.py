@@ -148,8 +148,10 @@ def with_folder_file(config: Config, folder: str | Path) -> Config:
     except ConfigError as error:
         said = one_line(str(error)).rstrip(".")
         wrong = said if said.startswith(FOLDER_FILE) else f"{FOLDER_FILE}: {said}"
-    held_back = "no new or changed note of the folder is taken in until it is mended, as it may keep them private"
-    return replace(_with_own(config, kept), problem=f"{wrong}: {held_back if closed else 'of its settings hold only those that leave notes out'}.", closed=closed)
+    effect = "of its settings hold only those that leave notes out"
+    if closed:
+        effect = "no new or changed note of the folder is taken in until it is mended, as it may keep them private"
+    return replace(_with_own(config, kept), problem=f"{wrong}: {effect}.", closed=closed)
 
 
 def _may_leave_out(key: Key, value: Any) -> bool:

@@ -36,6 +36,7 @@ ATTACHMENT_SUFFIXES = frozenset(
 # ------------------------------------------------------------------ the text that is cut, without comments
 
 _SIGN = re.compile(r"<!--|%%|\{/\*|`+|\n[ \t]*(?=\n)")
+_FIRST_IN_LINE = re.compile(r"^[^\S\n]*+(?=%%)", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ def _blank(text: str, code: Sequence[tuple[int, int]]) -> str:
 def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
     signs = list(_SIGN.finditer(text))
     twins = _twins(signs)
+    first_in_line = {match.end() for match in _FIRST_IN_LINE.finditer(text)}
     lost: set[str] = set()  # closing signs that do not come again: never searched for twice, so that time stays linear
     position = 0
     for index, sign in enumerate(signs):
@@ -131,8 +133,7 @@ def _comments(text: str, mdx: bool) -> Iterator[tuple[int, int]]:
             end = _after("*/}", text, sign.end(), lost)
         elif index in twins:
             paragraph, anywhere = twins[index]
-            line = text[text.rfind("\n", 0, sign.start()) + 1 : sign.start()] if sign[0] == "%%" else "-"
-            end = paragraph if line.strip() else anywhere
+            end = anywhere if sign.start() in first_in_line else paragraph
             if sign[0] != "%%":  # a span of code: stepped over
                 position, end = max(position, end), -1
         if end >= 0:
@@ -444,11 +445,10 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return found
 
 
-def code_lines(text: str, closed: bool = False) -> tuple[tuple[int, int], ...]:
-    """Return the lines of all blocks of code, from 0, half open, in order; where asked so, without those whose fence is never closed."""
-    tokens = [token for token in _parser().parse(_beginning(text)) if token.type in ("fence", "code_block") and token.map]
-    lines = text.split("\n") if closed else ()
-    return tuple(_lines(token) for token in tokens if not lines or token.type == "code_block" or _is_closed(token, lines))
+def code_lines(text: str, fenced: bool = False) -> tuple[tuple[int, int], ...]:
+    """Return the lines of all blocks of code, from 0, half open, in order; with `fenced`, only of those between two fences."""
+    tokens = [token for token in _parser().parse(_beginning(f"{text}\n")) if token.type in ("fence", "code_block") and token.map]
+    return tuple(_lines(token) for token in tokens if not fenced or (token.type == "fence" and _is_closed(token)))
 
 
 def _beginning(text: str) -> str:
@@ -458,9 +458,10 @@ def _beginning(text: str) -> str:
     return text[:most] if bar is None else text[: text.rfind("\n", 0, bar) + 1]
 
 
-def _is_closed(token: Token, lines: Sequence[str]) -> bool:
+def _is_closed(token: Token) -> bool:
+    """Tell whether a block of code has a closing fence; each line of its content must end with a line feed."""
     first, last = _lines(token)
-    return last - first > 1 and lines[last - 1].strip(" \t>").startswith(token.markup)
+    return last - first == token.content.count("\n") + 2
 
 
 def read_outline(text: str) -> Outline:

@@ -53,6 +53,7 @@ def _unescaped(text: str) -> str:
 _FENCE = re.compile(r"-{3,}|\+{3,}|(?:--|\+\+|;{3,}|\{)[ \t]*+$")
 _KEY_LINE = re.compile(r"[\"'“‘{<&! \t]*+\w[\w .-]*+[\"'”’ \t]*+[:=]|[ \t]*+\?")
 _CODE = ("```", "~~~")
+_COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 
 
 def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
@@ -61,27 +62,37 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
     A fence below a title, `late`, may be a rule: it opens a block where a key is next. What is never closed is all the rest.
     """
     lines = text.split("\n")
-    at, open_comment = 0, False
+    at = 0
+    open_comments: set[str] = set()  # signs of comments that are never closed
     while at < len(lines):
         line = lines[at].strip()
-        fence = _FENCE.match(line.translate(_DASHES))
-        if line.startswith("<!--") and not open_comment:
-            end = next((n for n in range(at, len(lines)) if "-->" in lines[n]), None)
-            open_comment, end = end is None, at if end is None else end
+        dashed = line.translate(_DASHES)
+        fence = _FENCE.match(dashed)
+        sign = next((each for each in _COMMENTS if line.startswith(each)), "")
+        if sign and sign not in open_comments:
+            close = _COMMENTS[sign]
+            below = (n for n in range(at + 1, len(lines)) if close in lines[n])
+            end = at if close in line[len(sign) :] else next(below, -1)
+            if end < 0:
+                open_comments.add(sign)
+                end = at
             yield "\n".join(lines[at : end + 1]), False
         elif not line or line.startswith(("#", "%", "<!--", "-->")):
             late, end = late or line.startswith("#"), at
+            if line.startswith("%"):
+                yield line, False
         elif fence is None:
-            ends = (
-                n for n in range(at, len(lines)) if not lines[n].strip() or lines[n].lstrip().startswith(_CODE) or (n > at and _FENCE.match(lines[n]))
-            )
-            paragraph = lines[at : next(ends, len(lines))]
-            yield "\n".join(paragraph), False
-            below = lines[at + 1].strip() if at + 1 < len(lines) else ""
-            if not (paragraph and below) or (below.strip("=") and below.strip("-")):
+            if line.startswith(_CODE):
                 return
-            late, end = True, at + below.startswith("=")  # a title that is underlined
-        elif late and not _KEY_LINE.match(next((lines[n] for n in range(at + 1, len(lines)) if lines[n].strip()), "")):
+            underline = lines[at + 1].strip() if at + 1 < len(lines) else ""
+            is_title = bool(underline) and not (underline.strip("=") and underline.strip("-"))
+            ends = (n for n in range(at + 1, len(lines)) if _ends_paragraph(lines[n]))
+            end = at if is_title else next(ends, len(lines)) - 1
+            yield "\n".join(lines[at : end + 1]), False
+            if not is_title and not line.startswith(("import ", "export ")):
+                return
+            late, end = True, end + (is_title and underline.startswith("="))
+        elif late and not _KEY_LINE.match(dashed, fence.end()) and not _KEY_LINE.match(_next_line(lines, at)):
             end = at
         else:
             indent, mark = lines[at][: len(lines[at]) - len(lines[at].lstrip())], fence[0].rstrip().replace("{", "}")
@@ -89,6 +100,14 @@ def _heads(text: str, late: bool) -> Iterator[tuple[str, bool]]:
             yield "\n".join(_uncoded(lines[at:end]) if late else lines[at:end]), True
             late = True
         at = end + 1
+
+
+def _ends_paragraph(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith(_CODE) or _FENCE.match(line) is not None
+
+
+def _next_line(lines: Sequence[str], at: int) -> str:
+    return next((lines[n] for n in range(at + 1, len(lines)) if lines[n].strip()), "")
 
 
 def _uncoded(lines: Sequence[str]) -> list[str]:
@@ -119,7 +138,9 @@ def _below_rules(text: str) -> str:
 _QUOTE = "[\"'`“”‘’]"
 _NO = (
     rf"[^\S\n]*+{_QUOTE}*+(?:no|false|off|0|none|null|~){_QUOTE}*+"
-    rf"(?:[^\S\n]*+[,;}})\]]*+[^\S\n]*+(?:-->[^\S\n]*+)?$(?!\n[ \t]++[^\s\#:=]++[ \t]++[^\s:=])|[^\S\n]++\#"
+    rf"(?:[^\S\n]*+[,;}})\]]*+[^\S\n]*+(?:(?:-->|%%|\*/\}})[^\S\n]*+)?$"
+    r"(?!\n[ \t]++(?:[^\s\#:=]++[ \t]++[^\s:=]|\w[^\s\#:=]*+[ \t]*+$))"
+    r"|[^\S\n]++\#"
     rf"|(?=[^\S\n]*+,[^\S\n]*+{_QUOTE}*+[\w-]++{_QUOTE}*+[^\S\n]*+[:=]))"
 )
 """A clear no, and nothing behind it but a comment, a bracket or another key."""
@@ -137,11 +158,11 @@ _STATED = re.compile(
 _BARE = re.compile(r"^(?![ \t]*\#\s)[^\w\n]*+private[^\w\n]*+(?:(?:true|yes|on|1|y)\b[^\n]*+)?$", re.M)
 """The key alone on its line, or with a yes and without a colon."""
 
-_PARAGRAPH = re.compile(rf"^(?:<!--|[ \t_]|\*(?![ \t])|[^\w\s\#+*-])*+private(?:{_QUOTE}|[ \t*_\]])*+[:=]++[*_]*+(?!{_NO})", re.M)
+_PARAGRAPH = re.compile(rf"^(?:<!---*+|\{{/\*|[ \t_]|\*(?![ \t])|[^\w\s\#+*-])*+private(?:{_QUOTE}|[ \t*_\]])*+[:=]++[*_]*+(?!{_NO})", re.M)
 """The key at the beginning of a line of prose, emphasized or not, which is no item of a list."""
 
-_BRACED = re.compile(rf"^(?:export\b[^\n{{]*+)?[ \t\[]*+\{{[^\n]*[{{,][ \t]*+{_QUOTE}*+private{_QUOTE}*+[ \t]*+[:=](?!{_NO})", re.M)
-"""The key behind another one in braces that begin a line: JSON, or an object of JSX."""
+_BRACED = re.compile(rf"^(?:export\b[^\n{{]*+)?[ \t\[]*+\{{(?:[^\n]*[{{,])?[ \t]*+{_QUOTE}*+private{_QUOTE}*+[ \t]*+[:=](?!{_NO})", re.M)
+"""The key in braces that begin a line, alone or behind another one: JSON, or an object of JSX."""
 
 _OPENS = re.compile(r":[ \t]*+(?:[|>][-+0-9]*+)?$")
 """The end of a line below which what is indented belongs to its key."""
@@ -205,11 +226,10 @@ _SPAN = re.compile(r"(?<![`\\a-z0-9])(`++)[^`\n]++\1(?!`)")
 """A span of code in one line; a backtick behind a letter is an apostrophe."""
 
 _PLACE = re.compile(
-    r"\[\[[^\s\[\]|#]*+#[^\[\]\n|]*+"  # [[note#heading]]
-    r"|\]\([^\s()]*+"  # [text](page.md#heading)
+    r"\[\[[^\s\[\]|#]*+#(?:[^\[\]\n|#]|(?<!\s)#)*+(?=\||\]\])"  # [[note#heading]]
+    r"|(?<!\])\]\([^\s()]*+(?=\)|\s++[\"'(])"  # [text](page.md#heading)
     r"|(?<!\w)href\s*+=\s*+[\"']?#[^\s\"'>]*+"
-    r"|\{[ \t]*+[:#.][^{}\n]*+\}"  # what a heading is called by: {#heading}
-    r"|://(?:(?![<>\"'()\[\]`,;])[!-~])*+"
+    r"|\{[ \t]*+:?(?:[ \t]*+[#.][\w:-]++)++[^{}\n#]*+\}"  # what a heading is called by: {#heading}
 )
 """What leads to a place in a page, or names one."""
 
@@ -243,15 +263,17 @@ def says_private(text: str, front: FrontMatter, settings: CorpusSettings) -> boo
     wanted = tuple(filter(None, map(_tag, settings.private.tags)))
     read = front.lines if front.size and not front.problems else 0
     block, rest = map(_plain, map(_unescaped, _cut_after(text, read)))
+    if _is_field(front.fields) or any(_is_below(tag, wanted) for tag in front.tags):
+        return True
     if not any(word in part for word in ("private", *wanted) for part in (block, rest)):
         return False
     heads = [*_heads(rest, late=bool(read))]
-    if _is_field(front.fields) or _is_stated_at_its_top(block):
+    if _is_stated_at_its_top(block):
         return True
     if any(_is_stated(head) if fenced else _prose_says(head) for head, fenced in heads):
         return True
     listed = (tag for head, _ in ((block, True), *heads) for tag in _tags_listed(head))
-    tags = (*front.tags, *listed, *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)))
+    tags = (*listed, *(tag for head, fenced in ((block, True), *heads) if fenced for tag in _tags_in(head)))
     if any(_is_below(tag, wanted) for tag in tags):
         return True
     _, body = _cut_after(text, front.lines)
@@ -274,9 +296,12 @@ def _body_says(body: str, wanted: tuple[str, ...]) -> bool:
 
 
 def _without_code(body: str) -> str:
-    """Return a text with blank lines where it is code; a block of code that is never closed is not taken for one."""
+    """Return a text with blank lines in place of blocks of code between two fences.
+
+    An indented block may be no code: MkDocs indents the text of admonitions and tabs.
+    """
     lines = body.split("\n")
-    for first, last in code_lines(strip_invisible(body), closed=True):
+    for first, last in code_lines(strip_invisible(body), fenced=True):
         lines[first:last] = [""] * (last - first)
     return "\n".join(lines)
 
