@@ -192,11 +192,14 @@ def find_flags(raw: str, clean: str, code: Callable[[], Sequence[tuple[int, int]
     speech = [(at, _shown(said)) for at, said in _find_speech(clean)]
     if html or speech:
         own, blocks = line_starts(clean), code()
+        coded = {line for first, last in blocks for line in range(first + 1, last + 1)}
         flags = [Flag(bisect_right(own, at), reason) for at, reason in html]
-        found += [each for each in flags if not any(first < each.line <= last for first, last in blocks)]
-        comments = [" ".join(clean[a:b].split()) for a, b in find_comments(clean, blocks, mdx=True)] if speech else []
+        found += [each for each in flags if each.line not in coded]
+        comments = find_comments(clean, blocks, mdx=True) if speech else ()
+        begins = [start for start, _ in comments]
         for at, quoted in speech:
-            hidden = ", in a comment" if any(quoted.strip("“”…") in each for each in comments) else ""
+            before = bisect_right(begins, at)  # comments that begin before it
+            hidden = ", in a comment" if before and at < comments[before - 1][1] else ""
             found.append(Flag(bisect_right(own, at), f"reads like an instruction to a model: {quoted}{hidden}"))
     return tuple(sorted(dict.fromkeys(found)))[:MOST_FLAGS]
 
