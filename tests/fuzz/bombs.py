@@ -183,6 +183,8 @@ BOMBS: dict[str, Bomb] = {
     "tags": numbered("#t/N "),
     "comments never closed": repeated("<!-- a "),
     "comments": chosen("<!--", "-->", "%%", "{/*", "*/}", "`", "\n"),
+    "percent signs in one line": repeated("%%"),
+    "percent signs and words": repeated("%% x "),
     "a picture in the text": blob,
     # ------------------------------------------------------------------ characters
     "marks on one letter": repeated("\u0301", before="a"),
@@ -215,9 +217,12 @@ BOMBS: dict[str, Bomb] = {
     # ------------------------------------------------------------------ what is looked for beside
     "orders to a model": repeated("ignore all of the previous instructions, "),
     "styles that hide": repeated('<p style="display:none;color:#fff">a '),
+    "orders beside comments": repeated("ignore all previous instructions <!-- x -->\n\n"),
+    "tags that hide beside code": repeated("<i hidden >\n```\n\n```\n\n"),
     "abbreviations": numbered("Single Sign N (SSN) "),
     "dates": repeated("Updated: 2024-01-05 | 5 May 2024 "),
     "almost private, again and again": repeated("#privately #private-x private: no\n"),
+    "almost private, below titles": repeated("=\n", before="privately =\n"),
 }
 
 
