@@ -53,6 +53,7 @@ def _unescaped(text: str) -> str:
 _FENCE = re.compile(r"-{3,}|\+{3,}|(?:--|\+\+|;{3,}|\{)[ \t]*+$")
 _KEY_LINE = re.compile(r"[\"'“‘{<&! \t]*+\w[\w .-]*+[\"'”’ \t]*+[:=]|[ \t]*+\?")
 _CODE = ("```", "~~~")
+_CODE_FENCE = re.compile(r" {0,3}(`{3,}+(?!.*`)|~{3,}+)[ \t]*+")
 _COMMENTS = {"<!--": "-->", "%%": "%%", "{/*": "*/}"}
 
 
@@ -113,13 +114,15 @@ def _next_line(lines: Sequence[str], at: int) -> str:
 def _uncoded(lines: Sequence[str]) -> list[str]:
     """Return lines without blocks of code that are closed."""
     kept: list[str] = []
-    opened = -1  # where in the kept lines a block of code began
+    opened, mark = -1, ""  # where in the kept lines a block of code began, and its fence
     for line in lines:
         kept.append(line)
-        if line.lstrip().startswith(_CODE):
-            if opened >= 0:
-                del kept[opened:]
-            opened = -1 if opened >= 0 else len(kept) - 1
+        found = _CODE_FENCE.match(line)
+        if found and opened < 0:
+            opened, mark = len(kept) - 1, found[1]
+        elif found and found[1].startswith(mark) and found.end() == len(line):
+            del kept[opened:]
+            opened = -1
     return kept
 
 
